@@ -1,0 +1,165 @@
+"""The device contract: a range join over prepared keys (docs/device-contract.md).
+
+Given stream tuples ``s[0..n)``, each with a range ``[start_i, end_i)`` into a resident window,
+starts and ends both non-decreasing in i: for every i and every j in its range with ``P(s_i, w_j)``,
+emit (i, j). A device needs no timestamps, ids or filters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.program import Program
+
+
+@dataclass(frozen=True)
+class Task:
+    """One range join.
+
+    Parameters
+    ----------
+    stream : sequence of ndarray, each of shape (n,)
+        Band program: ``lo_0, hi_0, lo_1, hi_1, ...`` as unsigned codes of the kernel's key dtype.
+        General program: the stream keys in the program's order and storage dtypes.
+    start, end : ndarray of int64, shape (n,)
+        Range of window positions per stream tuple; both non-decreasing, ``start <= end``.
+    room : int
+        Most pairs the result may hold, at least ``Kernel.min_room``; a task that needs more
+        pauses and says where.
+    """
+
+    stream: Sequence[np.ndarray]
+    start: np.ndarray
+    end: np.ndarray
+    room: int
+
+    @property
+    def rows(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Where a task ran out of room.
+
+    Tuples below ``i0`` are complete; tuples in ``[i0, i1)`` are complete below window position
+    ``p``; tuples from ``i1`` on are untouched. Resuming is two ordinary tasks: ``[i0, i1)`` with
+    ``start = max(start, p)``, and ``[i1, n)``.
+    """
+
+    i0: int
+    i1: int
+    p: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """Pairs of a task, each once, in no particular order.
+
+    Parameters
+    ----------
+    i, j : ndarray of uint32, shape (m,)
+        Stream index within the task, and window position.
+    pause : Pause or None
+        None if the task is complete.
+    counters : mapping
+        Exact counts of this task: ``evaluations`` always (predicate tests executed); simulated
+        devices add ``cycles``, ``window_flits`` and more.
+    """
+
+    i: np.ndarray
+    j: np.ndarray
+    pause: Pause | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+class WindowBuffer(ABC):
+    """Room for window keys in the device's memory, positions ``[0, capacity)``."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+
+    @abstractmethod
+    def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
+        """Copy keys (one array per window column, equal lengths) to ``offset`` and up.
+
+        Raises
+        ------
+        DeviceError
+            The rows do not fit, or the number of columns is wrong.
+        """
+
+    @abstractmethod
+    def free(self) -> None:
+        """Give the memory back. The buffer must not be used afterwards."""
+
+
+class Kernel(ABC):
+    """A program loaded on a device."""
+
+    #: Smallest ``Task.room`` that guarantees progress.
+    min_room: int = 1
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @abstractmethod
+    def allocate(self, capacity: int) -> WindowBuffer:
+        """Memory for ``capacity`` window tuples.
+
+        Raises
+        ------
+        DeviceError
+            The device has no room for it.
+        """
+
+    @abstractmethod
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        """Start a task; several may be in flight. Failures arrive through the future."""
+
+    def close(self) -> None:  # noqa: B027 - many kernels hold nothing
+        """Free what the kernel holds; its buffers become invalid."""
+
+
+class Device(ABC):
+    """Something that runs programs."""
+
+    #: Name on the command line.
+    name: str = ""
+    #: Tasks that run at the same time; submit at least as many to keep the device busy.
+    lanes: int = 1
+    #: Widths of band codes that the device offers, ascending.
+    key_widths: Sequence[int] = (16, 32, 64)
+
+    @abstractmethod
+    def refuses(self, program: Program) -> str | None:
+        """Why the device cannot run the program, as a sentence for the user; None if it can."""
+
+    @abstractmethod
+    def open(self, program: Program) -> Kernel:
+        """Load a program.
+
+        Raises
+        ------
+        DeviceError
+            ``refuses(program)`` is not None; its text is in the message.
+        """
+
+    @abstractmethod
+    def counters(self) -> dict[str, int]:
+        """Sums of the counters of all tasks since the device was made."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop the device's threads and free its memory. Running tasks end first."""
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

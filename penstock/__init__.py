@@ -1,0 +1,1 @@
+"""Windowed stream joins on arbitrary predicates."""

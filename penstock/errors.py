@@ -1,0 +1,56 @@
+"""Every error Penstock raises on purpose.
+
+One root, :class:`PenstockError`; each leaf also inherits the builtin a caller would expect. A
+message says what is wrong, where, and what to do about it. Only the command line catches the
+root, and prints the message as one line.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """Root of all errors raised on purpose. ``exit_code`` is what the command line exits with."""
+
+    exit_code = 1
+
+
+class QueryError(PenstockError, ValueError):
+    """The SQL text cannot be compiled. The message ends with the place in the text."""
+
+    exit_code = 2
+
+
+class SchemaError(PenstockError, ValueError):
+    """A table lacks a column, or a column has a type that the query cannot use."""
+
+    exit_code = 3
+
+
+class DataError(PenstockError, ValueError):
+    """A value breaks a promise made about it: off its grid, out of range, or out of order."""
+
+    exit_code = 4
+
+
+class DeviceError(PenstockError, RuntimeError):
+    """A device is unknown, cannot run a program, or failed while running a task."""
+
+    exit_code = 5
+
+
+class FileError(PenstockError, OSError):
+    """A file or folder cannot be read or written."""
+
+    exit_code = 6
+
+
+class UsageError(PenstockError, ValueError):
+    """An argument of a call or of the command line is not usable."""
+
+    exit_code = 2
+
+
+class MissingToolError(PenstockError, RuntimeError):
+    """An optional package or program is not installed; the message says how to install it."""
+
+    exit_code = 7

@@ -1,0 +1,145 @@
+"""The typed expression DAG.
+
+Nodes are interned: building the same expression twice gives the same object, so common
+sub-expressions exist once and a node can be a dictionary key. Nodes are made by
+:mod:`penstock.expr.build`, which checks operands and infers types; rewrites use :func:`node`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+from weakref import WeakValueDictionary
+
+from penstock.types import Type
+
+
+class Op(Enum):
+    """What a node computes. Arguments are in ``Expr.args``, constants of the node in ``attr``."""
+
+    CONST = "const"  # attr: the value (int, bool, float, str, bytes) or None for NULL
+    COLUMN = "column"  # attr: (side, name)
+    KEY = "key"  # attr: ("s" | "w", index): a prepared key of a general program
+    ADD = "+"
+    SUB = "-"
+    MUL = "*"
+    NEG = "neg"
+    ABS = "abs"
+    LEAST = "least"
+    GREATEST = "greatest"
+    MOD = "%"  # sign of the dividend; NULL where the divisor is 0
+    BIT_AND = "&"
+    BIT_OR = "|"
+    BIT_XOR = "^"
+    BIT_NOT = "~"
+    SHL = "<<"
+    SHR = ">>"  # arithmetic: rounds down
+    LT = "<"
+    LE = "<="
+    EQ = "="
+    PREFIX = "startswith"  # args: text, prefix
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    IS_NULL = "is null"
+    CASE = "case"  # args: condition, value, condition, value, ..., else
+    CAST = "cast"  # to the node's type
+
+
+class Expr:
+    """One node: an operation, its arguments, and the type of its value."""
+
+    __slots__ = ("__weakref__", "args", "attr", "op", "sides", "type")
+
+    def __init__(self, op: Op, args: tuple[Expr, ...], attr: Any, dtype: Type) -> None:
+        self.op = op
+        self.args = args
+        self.attr = attr
+        self.type = dtype
+        if op in (Op.COLUMN, Op.KEY):
+            self.sides: frozenset[str] = frozenset({attr[0]})
+        else:
+            self.sides = frozenset().union(*(arg.sides for arg in args))
+
+    @property
+    def is_const(self) -> bool:
+        return self.op is Op.CONST
+
+    def __repr__(self) -> str:
+        return show(self)
+
+
+_interned: WeakValueDictionary[Any, Expr] = WeakValueDictionary()
+
+
+def node(op: Op, args: tuple[Expr, ...], dtype: Type, attr: Any = None) -> Expr:
+    """The one node with this operation, these arguments, this attribute and this type."""
+    # 0.0, -0.0, 0, False and NaN compare equal or unequal in ways that must not merge constants.
+    key = (op, tuple(id(a) for a in args), type(attr), repr(attr), dtype)
+    found = _interned.get(key)
+    if found is None:
+        found = Expr(op, args, attr, dtype)
+        _interned[key] = found
+    return found
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node of the DAG once, arguments before the nodes that use them."""
+    seen: set[Expr] = set()
+    stack = [(expr, False)]
+    while stack:
+        current, expanded = stack.pop()
+        if current in seen:
+            continue
+        if expanded:
+            seen.add(current)
+            yield current
+        else:
+            stack.append((current, True))
+            stack.extend((arg, False) for arg in reversed(current.args))
+
+
+def transform(expr: Expr, rule: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Expr:
+    """Rebuild bottom-up: ``rule(node, new_args)`` gives each node's replacement."""
+    done: dict[Expr, Expr] = {}
+    for current in walk(expr):
+        done[current] = rule(current, tuple(done[a] for a in current.args))
+    return done[expr]
+
+
+def show(expr: Expr) -> str:
+    """The expression as text a person can read; not meant to be parsed."""
+    op, a = expr.op, [_operand(x) for x in expr.args]
+    if op is Op.CONST:
+        return "NULL" if expr.attr is None else repr(expr.attr)
+    if op is Op.COLUMN:
+        return f"{expr.attr[0]}.{expr.attr[1]}"
+    if op is Op.KEY:
+        return f"{expr.attr[0]}{expr.attr[1]}"
+    if op is Op.NEG:
+        return f"-{a[0]}"
+    if op is Op.NOT:
+        return f"not {a[0]}"
+    if op is Op.BIT_NOT:
+        return f"~{a[0]}"
+    if op is Op.IS_NULL:
+        return f"{a[0]} is null"
+    if op is Op.CAST:
+        return f"cast({show(expr.args[0])} as {expr.type})"
+    if op in (Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX):
+        return f"{op.value}({', '.join(show(x) for x in expr.args)})"
+    if op is Op.CASE:
+        pairs = zip(expr.args[:-1:2], expr.args[1::2], strict=False)
+        whens = " ".join(f"when {show(c)} then {show(v)}" for c, v in pairs)
+        return f"case {whens} else {show(expr.args[-1])} end"
+    return f" {op.value} ".join(a)
+
+
+_ATOMIC = frozenset(
+    {Op.CONST, Op.COLUMN, Op.KEY, Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX, Op.CASE, Op.CAST}
+)
+
+
+def _operand(expr: Expr) -> str:
+    return show(expr) if expr.op in _ATOMIC else f"({show(expr)})"

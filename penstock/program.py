@@ -1,0 +1,82 @@
+"""What a join device is asked to compute: a predicate over prepared keys.
+
+A program knows nothing of SQL, columns, NULL or time. ``s`` is the stream side (loaded into the
+join units), ``w`` the window side (flows past them). The host computes the prepared keys of each
+tuple once; a device evaluates the program for each pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.expr.node import Expr
+from penstock.types import Type
+
+#: Most band tests of one program; beyond it the truth table (2**D bits) stops being small.
+MAX_BAND_TESTS = 8
+
+
+@dataclass(frozen=True)
+class BandProgram:
+    """A boolean function of ``tests`` band tests ``lo_d <= w_d <= hi_d``.
+
+    Keys and bounds are unsigned codes of ``key_bits`` bits, the same for all tests. Two codes are
+    reserved (see :func:`null_code`, :func:`empty_code`), so window keys are at most
+    ``2**key_bits - 3``.
+
+    Parameters
+    ----------
+    tests : int
+        Number of band tests D, 1 to 8.
+    table : int
+        Truth table: bit ``sum(match_d << d)`` is the result for that outcome of the tests. The
+        function is monotone: no test is negated, since a NULL operand makes its test fail.
+    key_bits : int
+        Width of a code, 2 to 64.
+    """
+
+    tests: int
+    table: int
+    key_bits: int = 32
+
+    @property
+    def cubes(self) -> tuple[int, ...]:
+        """Minimal sets of tests that together make the predicate true, as bit masks.
+
+        The function is monotone, so it is the OR over cubes of the AND of the cube's tests.
+        """
+        true_points = [m for m in range(1 << self.tests) if self.table >> m & 1]
+        return tuple(m for m in true_points if not any(o != m and o & m == o for o in true_points))
+
+
+@dataclass(frozen=True)
+class GeneralProgram:
+    """Any boolean expression over prepared keys.
+
+    Parameters
+    ----------
+    stream, window : tuple of Type
+        Types of the prepared keys of a stream and of a window tuple: integers with exact bounds
+        (NULL replaced by 0, guarded by a boolean key), booleans, floats. Never nullable.
+    predicate : Expr
+        Boolean DAG whose leaves are constants and ``Op.KEY`` nodes ``("s", k)``, ``("w", k)``.
+        Two-valued: no IS NULL, no NULL constant. Integer arithmetic is exact: a device uses the
+        width that each node's bounds require.
+    """
+
+    stream: tuple[Type, ...]
+    window: tuple[Type, ...]
+    predicate: Expr
+
+
+Program = BandProgram | GeneralProgram
+
+
+def null_code(key_bits: int) -> int:
+    """Code of a NULL window key: all ones, above every bound."""
+    return (1 << key_bits) - 1
+
+
+def empty_code(key_bits: int) -> int:
+    """Code that no window key takes: ``lo = hi = empty_code`` is the canonical empty range."""
+    return (1 << key_bits) - 2

@@ -1,0 +1,183 @@
+"""Scalar types with exact value ranges.
+
+Every integer-like value (integers, decimals, dates, timestamps, durations) is an exact integer of
+a known interval ``[lo, hi]``; a decimal carries the power of ten it is scaled by, a time its unit.
+Widths follow from intervals, so a result can never overflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+
+
+class Kind(Enum):
+    """What a value means. All but BOOL, FLOAT32, FLOAT64, STRING, BINARY, NULL are integers."""
+
+    INT = "integer"
+    DECIMAL = "decimal"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    DURATION = "duration"
+    BOOL = "boolean"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    STRING = "string"
+    BINARY = "binary"
+    NULL = "null"
+
+
+INTEGRAL = frozenset({Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION})
+NUMERIC = frozenset({Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64})
+FLOATING = frozenset({Kind.FLOAT32, Kind.FLOAT64})
+TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
+
+#: Length of one unit of time in nanoseconds.
+UNIT_NS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+@dataclass(frozen=True)
+class Type:
+    """Type of an expression.
+
+    Parameters
+    ----------
+    kind : Kind
+        What the value means.
+    lo, hi : int
+        Exact bounds of an integer-like value, both included, in units of ``10**-scale`` (decimals)
+        or of ``unit`` (times). Zero for the other kinds.
+    scale : int
+        Decimal digits after the point; 0 unless ``kind`` is DECIMAL.
+    unit : str
+        "D", "s", "ms", "us" or "ns" for times, "" otherwise.
+    nullable : bool
+        Whether a value may be NULL.
+    """
+
+    kind: Kind
+    lo: int = 0
+    hi: int = 0
+    scale: int = 0
+    unit: str = ""
+    nullable: bool = True
+
+    @property
+    def is_integral(self) -> bool:
+        return self.kind in INTEGRAL
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in FLOATING
+
+    @property
+    def is_text(self) -> bool:
+        return self.kind in TEXTUAL
+
+    @property
+    def signed(self) -> bool:
+        """Whether a register for this value needs a sign bit."""
+        return self.lo < 0
+
+    @property
+    def bits(self) -> int:
+        """Width in bits of a register that holds every value in ``[lo, hi]``; 1 for booleans."""
+        if self.kind is Kind.BOOL:
+            return 1
+        if self.kind is Kind.FLOAT32:
+            return 32
+        if self.kind is Kind.FLOAT64:
+            return 64
+        return bits_for(self.lo, self.hi)
+
+    def within(self, lo: int, hi: int) -> Type:
+        """The same type with other bounds."""
+        return replace(self, lo=lo, hi=hi)
+
+    def as_nullable(self, nullable: bool) -> Type:
+        """The same type, with or without NULL."""
+        return self if nullable == self.nullable else replace(self, nullable=nullable)
+
+    def __str__(self) -> str:
+        text = self.kind.value
+        if self.kind is Kind.DECIMAL:
+            text += f"(scale {self.scale})"
+        if self.unit and self.kind is not Kind.DATE:
+            text += f"[{self.unit}]"
+        return text
+
+
+def bits_for(lo: int, hi: int) -> int:
+    """Bits of the smallest register that holds all of ``[lo, hi]``; signed if ``lo < 0``."""
+    if lo < 0:
+        return max((-lo - 1).bit_length(), hi.bit_length() if hi > 0 else 0) + 1
+    return max(hi.bit_length(), 1)
+
+
+BOOL = Type(Kind.BOOL)
+NULL = Type(Kind.NULL)
+FLOAT32 = Type(Kind.FLOAT32)
+FLOAT64 = Type(Kind.FLOAT64)
+STRING = Type(Kind.STRING)
+BINARY = Type(Kind.BINARY)
+
+
+def integer(lo: int, hi: int, *, nullable: bool = True) -> Type:
+    """Integer of the interval ``[lo, hi]``."""
+    return Type(Kind.INT, lo, hi, nullable=nullable)
+
+
+def int_of(bits: int, *, signed: bool = True, nullable: bool = True) -> Type:
+    """Machine integer of ``bits`` bits."""
+    if signed:
+        return integer(-(1 << (bits - 1)), (1 << (bits - 1)) - 1, nullable=nullable)
+    return integer(0, (1 << bits) - 1, nullable=nullable)
+
+
+def decimal(precision: int, scale: int, *, nullable: bool = True) -> Type:
+    """Decimal of ``precision`` digits, ``scale`` of them after the point."""
+    bound = 10**precision - 1
+    return Type(Kind.DECIMAL, -bound, bound, scale=scale, nullable=nullable)
+
+
+def from_arrow(dtype: pa.DataType, *, column: str, nullable: bool = True) -> Type:
+    """Type of an Arrow column.
+
+    Raises
+    ------
+    SchemaError
+        The Arrow type has no meaning in Penstock (lists, structs, ...); ``column`` is named.
+    """
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if pa.types.is_boolean(dtype):
+        return BOOL.as_nullable(nullable)
+    if pa.types.is_integer(dtype):
+        signed = pa.types.is_signed_integer(dtype)
+        return int_of(dtype.bit_width, signed=signed, nullable=nullable)
+    if pa.types.is_float32(dtype):
+        return FLOAT32.as_nullable(nullable)
+    if pa.types.is_float64(dtype):
+        return FLOAT64.as_nullable(nullable)
+    if pa.types.is_decimal(dtype):
+        return decimal(dtype.precision, max(dtype.scale, 0), nullable=nullable)
+    if pa.types.is_date(dtype):
+        return replace(int_of(32), kind=Kind.DATE, unit="D", nullable=nullable)
+    if pa.types.is_timestamp(dtype):
+        return replace(int_of(64), kind=Kind.TIMESTAMP, unit=dtype.unit, nullable=nullable)
+    if pa.types.is_duration(dtype):
+        return replace(int_of(64), kind=Kind.DURATION, unit=dtype.unit, nullable=nullable)
+    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
+        return STRING.as_nullable(nullable)
+    if pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
+        return BINARY.as_nullable(nullable)
+    if pa.types.is_null(dtype):
+        return NULL
+    raise SchemaError(
+        f"column {column} has type {dtype}, which cannot be joined on; leave it out of the "
+        "predicate and of computed columns"
+    )
