@@ -1,0 +1,94 @@
+"""The band kernel: one compiled loop per key width and number of tests, for every band program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from penstock.host.device.base import Result, Task
+from penstock.host.device.cpu.kernel import CpuKernel, Output
+from penstock.host.device.cpu.loops import EVALUATIONS, run_band
+from penstock.program import BandProgram, empty_code
+
+#: Stream tuples per block: enough to reuse a tile of the window many times.
+BLOCK_ROWS = 256
+#: Window keys per tile in bytes, over all tests: half of a 32 KiB first-level data cache, which
+#: leaves room for bounds and results.
+TILE_BYTES = 16 * 1024
+
+
+class BandKernel(CpuKernel):
+    """A band program on the CPU.
+
+    Bounds and cubes are arguments of the compiled loop, so opening a second program of the same
+    key width and number of tests compiles nothing.
+    """
+
+    program: BandProgram
+
+    def __init__(
+        self,
+        program: BandProgram,
+        pool: ThreadPoolExecutor,
+        count: Callable[[Result], None],
+    ) -> None:
+        key = np.dtype(f"u{program.key_bits // 8}")
+        super().__init__(program, pool, count, [key] * 2 * program.tests, [key] * program.tests)
+        self._key = key
+        cubes = program.cubes
+        # Tests that no cube needs are not run; a single cube then is the AND of all tests.
+        needed = int(np.bitwise_or.reduce(np.array(cubes, np.int64), initial=0))
+        self._tests = tuple(d for d in range(program.tests) if needed >> d & 1)
+        packed = [sum(1 << k for k, d in enumerate(self._tests) if c >> d & 1) for c in cubes]
+        if not self._tests:
+            # Always true: one test, whose outcome the only cube does not look at.
+            self._tests = (0,)
+        elif len(packed) == 1:
+            packed = []
+        self._cubes = np.array(packed, np.int64)
+        self._tile = TILE_BYTES // (len(self._tests) * key.itemsize)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Compile now, or load what an earlier process compiled; not in the first task."""
+        keys = tuple(np.zeros(0, self._key) for _ in range(self.program.tests))
+        bounds = tuple(column for column in keys for _ in range(2))
+        none = np.zeros(0, np.int64)
+        self._run(keys, Task(bounds, none, none, room=1))
+
+    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+        output = Output(task.room)
+        if not self.program.table:
+            output.state[EVALUATIONS] = (task.end - task.start).sum()
+            return output.result()
+        bounds = [self._bounds(task, d) for d in self._tests]
+        run_band(
+            tuple(window[d] for d in self._tests),
+            tuple(low for low, _ in bounds),
+            tuple(span for _, span in bounds),
+            self._cubes,
+            np.ascontiguousarray(task.start, np.int64),
+            np.ascontiguousarray(task.end, np.int64),
+            task.room,
+            min(BLOCK_ROWS, task.room),
+            self._tile,
+            output.i,
+            output.j,
+            output.state,
+        )
+        return output.result()
+
+    def _bounds(self, task: Task, test: int) -> tuple[np.ndarray, np.ndarray]:
+        """Lower bound and span of a test: one subtraction and one comparison per key.
+
+        That is sound only without wrap from the lower to the upper bound, so any other empty range
+        becomes the canonical one here.
+        """
+        low, high = task.stream[2 * test], task.stream[2 * test + 1]
+        empty = low > high
+        if empty.any():
+            code = self._key.type(empty_code(self.program.key_bits))
+            low, high = np.where(empty, code, low), np.where(empty, code, high)
+        return np.array(low), high - low

@@ -1,0 +1,144 @@
+"""What the CPU device's kernels share: checks, result memory, counters and threads."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.host.device.base import Kernel, Pause, Result, Task, WindowBuffer
+from penstock.host.device.cpu.loops import (
+    COUNT,
+    EVALUATIONS,
+    I0,
+    I1,
+    PAUSED,
+    POSITION,
+    SLACK,
+    STATE_FIELDS,
+)
+from penstock.host.device.cpu.window import CpuWindow
+from penstock.program import Program
+
+
+class CpuKernel(Kernel):
+    """A program ready to run on the device's threads.
+
+    Parameters
+    ----------
+    program : Program
+    pool : ThreadPoolExecutor
+        Threads of the device.
+    count : callable
+        Takes the counters of each finished task.
+    stream, window : sequence of dtype
+        Layout of a task's stream columns and of a window's columns.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        pool: ThreadPoolExecutor,
+        count: Callable[[Result], None],
+        stream: Sequence[np.dtype],
+        window: Sequence[np.dtype],
+    ) -> None:
+        super().__init__(program)
+        self._pool = pool
+        self._count = count
+        self._stream = tuple(stream)
+        self._window = tuple(window)
+
+    def allocate(self, capacity: int) -> CpuWindow:
+        return CpuWindow(capacity, self._window)
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        try:
+            return self._pool.submit(self._execute, window, task)
+        except RuntimeError as cause:
+            raise DeviceError("device cpu is closed; open it again to run tasks") from cause
+
+    def _execute(self, window: WindowBuffer, task: Task) -> Result:
+        columns = self._check(window, task)
+        result = self._run(columns, task)
+        self._count(result)
+        return result
+
+    @abstractmethod
+    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+        """Run a checked task."""
+
+    def _check(self, window: WindowBuffer, task: Task) -> tuple[np.ndarray, ...]:
+        """The window's columns, once the task is known to be one that the loops can run."""
+        if not isinstance(window, CpuWindow):
+            raise DeviceError(
+                f"a {type(window).__name__} was passed to device cpu; use the window buffer that "
+                "this kernel allocated"
+            )
+        columns = window.columns
+        if tuple(column.dtype for column in columns) != self._window:
+            raise DeviceError(
+                "the window buffer was allocated by a kernel of another layout on device cpu; use "
+                "one that this kernel allocated"
+            )
+        dtypes = tuple(np.asarray(column).dtype for column in task.stream)
+        if dtypes != self._stream:
+            raise DeviceError(
+                f"a task has stream columns of {_names(dtypes)} where device cpu expects "
+                f"{_names(self._stream)}; prepare the keys in the program's layout"
+            )
+        rows = task.rows
+        lengths = {len(task.end), rows, *(len(column) for column in task.stream)}
+        if lengths != {rows}:
+            raise DeviceError(
+                f"a task's columns have the lengths {sorted(lengths)}; pass one entry per stream "
+                "tuple"
+            )
+        if task.room < self.min_room:
+            raise DeviceError(
+                f"a task has room for {task.room} pairs; give it at least {self.min_room}"
+            )
+        start, end = task.start, task.end
+        if rows and (start[0] < 0 or end[-1] > window.capacity):
+            raise DeviceError(
+                f"a task's ranges span [{start[0]}, {end[-1]}) in a window of {window.capacity} "
+                "tuples on device cpu; clip them to the window"
+            )
+        if rows and (
+            (end < start).any() or (start[1:] < start[:-1]).any() or (end[1:] < end[:-1]).any()
+        ):
+            raise DeviceError(
+                "a task's ranges are out of order; sort the stream tuples so that starts and ends "
+                "both never fall, with start <= end"
+            )
+        return columns
+
+
+class Output:
+    """Result memory of one task, in the layout of the compiled loops."""
+
+    def __init__(self, room: int) -> None:
+        # Pages are touched only as pairs are written, so a generous room costs nothing.
+        self.i = np.empty(room + SLACK, np.uint32)
+        self.j = np.empty(room + SLACK, np.uint32)
+        self.state = np.zeros(STATE_FIELDS, np.int64)
+
+    def result(self) -> Result:
+        """What was written, in memory of its own size."""
+        state = self.state
+        count = int(state[COUNT])
+        i, j = self.i[:count], self.j[:count]
+        if count < len(self.i) // 2:
+            i, j = i.copy(), j.copy()
+        done = Result(i, j, counters={"evaluations": int(state[EVALUATIONS])})
+        if not state[PAUSED]:
+            return done
+        return replace(done, pause=Pause(int(state[I0]), int(state[I1]), int(state[POSITION])))
+
+
+def _names(dtypes: Sequence[np.dtype]) -> str:
+    return ", ".join(str(dtype) for dtype in dtypes) or "none"

@@ -1,0 +1,157 @@
+"""The few vector operations that the CPU kernels are built from.
+
+Each works on a *granule*: 64 consecutive window positions, whose outcomes are the bits of one
+uint64. They are written as LLVM vector code of 64 lanes, because loops that the compiler vectorises
+by itself change with its version and with every detail of the loop around them. LLVM cuts 64
+lanes into whatever the machine has: 512-bit registers, 256-bit ones, or none.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+#: Window positions per granule, one bit of a mask each.
+GRANULE = 64
+
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
+
+
+def _splat(builder, scalar):
+    """A vector with ``scalar`` in each of the granule's lanes."""
+    vector = ir.VectorType(scalar.type, GRANULE)
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, _I32(0))
+    zeros = ir.Constant(ir.VectorType(_I32, GRANULE), [0] * GRANULE)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def _load_granule(context, builder, array_type, array, position):
+    """The 64 items of a contiguous 1-D array from ``position``; they need no alignment."""
+    data = context.make_array(array_type)(context, builder, array).data
+    item = context.get_data_type(array_type.dtype)
+    pointer = builder.gep(data, [position], inbounds=True)
+    vector = ir.VectorType(item, GRANULE)
+    return builder.load(
+        builder.bitcast(pointer, vector.as_pointer()),
+        align=array_type.dtype.bitwidth // 8,
+    )
+
+
+def _in_range(context, builder, array_type, array, position, low, span):
+    """<64 x i1>: whether ``low <= key <= low + span``, given no wrap from low to low + span."""
+    keys = _load_granule(context, builder, array_type, array, position)
+    above = builder.sub(keys, _splat(builder, low))
+    return builder.icmp_unsigned("<=", above, _splat(builder, span))
+
+
+@intrinsic
+def match_all(typingctx, window, position, low, span):
+    """Mask of the granule at ``position`` in which every test holds.
+
+    Parameters
+    ----------
+    window : tuple of D contiguous unsigned arrays, shape (>= position + 64,)
+    position : int64
+    low, span : tuple of D scalars of the arrays' dtype
+        Test d is ``low[d] <= key <= low[d] + span[d]``.
+
+    Returns
+    -------
+    uint64
+        Bit k is the outcome for window position ``position + k``.
+    """
+
+    def codegen(context, builder, signature, args):
+        window_value, position_value, low_value, span_value = args
+        mask = None
+        for d in range(len(signature.args[0])):
+            test = _in_range(
+                context,
+                builder,
+                signature.args[0][d],
+                builder.extract_value(window_value, d),
+                position_value,
+                builder.extract_value(low_value, d),
+                builder.extract_value(span_value, d),
+            )
+            mask = test if mask is None else builder.and_(mask, test)
+        return builder.bitcast(mask, _I64)
+
+    return types.uint64(window, types.int64, low, span), codegen
+
+
+@intrinsic
+def match_each(typingctx, window, position, low, span):
+    """As :func:`match_all`, but one mask per test: a tuple of D uint64."""
+
+    def codegen(context, builder, signature, args):
+        window_value, position_value, low_value, span_value = args
+        masks = []
+        for d in range(len(signature.args[0])):
+            test = _in_range(
+                context,
+                builder,
+                signature.args[0][d],
+                builder.extract_value(window_value, d),
+                position_value,
+                builder.extract_value(low_value, d),
+                builder.extract_value(span_value, d),
+            )
+            masks.append(builder.bitcast(test, _I64))
+        return context.make_tuple(builder, signature.return_type, masks)
+
+    result = types.UniTuple(types.uint64, len(window))
+    return result(window, types.int64, low, span), codegen
+
+
+@intrinsic
+def row_of(typingctx, columns, row):
+    """The tuple ``(columns[0][row], columns[1][row], ...)`` without bounds checks."""
+
+    def codegen(context, builder, signature, args):
+        items = []
+        for d, array_type in enumerate(signature.args[0]):
+            array = context.make_array(array_type)(
+                context, builder, builder.extract_value(args[0], d)
+            )
+            pointer = builder.gep(array.data, [args[1]], inbounds=True)
+            items.append(context.unpack_value(builder, array_type.dtype, pointer))
+        return context.make_tuple(builder, signature.return_type, items)
+
+    result = types.Tuple([column.dtype for column in columns])
+    return result(columns, types.int64), codegen
+
+
+@intrinsic
+def nonzero_bytes(typingctx, flags, position):
+    """Mask of the 64 bytes of ``flags`` (uint8 array) from ``position`` that are not 0."""
+
+    def codegen(context, builder, signature, args):
+        loaded = _load_granule(context, builder, signature.args[0], args[0], args[1])
+        zero = ir.Constant(loaded.type, [0] * GRANULE)
+        return builder.bitcast(builder.icmp_unsigned("!=", loaded, zero), _I64)
+
+    return types.uint64(flags, types.int64), codegen
+
+
+@intrinsic
+def popcount(typingctx, mask):
+    """Number of bits set in a uint64, as int64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, mask):
+    """Position of the lowest bit set in a uint64, as int64; 64 if none is."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], cgutils.false_bit)
+
+    return types.int64(types.uint64), codegen

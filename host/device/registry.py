@@ -1,0 +1,72 @@
+"""Devices by name, found through the entry points of installed packages.
+
+A package offers a device by an entry point in the group ``penstock.devices``; its value is a class
+derived from :class:`penstock.host.device.base.Device`.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from penstock.errors import DeviceError, MissingToolError
+from penstock.host.device.base import Device
+
+GROUP = "penstock.devices"
+
+#: Extra of this package that brings what a device imports.
+_EXTRAS = {"amaranth": "rtl", "rtl": "rtl", "board": "board"}
+
+
+def _entries() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def device_names() -> list[str]:
+    """Names of the devices that are installed, sorted; their packages are not imported."""
+    return sorted(_entries())
+
+
+def open_device(name: str, **options: Any) -> Device:
+    """Make a device.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`device_names`.
+    **options
+        Arguments of the device's class.
+
+    Raises
+    ------
+    DeviceError
+        There is no device of that name, or it does not take one of the options.
+    MissingToolError
+        The device needs a package that is not installed; the message names the extra.
+    """
+    entries = _entries()
+    if name not in entries:
+        raise DeviceError(
+            f"there is no device named {name!r}; choose one of {', '.join(sorted(entries))}"
+        )
+    try:
+        device_class = entries[name].load()
+    except ModuleNotFoundError as cause:
+        missing = cause.name or str(cause)
+        if missing.partition(".")[0] == "penstock":
+            raise DeviceError(
+                f"device {name} is registered, but this installation lacks its module {missing}; "
+                "install penstock again"
+            ) from cause
+        extra = f"pip install 'penstock[{_EXTRAS[name]}]'" if name in _EXTRAS else "install it"
+        raise MissingToolError(
+            f"device {name} needs the package {missing}, which is not installed; {extra}"
+        ) from cause
+    try:
+        return device_class(**options)
+    except TypeError as cause:
+        given = ", ".join(sorted(options)) or "none"
+        raise DeviceError(
+            f"device {name} cannot be opened with the options given ({given}): {cause}; see "
+            f"{device_class.__name__} for what it takes"
+        ) from cause

@@ -1,0 +1,49 @@
+"""How a column of prepared keys of a general program is laid out in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.types import Kind, Type
+
+_SIGNED = (np.int8, np.int16, np.int32, np.int64)
+
+
+def storage_dtype(dtype: Type) -> np.dtype:
+    """NumPy dtype of a key column of this type.
+
+    Parameters
+    ----------
+    dtype : Type
+        Integer-like, boolean or float. Keys are never NULL, so ``nullable`` is not looked at.
+
+    Returns
+    -------
+    dtype
+        ``bool``; ``float32``; ``float64``; the smallest of ``int8`` to ``int64`` that holds
+        ``[lo, hi]``; beyond them ``uint64``, and beyond that ``object`` (Python integers).
+
+    Raises
+    ------
+    DeviceError
+        The type is text or NULL, which no device joins on directly.
+    """
+    if dtype.kind is Kind.BOOL:
+        return np.dtype(np.bool_)
+    if dtype.kind is Kind.FLOAT32:
+        return np.dtype(np.float32)
+    if dtype.kind is Kind.FLOAT64:
+        return np.dtype(np.float64)
+    if not dtype.is_integral:
+        raise DeviceError(
+            f"a key of type {dtype} cannot be stored on a device; prepare an integer, boolean or "
+            "float key from it"
+        )
+    for signed in _SIGNED:
+        info = np.iinfo(signed)
+        if info.min <= dtype.lo and dtype.hi <= info.max:
+            return np.dtype(signed)
+    if dtype.lo >= 0 and dtype.hi < 1 << 64:
+        return np.dtype(np.uint64)
+    return np.dtype(object)
