@@ -1,0 +1,18 @@
+"""Synthetic streams shaped like the data sets of the papers, of any length and rate.
+
+>>> from penstock.sim.workloads import City
+>>> city = City(seconds=5, order_rate=10, gps_rate=100, vehicles=300)
+>>> sorted(city.tables())
+['gps', 'orders']
+
+:class:`City` is rides and vehicles in a city, :class:`Backbone` packets at two points of a
+backbone. ``python -m penstock.sim.workloads --help`` writes them to files.
+"""
+
+from __future__ import annotations
+
+from penstock.sim.workloads.backbone import Backbone
+from penstock.sim.workloads.base import Workload
+from penstock.sim.workloads.city import City
+
+__all__ = ["Backbone", "City", "Workload"]

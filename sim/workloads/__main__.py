@@ -1,0 +1,5 @@
+"""Run with ``python -m penstock.sim.workloads``."""
+
+from penstock.sim.workloads.cli import run
+
+run()
