@@ -110,7 +110,7 @@ class Backbone(Workload):
         if len({*self.names, "id", "ts", "sport", "dport", "protocol", "length"}) != 8:
             raise UsageError(f"names must be two columns that are not taken, not {self.names!r}")
 
-    @cached_property
+    @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         src, dst = self.names
         schema = pa.schema(

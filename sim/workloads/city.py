@@ -187,7 +187,7 @@ class City(Workload):
     # Places
 
     @cached_property
-    def _map(self) -> dict[str, npt.NDArray[np.float64]]:
+    def _map(self) -> dict[str, npt.NDArray[np.floating]]:
         """Districts: centre and spread in steps from the city's middle, weight, share of work."""
         rng = self._rng("map")
         n = self.districts
@@ -229,7 +229,7 @@ class City(Workload):
     # Vehicles
 
     @cached_property
-    def _fleet(self) -> dict[str, npt.NDArray[np.float64]]:
+    def _fleet(self) -> dict[str, npt.NDArray[np.floating]]:
         """Report interval and phase in us, trip phase in trips, speed in steps/s, by vehicle."""
         rng = self._rng("fleet")
         n = self.vehicles

@@ -1,0 +1,54 @@
+# The first target lists the targets. Everything runs in a virtual environment in $(VENV).
+
+VENV ?= .venv
+# Arguments for pytest and for `penstock demo`, e.g. make test ARGS='-k city'
+ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.penstock-setup
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' \
+	  $(firstword $(MAKEFILE_LIST))
+
+.PHONY: setup
+setup: $(STAMP) ## Make the virtual environment and install Penstock into it
+
+$(STAMP): pyproject.toml scripts/setup.sh
+	PYTHON='$(PYTHON)' scripts/setup.sh '$(VENV)'
+	@touch $@
+
+.PHONY: run
+run: setup ## Run the demo
+	$(BIN)/penstock demo $(ARGS)
+
+.PHONY: test
+test: setup ## Run the tests, without the slow ones
+	$(BIN)/pytest -n auto -m 'not slow' $(ARGS)
+
+.PHONY: test-full
+test-full: setup ## Run all tests
+	$(BIN)/pytest -n auto $(ARGS)
+
+.PHONY: lint
+lint: setup ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/types_tree.py
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+.PHONY: format
+format: setup ## Format the code and fix what can be fixed safely
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench-cpu
+bench-cpu: setup ## Measure the CPU device against its peers
+	$(BIN)/python -m bench.cpu $(ARGS)
+
+.PHONY: clean
+clean: ## Remove what builds and tests leave; keeps the virtual environment
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf metastore_db derby.log
+	find . -path './$(VENV)' -prune -o -name __pycache__ -type d -exec rm -rf {} +

