@@ -1,4 +1,4 @@
-"""How a column of prepared keys of a general program is laid out in memory."""
+"""How a column of prepared keys is laid out in memory."""
 
 from __future__ import annotations
 
@@ -47,3 +47,14 @@ def storage_dtype(dtype: Type) -> np.dtype:
     if dtype.lo >= 0 and dtype.hi < 1 << 64:
         return np.dtype(np.uint64)
     return np.dtype(object)
+
+
+def key_dtype(key_bits: int) -> np.dtype:
+    """NumPy dtype of the codes of a band program: ``uint16``, ``uint32`` or ``uint64``.
+
+    Parameters
+    ----------
+    key_bits : int
+        ``BandProgram.key_bits``, 2 to 64.
+    """
+    return np.dtype(np.uint16 if key_bits <= 16 else np.uint32 if key_bits <= 32 else np.uint64)

@@ -10,6 +10,7 @@ import numpy as np
 from penstock.host.device.base import Result, Task
 from penstock.host.device.cpu.kernel import CpuKernel, Output
 from penstock.host.device.cpu.loops import EVALUATIONS, run_band
+from penstock.host.device.storage import key_dtype
 from penstock.program import BandProgram, empty_code
 
 #: Stream tuples per block: enough to reuse a tile of the window many times.
@@ -34,7 +35,7 @@ class BandKernel(CpuKernel):
         pool: ThreadPoolExecutor,
         count: Callable[[Result], None],
     ) -> None:
-        key = np.dtype(f"u{program.key_bits // 8}")
+        key = key_dtype(program.key_bits)
         super().__init__(program, pool, count, [key] * 2 * program.tests, [key] * program.tests)
         self._key = key
         cubes = program.cubes
@@ -59,9 +60,9 @@ class BandKernel(CpuKernel):
         self._run(keys, Task(bounds, none, none, room=1))
 
     def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
-        output = Output(task.room)
+        output = Output(task, BLOCK_ROWS, self._tile)
         if not self.program.table:
-            output.state[EVALUATIONS] = (task.end - task.start).sum()
+            output.walk[EVALUATIONS] = (task.end - task.start).sum()
             return output.result()
         bounds = [self._bounds(task, d) for d in self._tests]
         run_band(
@@ -69,14 +70,12 @@ class BandKernel(CpuKernel):
             tuple(low for low, _ in bounds),
             tuple(span for _, span in bounds),
             self._cubes,
-            np.ascontiguousarray(task.start, np.int64),
-            np.ascontiguousarray(task.end, np.int64),
-            task.room,
-            min(BLOCK_ROWS, task.room),
-            self._tile,
+            output.start,
+            output.end,
+            output.room,
+            output.walk,
             output.i,
             output.j,
-            output.state,
         )
         return output.result()
 
@@ -86,9 +85,10 @@ class BandKernel(CpuKernel):
         That is sound only without wrap from the lower to the upper bound, so any other empty range
         becomes the canonical one here.
         """
-        low, high = task.stream[2 * test], task.stream[2 * test + 1]
+        low = np.array(task.stream[2 * test], self._key)
+        high = np.asarray(task.stream[2 * test + 1], self._key)
         empty = low > high
         if empty.any():
             code = self._key.type(empty_code(self.program.key_bits))
             low, high = np.where(empty, code, low), np.where(empty, code, high)
-        return np.array(low), high - low
+        return low, high - low

@@ -7,14 +7,18 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.errors import DeviceError, UsageError
+from penstock.errors import UsageError
 from penstock.host.device.base import Device, Kernel, Result
 from penstock.host.device.cpu.band import BandKernel
+from penstock.host.device.cpu.general import general_kernel
 from penstock.program import BandProgram, Program
 
 
 class CpuDevice(Device):
     """Runs every program on the cores of this machine, one task per thread.
+
+    It refuses no program: band keys of any width are stored in the next of 16, 32 and 64 bits, and
+    general programs beyond machine integers are interpreted.
 
     Parameters
     ----------
@@ -40,18 +44,12 @@ class CpuDevice(Device):
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
 
     def refuses(self, program: Program) -> str | None:
-        if isinstance(program, BandProgram) and program.key_bits not in self.key_widths:
-            widths = ", ".join(map(str, self.key_widths))
-            return f"device cpu has no band keys of {program.key_bits} bits; it offers {widths}"
         return None
 
     def open(self, program: Program) -> Kernel:
-        refusal = self.refuses(program)
-        if refusal is not None:
-            raise DeviceError(refusal)
         if isinstance(program, BandProgram):
             return BandKernel(program, self._pool, self._count)
-        raise DeviceError("device cpu has no general kernel")
+        return general_kernel(program, self._pool, self._count)
 
     def counters(self) -> dict[str, int]:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from penstock.host.device.cpu.loops import (
     PAUSED,
     POSITION,
     SLACK,
-    STATE_FIELDS,
+    new_walk,
 )
 from penstock.host.device.cpu.window import CpuWindow
 from penstock.program import Program
@@ -86,7 +86,9 @@ class CpuKernel(Kernel):
                 "one that this kernel allocated"
             )
         dtypes = tuple(np.asarray(column).dtype for column in task.stream)
-        if dtypes != self._stream:
+        if len(dtypes) != len(self._stream) or not all(
+            map(np.can_cast, dtypes, self._stream, repeat("safe"))
+        ):
             raise DeviceError(
                 f"a task has stream columns of {_names(dtypes)} where device cpu expects "
                 f"{_names(self._stream)}; prepare the keys in the program's layout"
@@ -119,25 +121,36 @@ class CpuKernel(Kernel):
 
 
 class Output:
-    """Result memory of one task, in the layout of the compiled loops."""
+    """Walk and result memory of one task, in the layout of the compiled loops.
 
-    def __init__(self, room: int) -> None:
+    Parameters
+    ----------
+    task : Task
+    block, tile : int
+        Most stream tuples and window positions of a tile.
+    """
+
+    def __init__(self, task: Task, block: int, tile: int) -> None:
+        self.start = np.ascontiguousarray(task.start, np.int64)
+        self.end = np.ascontiguousarray(task.end, np.int64)
+        if not self.start.flags.writeable or not self.end.flags.writeable:
+            # Read-only arrays are another type to Numba, which would compile a second time.
+            self.start, self.end = self.start.copy(), self.end.copy()
+        self.room = task.room
+        self.walk = new_walk(min(block, task.room), tile)
         # Pages are touched only as pairs are written, so a generous room costs nothing.
-        self.i = np.empty(room + SLACK, np.uint32)
-        self.j = np.empty(room + SLACK, np.uint32)
-        self.state = np.zeros(STATE_FIELDS, np.int64)
+        self.i = np.empty(task.room + SLACK, np.uint32)
+        self.j = np.empty(task.room + SLACK, np.uint32)
 
     def result(self) -> Result:
         """What was written, in memory of its own size."""
-        state = self.state
-        count = int(state[COUNT])
+        walk = self.walk
+        count = int(walk[COUNT])
         i, j = self.i[:count], self.j[:count]
         if count < len(self.i) // 2:
             i, j = i.copy(), j.copy()
-        done = Result(i, j, counters={"evaluations": int(state[EVALUATIONS])})
-        if not state[PAUSED]:
-            return done
-        return replace(done, pause=Pause(int(state[I0]), int(state[I1]), int(state[POSITION])))
+        pause = Pause(int(walk[I0]), int(walk[I1]), int(walk[POSITION])) if walk[PAUSED] else None
+        return Result(i, j, pause, {"evaluations": int(walk[EVALUATIONS])})
 
 
 def _names(dtypes: Sequence[np.dtype]) -> str:

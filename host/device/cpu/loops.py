@@ -1,9 +1,9 @@
-"""The compiled loops of the band kernel.
+"""How a task is walked, and the compiled loops of the band kernel.
 
 A task is walked in blocks of stream tuples, and each block in tiles of window positions, so that a
 tile of keys stays in the first-level cache while the block's tuples pass over it. Room for results
-runs out in the middle of a tile at most: the tile is rolled back and tried again at half its
-width, down to one position, which fits because a block has no more tuples than the result has room.
+runs out inside a tile at most: the tile is rolled back and tried again at half its width, down to
+one position, which fits because a block has no more tuples than the result has room.
 """
 
 from __future__ import annotations
@@ -23,12 +23,67 @@ from penstock.host.device.cpu.vector import (
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
 SLACK = GRANULE
 
-#: Layout of the ``state`` array (int64) that a run fills in.
+# Fields of a walk, an int64 array: what a finished or paused task reports, ...
 COUNT, EVALUATIONS, PAUSED, I0, I1, POSITION = range(6)
-STATE_FIELDS = 6
+# ... the tuples [FIRST, LAST) and the end of the tile that is tried, and the sizes of the walk.
+FIRST, LAST, EDGE, BLOCK, TILE = range(6, 11)
+WALK_FIELDS = 11
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)
+
+
+def new_walk(block: int, tile: int) -> np.ndarray:
+    """A walk before its first tile: ``block`` stream tuples by ``tile`` window positions."""
+    walk = np.zeros(WALK_FIELDS, np.int64)
+    walk[BLOCK], walk[TILE] = block, tile
+    return walk
+
+
+@njit(nogil=True, cache=True)
+def next_tile(walk, start, end, count):
+    """Go on to the next tile.
+
+    Parameters
+    ----------
+    walk : ndarray of int64, shape (WALK_FIELDS,)
+    start, end : ndarray of int64, shape (n,)
+    count : int
+        Pairs written after the last tile, or -1 if they did not fit. 0 at first.
+
+    Returns
+    -------
+    bool
+        False if the task is complete or paused.
+    """
+    rows = len(start)
+    if count < 0:
+        width = (walk[EDGE] - walk[POSITION]) // 2
+        if width == 0:
+            walk[PAUSED] = 1
+            return False
+        walk[EDGE] = walk[POSITION] + width
+    else:
+        walk[COUNT] = count
+        for i in range(walk[FIRST], walk[LAST]):
+            tested = min(end[i], walk[EDGE]) - max(start[i], walk[POSITION])
+            walk[EVALUATIONS] += max(tested, 0)
+        walk[POSITION] = walk[EDGE]
+        while walk[I1] == 0 or walk[POSITION] >= end[walk[I1] - 1]:
+            walk[I0] = walk[I1]
+            if walk[I0] == rows:
+                return False
+            walk[I1] = min(rows, walk[I0] + walk[BLOCK])
+            walk[FIRST] = walk[I0]
+            walk[POSITION] = start[walk[I0]]
+        while end[walk[FIRST]] <= walk[POSITION]:
+            walk[FIRST] += 1
+        walk[POSITION] = max(walk[POSITION], start[walk[FIRST]])
+        walk[EDGE] = min(end[walk[I1] - 1], walk[POSITION] + walk[TILE])
+    walk[LAST] = walk[FIRST]
+    while walk[LAST] < walk[I1] and start[walk[LAST]] < walk[EDGE]:
+        walk[LAST] += 1
+    return True
 
 
 @njit(nogil=True)
@@ -57,14 +112,6 @@ def emit(mask, i, position, room, out_i, out_j, count):
         count += 4
         if count >= total:
             return total
-
-
-@njit(nogil=True)
-def first_ending_after(end, low, high, position):
-    """First index in ``[low, high)`` whose range ends after ``position``; ``high`` if none."""
-    while low < high and end[low] <= position:
-        low += 1
-    return low
 
 
 @njit(nogil=True)
@@ -106,7 +153,7 @@ def scan_cubes(window, low, span, cubes, i, start, end, room, out_i, out_j, coun
 
 
 @njit(nogil=True, cache=True)
-def run_band(window, low, span, cubes, start, end, room, block, tile, out_i, out_j, state):
+def run_band(window, low, span, cubes, start, end, room, walk, out_i, out_j):
     """Run a band task.
 
     Parameters
@@ -118,44 +165,19 @@ def run_band(window, low, span, cubes, start, end, room, block, tile, out_i, out
         The program's cubes; empty for the AND of all tests.
     start, end : ndarray of int64, shape (n,)
     room : int
-        Most pairs to write.
-    block, tile : int
-        Stream tuples and window positions per tile; ``block <= room``.
+        Most pairs to write, at least as many as the walk's block has tuples.
+    walk : ndarray of int64, shape (WALK_FIELDS,)
+        From :func:`new_walk`; holds the outcome afterwards.
     out_i, out_j : ndarray of uint32, shape (room + SLACK,)
-    state : ndarray of int64, shape (STATE_FIELDS,)
-        Filled in: pairs, evaluations, whether the task paused, and the pause.
     """
-    count, evaluations = 0, 0
-    rows = len(start)
-    for i0 in range(0, rows, block):
-        i1 = min(rows, i0 + block)
-        first, position, stop, width = i0, start[i0], end[i1 - 1], tile
-        while position < stop:
-            first = first_ending_after(end, first, i1, position)
-            position = max(position, start[first])
-            edge = min(stop, position + width)
-            before, tested = count, 0
-            for i in range(first, i1):
-                if start[i] >= edge:
-                    break
-                a, b = max(start[i], position), min(end[i], edge)
-                if a >= b:
-                    continue
-                tested += b - a
-                if len(cubes) == 0:
-                    count = scan_all(window, low, span, i, a, b, room, out_i, out_j, count)
-                else:
-                    count = scan_cubes(window, low, span, cubes, i, a, b, room, out_i, out_j, count)
-                if count < 0:
-                    break
-            if count >= 0:
-                evaluations += tested
-                position, width = edge, tile
-                continue
-            count = before
-            width = (edge - position) // 2
-            if width == 0:
-                state[PAUSED], state[I0], state[I1], state[POSITION] = 1, i0, i1, position
-                state[COUNT], state[EVALUATIONS] = count, evaluations
-                return
-    state[COUNT], state[EVALUATIONS], state[PAUSED] = count, evaluations, 0
+    count = 0
+    while next_tile(walk, start, end, count):
+        count = walk[COUNT]
+        for i in range(walk[FIRST], walk[LAST]):
+            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
+            if len(cubes) == 0:
+                count = scan_all(window, low, span, i, a, b, room, out_i, out_j, count)
+            else:
+                count = scan_cubes(window, low, span, cubes, i, a, b, room, out_i, out_j, count)
+            if count < 0:
+                break

@@ -155,3 +155,18 @@ def lowest_bit(typingctx, mask):
         return builder.cttz(args[0], cgutils.false_bit)
 
     return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def truncated_remainder(typingctx, a, b):
+    """``a - trunc(a / b) * b`` of signed integers of one width; 0 where ``b`` is 0."""
+
+    def codegen(context, builder, signature, args):
+        a_value, b_value = args
+        # The processor traps on x / 0 and on min / -1; the remainder by 1 is what both need.
+        constant = ir.Constant(b_value.type, 1)
+        shifted = builder.add(b_value, constant)
+        unsafe = builder.icmp_unsigned("<=", shifted, constant)
+        return builder.srem(a_value, builder.select(unsafe, constant, b_value))
+
+    return a(a, a), codegen

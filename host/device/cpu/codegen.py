@@ -1,0 +1,309 @@
+"""Python source for Numba from the predicate of a general program.
+
+Each node of the DAG becomes one assignment. Integer steps are cast to int32 or int64, the
+narrowest that holds the node and its operands: without the casts Numba computes in int64 and the
+loop runs at half the width or worse. Nothing in a step can trap or raise, so all of them run on
+every pair, without branches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from penstock.expr.node import Expr, Op, walk
+from penstock.host.device.storage import storage_dtype
+from penstock.program import GeneralProgram
+from penstock.types import Kind, Type
+
+#: Powers of ten up to this one are exact in float64.
+_EXACT_POWER_OF_TEN = 22
+#: Integers up to this magnitude are exact in float64.
+_EXACT_FLOAT64 = 1 << 53
+
+_SPECIAL = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
+
+_MODULE = '''"""Generated kernel: {title}"""
+
+import numpy as np
+from numba import njit
+
+from penstock.host.device.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION
+from penstock.host.device.cpu.loops import emit, inside, next_tile
+from penstock.host.device.cpu.vector import GRANULE, nonzero_bytes, truncated_remainder
+
+
+@njit(nogil=True)
+def fill(stream, window, i, position, flags):
+{stream}
+{slices}
+    for k in range(len(flags)):
+{body}
+        flags[k] = {result}
+
+
+@njit(nogil=True)
+def scan(stream, window, flags, i, start, end, room, out_i, out_j, count):
+    position = start & ~(GRANULE - 1)
+    while position < end:
+        granules = min((end - position + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+        fill(stream, window, i, position, flags[: granules * GRANULE])
+        for g in range(granules):
+            mask = nonzero_bytes(flags, g * GRANULE)
+            if mask:
+                mask = inside(mask, position, start, end)
+                count = emit(mask, i, position, room, out_i, out_j, count)
+                if count < 0:
+                    return count
+            position += GRANULE
+    return count
+
+
+@njit(nogil=True, cache=True)
+def run(stream, window, start, end, room, walk, flags, out_i, out_j):
+    count = 0
+    while next_tile(walk, start, end, count):
+        count = walk[COUNT]
+        for i in range(walk[FIRST], walk[LAST]):
+            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
+            if a < b:
+                count = scan(stream, window, flags, i, a, b, room, out_i, out_j, count)
+                if count < 0:
+                    break
+'''
+
+
+class NotCompilable(Exception):
+    """The program needs more than machine integers; it is interpreted instead."""
+
+
+def generate(program: GeneralProgram) -> str:
+    """Source of a module with a function ``run`` for this program.
+
+    Raises
+    ------
+    NotCompilable
+        A value may lie beyond int64, or a step has no compiled form.
+    """
+    for side, types in (("s", program.stream), ("w", program.window)):
+        for k, dtype in enumerate(types):
+            if storage_dtype(dtype).kind not in "bif":
+                raise NotCompilable(f"key {side}{k} lies beyond int64")
+    names: dict[Expr, str] = {}
+    stream, body = [], []
+    used = [e.attr[1] for e in walk(program.predicate) if e.op is Op.KEY and e.attr[0] == "w"]
+    for current in walk(program.predicate):
+        args = [names[a] for a in current.args]
+        text = _leaf(current) if not current.args else _RULES[current.op](current, args)
+        names[current] = f"v{len(names)}"
+        # What depends on the stream tuple alone is computed once per tuple.
+        one_per_tuple = "w" not in current.sides
+        (stream if one_per_tuple else body).append(f"{names[current]} = {text}")
+    # Slices, since an index that might be negative would turn each load into a gather.
+    slices = [f"w{k} = window[{k}][position : position + len(flags)]" for k in used]
+    title = (
+        f"{len(names)} steps, stream {_layout(program.stream)}, window {_layout(program.window)}"
+    )
+    return _MODULE.format(
+        title=title,
+        stream="\n".join(f"    {line}" for line in stream),
+        slices="\n".join(f"    {line}" for line in slices),
+        body="\n".join(f"        {line}" for line in body),
+        result=names[program.predicate],
+    )
+
+
+def _layout(types: tuple[Type, ...]) -> str:
+    return ", ".join(str(storage_dtype(dtype)) for dtype in types) or "without keys"
+
+
+def _width(*exprs: Expr) -> str:
+    """NumPy name of the integer type that holds every value of every node."""
+    low = min(e.type.lo for e in exprs)
+    high = max(e.type.hi for e in exprs)
+    for bits in (32, 64):
+        if -(1 << (bits - 1)) <= low and high < 1 << (bits - 1):
+            return f"np.int{bits}"
+    raise NotCompilable(f"a value of [{low}, {high}] lies beyond int64")
+
+
+def _cast_to(expr: Expr) -> str:
+    """Constructor of the node's own representation."""
+    if expr.type.kind is Kind.BOOL:
+        return "np.bool_"
+    if expr.type.is_float:
+        return f"np.{expr.type.kind.value}"
+    if not expr.type.is_integral:
+        raise NotCompilable(f"a value of type {expr.type}")
+    return _width(expr)
+
+
+def _leaf(expr: Expr) -> str:
+    cast = _cast_to(expr)
+    if expr.op is Op.KEY:
+        side, index = expr.attr
+        place = f"stream[{index}][i]" if side == "s" else f"w{index}[k]"
+        return f"{cast}({place})"
+    if expr.op is not Op.CONST or expr.attr is None:
+        raise NotCompilable(f"{expr.op.value} is no leaf of a general program")
+    if expr.type.is_float:
+        value = float(expr.attr)
+        return f"{cast}({value!r})" if math.isfinite(value) else f"{cast}({_SPECIAL[repr(value)]})"
+    return f"{cast}({expr.attr!r})"
+
+
+def _arithmetic(symbol: str) -> Callable[[Expr, list[str]], str]:
+    """Rule of an operation that is written between its operands."""
+
+    def rule(expr: Expr, args: list[str]) -> str:
+        if expr.type.is_float:
+            return f"{args[0]} {symbol} {args[1]}"
+        width = _width(expr, *expr.args)
+        return f"{_cast_to(expr)}({width}({args[0]}) {symbol} {width}({args[1]}))"
+
+    return rule
+
+
+def _negate(expr: Expr, args: list[str]) -> str:
+    return f"{_cast_to(expr)}(-{args[0]})" if expr.type.is_integral else f"-{args[0]}"
+
+
+def _absolute(expr: Expr, args: list[str]) -> str:
+    (a,) = args
+    if expr.type.is_float:
+        return f"abs({a})"
+    width = _width(expr, *expr.args)
+    return f"{_cast_to(expr)}({width}(-{a}) if {a} < 0 else {width}({a}))"
+
+
+def _extreme(greatest: bool) -> Callable[[Expr, list[str]], str]:
+    def rule(expr: Expr, args: list[str]) -> str:
+        width = _cast_to(expr) if expr.type.is_float else _width(expr, *expr.args)
+        best = f"{width}({args[0]})"
+        for arg in args[1:]:
+            other = f"{width}({arg})"
+            pair = (best, other) if greatest else (other, best)
+            worse = _less(*pair) if expr.type.is_float else f"{pair[0]} < {pair[1]}"
+            best = f"({other} if {worse} else {best})"
+        return f"{_cast_to(expr)}({best})"
+
+    return rule
+
+
+def _remainder(expr: Expr, args: list[str]) -> str:
+    a, b = args
+    cast = _cast_to(expr)
+    if expr.type.is_float:
+        return f"{cast}(np.fmod({a}, {b})) if {b} != 0 else {cast}(0)"
+    width = _width(expr, *expr.args)
+    return f"{cast}(truncated_remainder({width}({a}), {width}({b})))"
+
+
+def _invert(expr: Expr, args: list[str]) -> str:
+    return f"{_cast_to(expr)}(~{args[0]})"
+
+
+def _shift(symbol: str) -> Callable[[Expr, list[str]], str]:
+    def rule(expr: Expr, args: list[str]) -> str:
+        width = _width(expr, *expr.args)
+        most = int(width[-2:]) - 1
+        by = expr.args[1]
+        if by.type.lo < 0 or by.type.hi > 63:
+            raise NotCompilable("a shift by less than 0 or more than 63")
+        # Bounds are exact, so a longer shift has only 0 to move left, and only the sign to keep.
+        amount = f"({args[1]} & {most})" if symbol == "<<" else f"min({args[1]}, {most})"
+        return f"{_cast_to(expr)}({width}({args[0]}) {symbol} {width}({amount}))"
+
+    return rule
+
+
+def _less(a: str, b: str) -> str:
+    """``a < b`` of floats with NaN above everything."""
+    return f"((not ({a} >= {b})) & ({a} == {a}))"
+
+
+def _compare(symbol: str) -> Callable[[Expr, list[str]], str]:
+    def rule(expr: Expr, args: list[str]) -> str:
+        left, right = expr.args
+        a, b = args
+        if left.type.is_float or right.type.is_float:
+            if left.type.kind is not right.type.kind:
+                raise NotCompilable("a comparison of two kinds")
+            if symbol == "<":
+                return _less(a, b)
+            if symbol == "<=":
+                return f"({a} <= {b}) | ({b} != {b})"
+            return f"({a} == {b}) | (({a} != {a}) & ({b} != {b}))"
+        if left.type.kind is Kind.BOOL:
+            return f"{a} {symbol} {b}"
+        width = _width(left, right)
+        return f"{width}({a}) {symbol} {width}({b})"
+
+    return rule
+
+
+def _junction(symbol: str) -> Callable[[Expr, list[str]], str]:
+    return lambda expr, args: f" {symbol} ".join(args)
+
+
+def _not(expr: Expr, args: list[str]) -> str:
+    return f"not {args[0]}"
+
+
+def _case(expr: Expr, args: list[str]) -> str:
+    cast = _cast_to(expr)
+    text = f"{cast}({args[-1]})"
+    for condition, value in zip(args[-3::-2], args[-2::-2], strict=True):
+        text = f"({cast}({value}) if {condition} else {text})"
+    return text
+
+
+def _cast(expr: Expr, args: list[str]) -> str:
+    source, target = expr.args[0].type, expr.type
+    cast = _cast_to(expr)
+    if source.kind is target.kind and not source.is_integral:
+        return args[0]
+    if target.is_float and (source.is_float or source.kind is Kind.INT):
+        return f"{cast}({args[0]})"
+    if target.is_float and source.kind is Kind.DECIMAL:
+        largest = max(abs(source.lo), abs(source.hi))
+        if largest <= _EXACT_FLOAT64 and source.scale <= _EXACT_POWER_OF_TEN:
+            return f"{cast}(np.float64({args[0]}) / np.float64({10**source.scale}))"
+    if target.is_integral and source.kind is Kind.BOOL:
+        return f"{cast}({args[0]})"
+    same = (source.scale, source.unit) == (target.scale, target.unit)
+    if target.is_integral and source.is_integral and same:
+        _width(expr.args[0])
+        if target.lo <= source.lo and source.hi <= target.hi:
+            return f"{cast}({args[0]})"
+    raise NotCompilable(f"a cast from {source} to {target}")
+
+
+def _unknown(expr: Expr, args: list[str]) -> str:
+    raise NotCompilable(f"{expr.op.value} of {len(args)} operands")
+
+
+_RULES: dict[Op, Callable[[Expr, list[str]], str]] = dict.fromkeys(Op, _unknown) | {
+    Op.ADD: _arithmetic("+"),
+    Op.SUB: _arithmetic("-"),
+    Op.MUL: _arithmetic("*"),
+    Op.NEG: _negate,
+    Op.ABS: _absolute,
+    Op.LEAST: _extreme(greatest=False),
+    Op.GREATEST: _extreme(greatest=True),
+    Op.MOD: _remainder,
+    Op.BIT_AND: _arithmetic("&"),
+    Op.BIT_OR: _arithmetic("|"),
+    Op.BIT_XOR: _arithmetic("^"),
+    Op.BIT_NOT: _invert,
+    Op.SHL: _shift("<<"),
+    Op.SHR: _shift(">>"),
+    Op.LT: _compare("<"),
+    Op.LE: _compare("<="),
+    Op.EQ: _compare("=="),
+    Op.AND: _junction("&"),
+    Op.OR: _junction("|"),
+    Op.NOT: _not,
+    Op.CASE: _case,
+    Op.CAST: _cast,
+}

@@ -1,0 +1,267 @@
+"""One test body for every device: the contract of docs/device-contract.md.
+
+The oracle is brute force in NumPy (band programs) or pair by pair in plain Python (general ones).
+A device that refuses a program is not tested with it; the CPU device may refuse none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import DeviceError, MissingToolError, PenstockError
+from penstock.host.device.base import Device, Kernel, Task
+from penstock.host.device.registry import device_names, open_device
+from penstock.host.device.run import run_task
+from penstock.program import BandProgram
+from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
+from tests.host.kit.tasks import (
+    RANGES,
+    TIMEOUT_S,
+    Join,
+    band_join,
+    expected,
+    load,
+    run_to_end,
+    sorted_pairs,
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A device under test and the sizes it is tested with."""
+
+    device: Device
+    rows: int
+    window: int
+    examples: int
+
+
+#: Devices in simulation take about a millisecond per cycle, so they get small tasks.
+SIZES = {"cpu": (60, 700, 60), "amaranth": (6, 24, 3)}
+
+
+@pytest.fixture(scope="module", params=["cpu", "amaranth"])
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    name = request.param
+    if name not in device_names():
+        pytest.skip(f"device {name} is not registered in this installation")
+    try:
+        device = open_device(name)
+    except (MissingToolError, DeviceError) as cause:
+        if name == "cpu":
+            raise
+        pytest.skip(str(cause))
+    with device:
+        yield Subject(device, *SIZES[name])
+
+
+def opened(subject: Subject, join: Join) -> Kernel:
+    refusal = subject.device.refuses(join.program)
+    if refusal is not None:
+        assert subject.device.name != "cpu"
+        assert refusal.strip()
+        with pytest.raises(DeviceError):
+            subject.device.open(join.program)
+        pytest.skip(f"device {subject.device.name} refuses the program: {refusal}")
+    return subject.device.open(join.program)
+
+
+def check(kernel: Kernel, join: Join, room: int, pieces: int = 1, spare: int = 0) -> list:
+    """Run the join to the end and compare it with the oracle; its results."""
+    buffer = load(kernel, join, pieces, spare)
+    results = run_to_end(kernel, buffer, join, max(room, kernel.min_room))
+    np.testing.assert_array_equal(sorted_pairs(results), expected(join))
+    evaluations = sum(result.counters["evaluations"] for _, result in results)
+    assert evaluations == join.evaluations
+    buffer.free()
+    return results
+
+
+def simple(subject: Subject, seed: int = 0, kind: str = "random", tests: int = 2) -> Join:
+    rng = np.random.default_rng(seed)
+    bits = subject.device.key_widths[-1]
+    return band_join(rng, tests, bits, subject.rows, subject.window, kind)
+
+
+# -- band programs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tests", range(1, 9))
+def test_band_programs_of_each_size(subject: Subject, tests: int) -> None:
+    for width_index, bits in enumerate(subject.device.key_widths):
+        rng = np.random.default_rng([tests, width_index])
+        kind = RANGES[(tests + width_index) % len(RANGES)]
+        join = band_join(rng, tests, bits, subject.rows, subject.window, kind)
+        kernel = opened(subject, join)
+        check(kernel, join, room=subject.rows * subject.window)
+        kernel.close()
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_ranges_of_each_kind(subject: Subject, kind: str) -> None:
+    join = simple(subject, seed=3, kind=kind)
+    check(opened(subject, join), join, room=subject.rows * subject.window)
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_tiny_room_pauses_and_resumes(subject: Subject, kind: str) -> None:
+    # One pair a task, and every pair matches: the most pauses there can be.
+    small = replace(subject, rows=min(subject.rows, 20), window=min(subject.window, 90))
+    join = simple(small, seed=5, kind=kind, tests=1)
+    join = Join(BandProgram(1, 0b11, join.program.key_bits), *list(vars(join).values())[1:])
+    kernel = opened(subject, join)
+    results = check(kernel, join, room=kernel.min_room)
+    if join.evaluations > kernel.min_room:
+        assert len(results) > 1
+
+
+def test_no_stream_tuples(subject: Subject) -> None:
+    join = simple(subject)
+    none = Join(
+        join.program, join.window, [c[:0] for c in join.stream], join.start[:0], join.end[:0]
+    )
+    check(opened(subject, none), none, room=1)
+
+
+def test_window_is_written_in_pieces_and_again(subject: Subject) -> None:
+    join = simple(subject, seed=7)
+    kernel = opened(subject, join)
+    check(kernel, join, room=subject.rows * subject.window, pieces=5, spare=9)
+    buffer = load(kernel, join)
+    changed = [column[::-1].copy() for column in join.window]
+    buffer.write(0, changed)
+    after = Join(join.program, changed, join.stream, join.start, join.end)
+    results = run_to_end(kernel, buffer, after, subject.rows * subject.window)
+    np.testing.assert_array_equal(sorted_pairs(results), expected(after))
+
+
+@settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_any_band_join(subject: Subject, data: st.DataObject) -> None:
+    seed = data.draw(st.integers(0, subject.examples - 1))
+    tests = data.draw(st.integers(1, 8 if subject.device.name == "cpu" else 2))
+    bits = data.draw(st.sampled_from(subject.device.key_widths))
+    if subject.device.name == "cpu":
+        bits = data.draw(st.integers(8, 64))
+    kind = data.draw(st.sampled_from(RANGES))
+    rows = data.draw(st.integers(1, subject.rows))
+    window = data.draw(st.integers(1, subject.window))
+    room = data.draw(st.integers(1, 200) | st.just(rows * window))
+    join = band_join(np.random.default_rng(seed), tests, bits, rows, window, kind)
+    if subject.device.refuses(join.program) is None:
+        check(subject.device.open(join.program), join, room, pieces=data.draw(st.integers(1, 3)))
+
+
+# -- general programs -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("types", [NARROW, WIDE, OTHER, NARROW + OTHER, NARROW + WIDE + OTHER])
+@pytest.mark.parametrize("seed", range(4))
+def test_general_programs(subject: Subject, types: tuple, seed: int) -> None:
+    rng = np.random.default_rng([seed, len(types)])
+    kind = RANGES[seed % len(RANGES)]
+    join = general_join(rng, types, 4 + 6 * seed, min(subject.rows, 12), 60, kind)
+    kernel = opened(subject, join)
+    check(kernel, join, room=10_000)
+    check(kernel, join, room=1)
+
+
+# -- many tasks of one join -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("room", [3, 100_000])
+def test_run_task_gives_each_pair_once(subject: Subject, room: int) -> None:
+    join = simple(subject, seed=11, kind="gaps" if room == 3 else "random")
+    kernel = opened(subject, join)
+    buffer = load(kernel, join)
+    found = run_task(
+        kernel,
+        buffer,
+        join.stream,
+        join.start,
+        join.end,
+        room=max(room, kernel.min_room),
+        lanes=subject.device.lanes,
+        task_evaluations=max(join.evaluations // 7, 1),
+        timeout_s=TIMEOUT_S,
+    )
+    pairs = [(np.stack([r.i, r.j], axis=1).astype(np.int64), r) for r in found]
+    assert all(result.pause is None for _, result in pairs)
+    np.testing.assert_array_equal(sorted_pairs(pairs), expected(join))
+
+
+def test_tasks_in_flight_together(subject: Subject) -> None:
+    joins = [simple(subject, seed=seed) for seed in range(3)]
+    joins = [Join(joins[0].program, *list(vars(join).values())[1:]) for join in joins]
+    kernel = opened(subject, joins[0])
+    buffers = [load(kernel, join) for join in joins]
+    futures = [
+        kernel.submit(b, Task(j.stream, j.start, j.end, subject.rows * subject.window))
+        for b, j in zip(buffers, joins, strict=True)
+    ]
+    for future, join in zip(futures, joins, strict=True):
+        result = future.result(TIMEOUT_S)
+        pairs = np.stack([result.i, result.j], axis=1).astype(np.int64)
+        np.testing.assert_array_equal(sorted_pairs([(pairs, result)]), expected(join))
+
+
+def test_counters_add_up(subject: Subject) -> None:
+    join = simple(subject, seed=13)
+    kernel = opened(subject, join)
+    before = subject.device.counters().get("evaluations", 0)
+    check(kernel, join, room=subject.rows * subject.window)
+    assert subject.device.counters()["evaluations"] == before + join.evaluations
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+def test_a_window_that_does_not_fit_is_an_error(subject: Subject) -> None:
+    join = simple(subject)
+    buffer = opened(subject, join).allocate(join.window_rows)
+    with pytest.raises(DeviceError):
+        buffer.write(1, join.window)
+    buffer.write(0, join.window)
+
+
+def test_a_wrong_number_of_window_columns_is_an_error(subject: Subject) -> None:
+    join = simple(subject)
+    buffer = opened(subject, join).allocate(join.window_rows)
+    with pytest.raises(DeviceError):
+        buffer.write(0, join.window[:1])
+
+
+def test_a_freed_buffer_is_an_error(subject: Subject) -> None:
+    join = simple(subject)
+    kernel = opened(subject, join)
+    buffer = load(kernel, join)
+    buffer.free()
+    with pytest.raises(DeviceError):
+        buffer.write(0, join.window)
+    with pytest.raises((DeviceError, CancelledError)):
+        kernel.submit(buffer, Task(join.stream, join.start, join.end, 10_000)).result(TIMEOUT_S)
+
+
+@pytest.mark.parametrize("fault", ["a column is missing", "no room", "past the window"])
+def test_a_bad_task_is_an_error(subject: Subject, fault: str) -> None:
+    join = simple(subject)
+    kernel = opened(subject, join)
+    buffer = load(kernel, join)
+    task = {
+        "a column is missing": Task(join.stream[1:], join.start, join.end, 10_000),
+        "no room": Task(join.stream, join.start, join.end, 0),
+        "past the window": Task(join.stream, join.start, join.end + join.window_rows, 10_000),
+    }[fault]
+    with pytest.raises(PenstockError):
+        kernel.submit(buffer, task).result(TIMEOUT_S)
