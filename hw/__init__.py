@@ -1,0 +1,1 @@
+"""Hardware of Penstock, written in Amaranth, and what is exported from it."""

@@ -1,0 +1,1 @@
+"""The join pipeline: flits, units, blocks, and the head that feeds them."""

@@ -1,0 +1,103 @@
+"""What cannot be built, said before any signal exists."""
+
+from __future__ import annotations
+
+from penstock.expr.build import raw_factor
+from penstock.expr.node import Expr, Op, show, walk
+from penstock.program import GeneralProgram
+from penstock.types import Kind, Type
+
+#: Widest key or intermediate value. Beyond it an operation no longer fits a region of the device.
+MAX_BITS = 256
+
+_INTEGER_OPS = frozenset(
+    {
+        Op.ADD,
+        Op.SUB,
+        Op.MUL,
+        Op.NEG,
+        Op.ABS,
+        Op.LEAST,
+        Op.GREATEST,
+        Op.MOD,
+        Op.BIT_AND,
+        Op.BIT_OR,
+        Op.BIT_XOR,
+        Op.BIT_NOT,
+        Op.SHL,
+        Op.SHR,
+    }
+)
+_NEVER = {
+    Op.COLUMN: "reads a column that was not prepared as a key",
+    Op.PREFIX: "compares text",
+    Op.IS_NULL: "tests for NULL",
+}
+
+
+def refusal(program: GeneralProgram) -> str | None:
+    """Why the program cannot be built, as a sentence for the user; None if it can."""
+    predicate = program.predicate
+    if predicate.type.kind is not Kind.BOOL:
+        return f"{show(predicate)} cannot be built: a predicate is a condition, not {_a(predicate)}"
+    for side, types in (("s", program.stream), ("w", program.window)):
+        for index, dtype in enumerate(types):
+            if reason := _type_reason(dtype):
+                return f"key {side}{index} cannot be built: {reason}"
+    for node in walk(predicate):
+        if reason := _reason(node, program):
+            return f"{show(node)} cannot be built: {reason}"
+    return None
+
+
+def _reason(node: Expr, program: GeneralProgram) -> str | None:
+    if node.op in _NEVER:
+        return f"it {_NEVER[node.op]}"
+    if reason := _type_reason(node.type):
+        return reason
+    if node.is_const and node.attr is None:
+        return "it is a NULL constant"
+    if node.op is Op.KEY:
+        side, index = node.attr
+        keys = program.stream if side == "s" else program.window
+        if index >= len(keys) or keys[index] != node.type:
+            return "the program declares no such key"
+    if node.op in _INTEGER_OPS and not all(arg.type.is_integral for arg in node.args):
+        return "it needs integers"
+    if node.op is Op.MOD:
+        divisor = node.args[1]
+        if not divisor.is_const:
+            return "its divisor is not a constant"
+        if divisor.attr == 0:
+            return "its divisor is 0"
+    if node.op in (Op.SHL, Op.SHR):
+        amount = node.args[1].type
+        if amount.lo < 0 or amount.hi >= MAX_BITS:
+            return f"it may shift by {amount.lo} to {amount.hi} bits"
+    return _cast_reason(node) if node.op is Op.CAST else None
+
+
+def _type_reason(dtype: Type) -> str | None:
+    if dtype.is_float:
+        return "it is a floating-point value; declare a fixed-point scale for its columns"
+    if dtype.is_text or dtype.kind is Kind.NULL:
+        return f"it is a {dtype.kind.value} value"
+    if dtype.bits > MAX_BITS:
+        return f"it needs {dtype.bits} bits, more than {MAX_BITS}"
+    return None
+
+
+def _cast_reason(node: Expr) -> str | None:
+    source, target = node.args[0].type, node.type
+    if source.kind is Kind.BOOL:
+        return None
+    factor = raw_factor(source, target) if target.is_integral else None
+    if factor is None:
+        return "the cast may round"
+    if source.lo * factor < target.lo or source.hi * factor > target.hi:
+        return f"the value may not fit {target.lo}..{target.hi}"
+    return None
+
+
+def _a(expr: Expr) -> str:
+    return f"a value of type {expr.type}"

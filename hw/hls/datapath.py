@@ -1,0 +1,151 @@
+"""A scheduled DAG as pipelined logic of exact widths."""
+
+from __future__ import annotations
+
+import re
+
+from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.errors import DeviceError
+from penstock.expr.node import Expr, Op
+from penstock.hw.hls.schedule import Schedule
+from penstock.types import Type
+
+
+def shape_of(dtype: Type) -> Shape:
+    """The smallest register for a type."""
+    return signed(dtype.bits) if dtype.signed else unsigned(dtype.bits)
+
+
+def key_layout(types: tuple[Type, ...]) -> data.StructLayout:
+    """Prepared keys side by side: fields ``k0``, ``k1``, ..."""
+    return data.StructLayout({f"k{i}": shape_of(dtype) for i, dtype in enumerate(types)})
+
+
+class Datapath(wiring.Component):
+    """Pipelined evaluation of a predicate.
+
+    Takes new window keys in every cycle; the result follows ``schedule.latency`` cycles later.
+    Nothing stalls. Stream keys must stay for ``schedule.hold`` cycles after the window keys that
+    they meet.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        The predicate, cut into stages.
+    stream, window : tuple of Type
+        Types of the keys.
+
+    Members
+    -------
+    s, w : In
+        Stream and window keys.
+    o : Out(1)
+        The predicate of the window keys of ``schedule.latency`` cycles ago. Not registered.
+    """
+
+    s: data.View
+    w: data.View
+    o: Signal
+
+    def __init__(
+        self, schedule: Schedule, stream: tuple[Type, ...], window: tuple[Type, ...]
+    ) -> None:
+        self.schedule = schedule
+        super().__init__({"s": In(key_layout(stream)), "w": In(key_layout(window)), "o": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        values: dict[tuple[Expr, int], Value] = {}
+
+        def register(value: Value, name: str) -> Signal:
+            # Reset would cost a control set per stage, and the value means nothing until then.
+            later = Signal.like(value, name=name, reset_less=True)
+            m.d.sync += later.eq(value)
+            return later
+
+        def at(node: Expr, stage: int) -> Value:
+            """The node's value as the logic of a stage sees it."""
+            ready = self.schedule.slots[node].ready
+            if stage > ready and not self.schedule.moves(node):
+                stage = ready + 1 if node.args else ready
+            if node.is_const:
+                stage = ready
+            if (node, stage) not in values:
+                values[node, stage] = register(at(node, stage - 1), f"{names[node]}_{stage}")
+            return values[node, stage]
+
+        names: dict[Expr, str] = {}
+        for number, (node, slot) in enumerate(self.schedule.slots.items()):
+            names[node] = f"n{number}_{_WORDS.get(node.op, node.op.value)}"
+            if node.is_const:
+                values[node, 0] = Const(int(node.attr), shape_of(node.type))
+                continue
+            if node.op is Op.KEY:
+                side, index = node.attr
+                values[node, 0] = (self.s if side == "s" else self.w)[f"k{index}"]
+                continue
+            value = Signal(shape_of(node.type), name=names[node])
+            m.d.comb += value.eq(logic(node, [at(arg, slot.stage) for arg in node.args]))
+            for stage in range(slot.stage + 1, slot.ready + 1):
+                value = register(value, f"{names[node]}_{stage}")
+            values[node, slot.ready] = value
+
+        m.d.comb += self.o.eq(at(self.schedule.expr, self.schedule.latency))
+        return m
+
+
+def logic(node: Expr, a: list[Value]) -> Value:
+    """One operation. The result may be wider than the node's register, whose bounds are exact."""
+    op = node.op
+    if op in _TWO_OPERANDS:
+        return _TWO_OPERANDS[op](a[0], a[1])
+    if op in (Op.AND, Op.OR):
+        every = a[0]
+        for value in a[1:]:
+            every = every & value if op is Op.AND else every | value
+        return every
+    if op is Op.NEG:
+        return -a[0]
+    if op is Op.ABS:
+        return Mux(a[0] < 0, -a[0], a[0])
+    if op is Op.NOT:
+        return ~a[0]
+    if op is Op.BIT_NOT:
+        return -1 - a[0]
+    if op in (Op.SHL, Op.SHR):
+        return _shift(op, a[0], a[1])
+    if op is Op.CASE:
+        value = a[-1]
+        for condition, then in reversed(list(zip(a[:-1:2], a[1::2], strict=False))):
+            value = Mux(condition, then, value)
+        return value
+    if op is Op.CAST:
+        return a[0]
+    raise DeviceError(f"{op.value} cannot be built: lower the predicate first")
+
+
+_WORDS = {op: re.sub(r"\W+", "", op.name.lower()) for op in Op}
+
+_TWO_OPERANDS = {
+    Op.ADD: lambda a, b: a + b,
+    Op.SUB: lambda a, b: a - b,
+    Op.MUL: lambda a, b: a * b,
+    Op.LEAST: lambda a, b: Mux(b < a, b, a),
+    Op.GREATEST: lambda a, b: Mux(a < b, b, a),
+    Op.BIT_AND: lambda a, b: a & b,
+    Op.BIT_OR: lambda a, b: a | b,
+    Op.BIT_XOR: lambda a, b: a ^ b,
+    Op.LT: lambda a, b: a < b,
+    Op.LE: lambda a, b: a <= b,
+    Op.EQ: lambda a, b: a == b,
+}
+
+
+def _shift(op: Op, value: Value, amount: Value) -> Value:
+    if isinstance(amount, Const):
+        by = amount.value
+        return value.shift_left(by) if op is Op.SHL else value.shift_right(by)
+    return value << amount if op is Op.SHL else value >> amount

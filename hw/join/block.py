@@ -1,0 +1,128 @@
+"""A block: up to 32 units, their mask, and the FIFO of its records."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind, entry_layout, flit_layout, record_layout
+from penstock.hw.join.unit import Unit
+
+#: What blocks report to the head, ANDed and registered in each block on the way: every FIFO can
+#: take what may be in flight (room), every FIFO is empty (quiet).
+BACK_LAYOUT = data.StructLayout({"room": 1, "quiet": 1})
+
+
+class Block(wiring.Component):
+    """Part of the chain that shares a mask and a result FIFO.
+
+    A match bit enters the mask at the lag of its unit, so the mask of a window tuple is whole
+    when it leaves the last unit. A record is written for each window tuple with a match:
+    ``len(units) + config.test_cycles + 1`` cycles after the tuple enters, up to one per cycle.
+    A stalled result stream fills the FIFO; the head then stops in time, the units never do.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+    index : int
+        Number of the block.
+
+    Members
+    -------
+    i, o : In, Out
+        The chain.
+    i_back, o_back : In, Out
+        Reports from the next block, and to the previous one or the head.
+    o_record : Out(stream)
+        Records, in the order of their window tuples.
+    """
+
+    i: data.View
+    o: data.View
+    i_back: data.View
+    o_back: data.View
+    o_record: stream.Interface
+
+    def __init__(self, config: JoinConfig, index: int) -> None:
+        if not 0 <= index < config.blocks:
+            raise ValueError(f"index must be 0 to {config.blocks - 1}, not {index!r}")
+        self.config = config
+        self.index = index
+        self.units = [Unit(config) for _ in config.units_of(index)]
+        self.fifo = SyncFIFOBuffered(
+            width=record_layout(config).size, depth=config.fifo_depth(index)
+        )
+        flit = flit_layout(config)
+        super().__init__(
+            {
+                "i": In(flit),
+                "o": Out(flit),
+                "i_back": In(BACK_LAYOUT),
+                "o_back": Out(BACK_LAYOUT),
+                "o_record": Out(stream.Signature(record_layout(config))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        mask = self._chain(m)
+        kind, lap = self._tail(m)
+
+        m.submodules.fifo = fifo = self.fifo
+        record = Signal(record_layout(self.config))
+        with m.If(kind == Kind.WINDOW):
+            m.d.sync += record.ordinal.eq(record.ordinal + 1)
+        with m.Elif((kind == Kind.CLEAR) & lap):
+            m.d.sync += record.ordinal.eq(0)
+        m.d.comb += [
+            record.mask.eq(mask),
+            fifo.w_data.eq(record),
+            # The mask of any other flit is zero: a match bit is live only for a window tuple.
+            fifo.w_en.eq(mask.any()),
+            self.o_record.payload.eq(fifo.r_data),
+            self.o_record.valid.eq(fifo.r_rdy),
+            fifo.r_en.eq(self.o_record.ready),
+        ]
+        m.d.sync += [
+            self.o_back.room.eq(self.i_back.room & (fifo.level <= self.config.spare_records)),
+            self.o_back.quiet.eq(self.i_back.quiet & (fifo.level == 0)),
+        ]
+        return m
+
+    def _chain(self, m: Module) -> Signal:
+        """Connect the units; returns the mask behind the last one."""
+        table = self._table(m)
+        flit, mask = self.i, Signal(0)
+        for number, unit in enumerate(self.units):
+            m.submodules[f"unit_{number}"] = unit
+            m.d.comb += unit.i.eq(flit)
+            if table is not None:
+                m.d.comb += unit.table.eq(table)
+            wider = Signal(number + 1, name=f"mask_{number}")
+            m.d.sync += wider.eq(Cat(mask, unit.hit))
+            flit, mask = unit.o, wider
+        m.d.comb += self.o.eq(flit)
+        return mask
+
+    def _table(self, m: Module) -> Signal | None:
+        """The truth table of the block's units, where they do not keep their own."""
+        if not self.config.is_band or self.config.table_in_units:
+            return None
+        table = Signal(self.config.table_bits)
+        entry = data.View(entry_layout(self.config), self.i.payload[: self.config.tests + 1])
+        with m.If(self.i.kind == Kind.CONFIG):
+            m.d.sync += table.bit_select(entry.index, 1).eq(entry.value)
+        return table
+
+    def _tail(self, m: Module) -> tuple[Signal, Signal]:
+        """Kind and lap of the last unit's flit, as late as its mask."""
+        kind, lap = self.o.kind, self.o.lap
+        for cycle in range(self.config.test_cycles + 1):
+            later_kind, later_lap = Signal(Kind, name=f"kind_{cycle}"), Signal(name=f"lap_{cycle}")
+            m.d.sync += [later_kind.eq(kind), later_lap.eq(lap)]
+            kind, lap = later_kind, later_lap
+        return kind, lap

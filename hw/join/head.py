@@ -1,0 +1,303 @@
+"""The head: merges the ranges of the stream with the window into one chain of flits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.join.block import BACK_LAYOUT
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import (
+    Kind,
+    entry_layout,
+    flit_layout,
+    pass_layout,
+    report_layout,
+    tuple_layout,
+)
+from penstock.hw.join.passes import Pass
+
+
+def merge(
+    passes: Sequence[Pass], start: Sequence[int], end: Sequence[int], units: int, load_flits: int
+) -> Iterator[tuple[Kind, int, int]]:
+    """Reference: the flits of a task as (kind, lap, tuple or position), without idle ones."""
+    for number, part in enumerate(passes):
+        loaded = retired = part.first
+        for position in range(part.begin, part.end):
+            while retired < loaded and end[retired] <= position:
+                yield Kind.RETIRE, (retired - part.first) // units % 2, retired
+                retired += 1
+            while loaded < part.stop and start[loaded] == position:
+                lap = (loaded - part.first) // units % 2
+                for _ in range(load_flits - 1):
+                    yield Kind.LOAD, lap, loaded
+                yield Kind.LOAD_LAST, lap, loaded
+                loaded += 1
+            yield Kind.WINDOW, 0, position
+        yield Kind.CLEAR, int(number == len(passes) - 1), part.end
+
+
+class Head(wiring.Component):
+    """Feeds the chain.
+
+    At position p of a pass the head sends first a RETIRE for each tuple with ``end == p``, then
+    the loads of tuples with ``start == p``, then window tuple p. A pass ends with a CLEAR, which
+    also stands for the retirements at its end. Passes follow each other without draining.
+
+    One flit per cycle, one cycle after its input; ``load_flits + 1`` flits per stream tuple, one
+    per window tuple, and two cycles plus ``config.settle_cycles`` per pass. Window tuples wait
+    while ``i_back.room`` is low; the other flits cause no records and do not wait.
+
+    What the inputs must meet: no empty range; a pass's tuples start within it, in order, at most
+    ``config.units`` of them active at a time, and its end is that of its last tuple.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+
+    Members
+    -------
+    i_pass, i_tuple, i_window : In(stream)
+        Passes; stream tuples in the order of the passes; window tuples of the passes' positions.
+    i_entry : In(stream)
+        Entries of the truth table, taken between tasks. Only in band form.
+    i_back : In
+        Reports of the blocks. ``room`` gates window tuples, ``quiet`` gates ``o_report``.
+    i_halt : In(1)
+        Stop at the next boundary between flits of different tuples. What was not taken from the
+        inputs stays there.
+    o : Out
+        The chain.
+    o_report : Out(stream)
+        Where the task ended, once all its records were taken. The next task waits for it.
+    o_stalled, o_starved : Out(1)
+        In this cycle a window tuple waits for room, or the head waits for an input.
+    """
+
+    i_pass: stream.Interface
+    i_tuple: stream.Interface
+    i_window: stream.Interface
+    i_entry: stream.Interface
+    i_back: data.View
+    i_halt: Signal
+    o: data.View
+    o_report: stream.Interface
+    o_stalled: Signal
+    o_starved: Signal
+
+    def __init__(self, config: JoinConfig) -> None:
+        self.config = config
+        members = {
+            "i_pass": In(stream.Signature(pass_layout(config))),
+            "i_tuple": In(stream.Signature(tuple_layout(config))),
+            "i_window": In(stream.Signature(max(config.window_bits, 1))),
+            "i_back": In(BACK_LAYOUT),
+            "i_halt": In(1),
+            "o": Out(flit_layout(config)),
+            "o_report": Out(stream.Signature(report_layout(config))),
+            "o_stalled": Out(1),
+            "o_starved": Out(1),
+        }
+        if config.is_band:
+            members["i_entry"] = In(stream.Signature(entry_layout(config)))
+        super().__init__(members)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        flit = Signal.like(self.o)
+        m.d.sync += self.o.eq(flit)
+
+        todo = Signal(config.position_bits)  # tuples of the pass that are not loaded
+        last = Signal()
+        stop = Signal(config.position_bits)
+        report = self.o_report.payload
+        position, loaded = Signal(config.position_bits), Signal(config.position_bits)
+        part = Signal(range(config.load_flits))
+        load = _Turn(m, "load", config.units)
+        retire = _Turn(m, "retire", config.units)
+        active = Signal(range(config.units + 1))
+        closed = _Closed(m, active, config)
+        wait = Signal(range(config.drain_cycles + config.settle_cycles + 1))
+        with m.If(wait != 0):
+            m.d.sync += wait.eq(wait - 1)
+
+        # The read port always shows the end of the tuple that retires next.
+        m.submodules.ends = ends = Memory(shape=config.position_bits, depth=config.units, init=[])
+        write = ends.write_port()
+        read = ends.read_port(transparent_for=(write,))
+        m.d.comb += [
+            write.addr.eq(load.slot),
+            write.data.eq(self.i_tuple.payload.end),
+            read.addr.eq(retire.next_slot),
+            read.en.eq(1),
+        ]
+
+        def begin() -> None:
+            new = self.i_pass.payload
+            m.d.sync += [
+                todo.eq(new.tuples),
+                position.eq(new.begin),
+                stop.eq(new.end),
+                last.eq(new.last),
+            ]
+            m.next = "MERGE"
+
+        def clear(*, ends_task: object) -> None:
+            m.d.comb += [flit.kind.eq(Kind.CLEAR), flit.lap.eq(ends_task)]
+            m.d.sync += [active.eq(0), part.eq(0)]
+            load.restart()
+            retire.restart()
+
+        def finish() -> None:
+            clear(ends_task=1)
+            m.d.sync += [
+                report.complete.eq(loaded - active),
+                report.loaded.eq(loaded),
+                report.position.eq(position),
+                wait.eq(config.drain_cycles + config.settle_cycles),
+            ]
+            m.next = "REPORT"
+
+        def send_part() -> None:
+            keys = self.i_tuple.payload.keys
+            m.d.comb += [
+                flit.kind.eq(Kind.LOAD),
+                flit.lap.eq(load.lap),
+                flit.payload.eq(keys.word_select(part, config.payload_bits)),
+            ]
+            m.d.sync += part.eq(part + 1)
+            with m.If(part == config.load_flits - 1):
+                m.d.comb += [
+                    flit.kind.eq(Kind.LOAD_LAST),
+                    self.i_tuple.ready.eq(1),
+                    write.en.eq(1),
+                ]
+                m.d.sync += [
+                    part.eq(0),
+                    loaded.eq(loaded + 1),
+                    todo.eq(todo - 1),
+                    active.eq(active + 1),
+                ]
+                load.advance()
+
+        def send_retire() -> None:
+            m.d.comb += [flit.kind.eq(Kind.RETIRE), flit.lap.eq(retire.lap)]
+            m.d.sync += active.eq(active - 1)
+            m.d.comb += closed.enter.eq(1)
+            retire.advance()
+
+        def send_window() -> None:
+            with m.If(~self.i_window.valid):
+                m.d.comb += self.o_starved.eq(1)
+            with m.Elif(~self.i_back.room):
+                m.d.comb += self.o_stalled.eq(1)
+            with m.Else():
+                m.d.comb += [
+                    flit.kind.eq(Kind.WINDOW),
+                    flit.payload.eq(self.i_window.payload),
+                    self.i_window.ready.eq(1),
+                ]
+                m.d.sync += position.eq(position + 1)
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += loaded.eq(0)
+                begins = self.i_pass.valid
+                if config.is_band:
+                    begins = begins & ~self.i_entry.valid
+                    m.d.comb += self.i_entry.ready.eq(1)
+                    with m.If(self.i_entry.valid):
+                        m.d.comb += [
+                            flit.kind.eq(Kind.CONFIG),
+                            flit.payload.eq(self.i_entry.payload),
+                        ]
+                with m.If(begins):
+                    m.d.comb += self.i_pass.ready.eq(1)
+                    begin()
+            with m.State("NEXT"):
+                with m.If(self.i_halt):
+                    finish()
+                with m.Elif(wait == 0):
+                    m.d.comb += [
+                        self.i_pass.ready.eq(1),
+                        self.o_starved.eq(~self.i_pass.valid),
+                    ]
+                    with m.If(self.i_pass.valid):
+                        begin()
+            with m.State("MERGE"):
+                with m.If(self.i_halt & (part == 0)):
+                    finish()
+                with m.Elif((position == stop) & last):
+                    # All ranges end by here, so the tuples that are still active are complete.
+                    finish()
+                    m.d.sync += report.complete.eq(loaded)
+                with m.Elif(position == stop):
+                    clear(ends_task=0)
+                    m.d.sync += wait.eq(config.settle_cycles)
+                    m.next = "NEXT"
+                with m.Elif((active != 0) & (read.data == position)):
+                    send_retire()
+                with m.Elif((todo != 0) & ~self.i_tuple.valid):
+                    m.d.comb += self.o_starved.eq(1)
+                with (
+                    m.Elif((todo != 0) & (self.i_tuple.payload.start == position)),
+                    m.If(~closed.all),
+                ):
+                    send_part()
+                with m.Else():
+                    send_window()
+            with m.State("REPORT"):
+                m.d.comb += self.o_report.valid.eq((wait == 0) & self.i_back.quiet)
+                with m.If(self.o_report.valid & self.o_report.ready):
+                    m.next = "IDLE"
+        return m
+
+
+class _Turn:
+    """Whose turn it is: a unit and the parity of the lap, advanced one tuple at a time."""
+
+    def __init__(self, m: Module, name: str, units: int) -> None:
+        self._m = m
+        self._units = units
+        self.slot = Signal(range(units), name=f"{name}_slot")
+        self.lap = Signal(name=f"{name}_lap")
+        self.next_slot = Signal(range(units), name=f"{name}_next_slot")
+        m.d.comb += self.next_slot.eq(self.slot)
+        m.d.sync += self.slot.eq(self.next_slot)
+
+    def advance(self) -> None:
+        m = self._m
+        with m.If(self.slot == self._units - 1):
+            m.d.comb += self.next_slot.eq(0)
+            m.d.sync += self.lap.eq(~self.lap)
+        with m.Else():
+            m.d.comb += self.next_slot.eq(self.slot + 1)
+
+    def restart(self) -> None:
+        self._m.d.comb += self.next_slot.eq(0)
+        self._m.d.sync += self.lap.eq(0)
+
+
+class _Closed:
+    """Units that cannot take a tuple: active ones, and those retired too short a time ago."""
+
+    def __init__(self, m: Module, active: Signal, config: JoinConfig) -> None:
+        #: High in the cycle in which a unit retires.
+        self.enter = Signal(name="closed_enter")
+        cycles = config.settle_cycles
+        settling = Signal(range(min(cycles, config.units) + 1), name="settling")
+        if cycles:
+            line = Signal(cycles, name="settling_line")
+            m.d.sync += [
+                line.eq(Cat(self.enter, line)),
+                settling.eq(settling + self.enter - line[-1]),
+            ]
+        #: No unit is open.
+        self.all = active + settling == config.units

@@ -1,0 +1,163 @@
+"""The whole pipeline: head, blocks, and the collection of records."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from penstock.hw.join.block import Block
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import record_layout, result_layout
+from penstock.hw.join.head import Head
+
+
+class Collector(wiring.Component):
+    """Round-robin arbiter over the blocks' records.
+
+    One record per cycle, one cycle after it was taken; holds it while the output stalls.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+
+    Members
+    -------
+    i : In(stream), one per block
+        Records.
+    o : Out(stream)
+        Records with the number of their block.
+    """
+
+    i: list[stream.Interface]
+    o: stream.Interface
+
+    def __init__(self, config: JoinConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(record_layout(config))).array(config.blocks),
+                "o": Out(stream.Signature(result_layout(config))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        blocks = range(self.config.blocks)
+        chosen, latest = Signal(blocks), Signal(blocks)
+        with m.Switch(latest):
+            for block in blocks:
+                with m.Case(block):
+                    # The last assignment wins: nearest after the latest one goes last.
+                    for step in reversed(range(1, len(blocks) + 1)):
+                        candidate = (block + step) % len(blocks)
+                        with m.If(self.i[candidate].valid):
+                            m.d.comb += chosen.eq(candidate)
+
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += self.o.valid.eq(0)
+            with m.Switch(chosen):
+                for block in blocks:
+                    with m.Case(block), m.If(self.i[block].valid):
+                        m.d.comb += self.i[block].ready.eq(1)
+                        m.d.sync += [
+                            latest.eq(block),
+                            self.o.valid.eq(1),
+                            self.o.payload.block.eq(block),
+                            self.o.payload.record.eq(self.i[block].payload),
+                        ]
+        return m
+
+
+class Pipeline(wiring.Component):
+    """Join pipeline.
+
+    A task is one or more passes (:func:`penstock.hw.join.passes.plan`). One window tuple per
+    cycle; a record leaves ``config.reserve(block)`` cycles after its window tuple at the latest,
+    unless results stall. Stalled results stop window tuples at the head; nothing is lost.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+
+    Members
+    -------
+    i_entry, i_pass, i_tuple, i_window, i_halt : In
+        See :class:`penstock.hw.join.head.Head`.
+    i_room : In(1)
+        Whether whoever takes the results has room for all that the next window tuple may cause;
+        window tuples wait while it is low.
+    o_result : Out(stream)
+        Records, in the order of window tuples within a block.
+    o_report : Out(stream)
+        Where a task ended, after its last record.
+    o_quiet : Out(1)
+        No record is in a FIFO. True of all records of a window tuple taken
+        ``config.drain_cycles`` ago or earlier.
+    o_stalled, o_starved : Out(1)
+        Events to count, see :class:`penstock.hw.join.head.Head`.
+    """
+
+    i_entry: stream.Interface
+    i_pass: stream.Interface
+    i_tuple: stream.Interface
+    i_window: stream.Interface
+    i_halt: Signal
+    i_room: Signal
+    o_result: stream.Interface
+    o_report: stream.Interface
+    o_quiet: Signal
+    o_stalled: Signal
+    o_starved: Signal
+
+    def __init__(self, config: JoinConfig) -> None:
+        self.config = config
+        self.head = Head(config)
+        self.blocks = [Block(config, index) for index in range(config.blocks)]
+        inputs = [name for name in self.head.signature.members if name.startswith("i_")]
+        members = {name: self.head.signature.members[name] for name in inputs if name != "i_back"}
+        super().__init__(
+            {
+                **members,
+                "i_room": In(1),
+                "o_result": Out(stream.Signature(result_layout(config))),
+                "o_report": self.head.signature.members["o_report"],
+                "o_quiet": Out(1),
+                "o_stalled": Out(1),
+                "o_starved": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.head = head = self.head
+        m.submodules.collector = collector = Collector(self.config)
+        names = ["i_pass", "i_tuple", "i_window", "o_report"]
+        if self.config.is_band:
+            names.append("i_entry")
+        for name in names:
+            connect(m, getattr(head, name), flipped(getattr(self, name)))
+        connect(m, collector.o, flipped(self.o_result))
+
+        flit: data.View = head.o
+        for block in self.blocks:
+            m.submodules[f"block_{block.index}"] = block
+            m.d.comb += block.i.eq(flit)
+            connect(m, block.o_record, collector.i[block.index])
+            flit = block.o
+        for block, following in zip(self.blocks[:-1], self.blocks[1:], strict=True):
+            m.d.comb += block.i_back.eq(following.o_back)
+        m.d.comb += self.blocks[-1].i_back.as_value().eq(-1)
+
+        back = self.blocks[0].o_back
+        m.d.comb += [
+            self.o_quiet.eq(back.quiet & ~collector.o.valid),
+            head.i_back.room.eq(back.room & self.i_room),
+            head.i_back.quiet.eq(self.o_quiet),
+            head.i_halt.eq(self.i_halt),
+            self.o_stalled.eq(head.o_stalled),
+            self.o_starved.eq(head.o_starved),
+        ]
+        return m
