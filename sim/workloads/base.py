@@ -36,8 +36,9 @@ MAX_SLOT_US = 60 * US_PER_S
 #: Rows of a batch unless the caller asks for another number; Spark's Arrow feed is fastest here.
 BATCH_ROWS = 1 << 16
 
-#: Columns in microseconds since 1970-01-01 UTC, without a zone, as Spark and DuckDB hold them.
-TIMESTAMP = pa.timestamp("us")
+#: Instants in microseconds, the unit of Spark and DuckDB. With a zone, since Spark reads times
+#: without one as TIMESTAMP_NTZ and refuses a watermark on it.
+TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True)

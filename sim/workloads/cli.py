@@ -85,10 +85,10 @@ def _write(workload: Workload, out: Path) -> None:
     report = Table("stream", "rows", "MB", "file")
     for name, file in files.items():
         rows = pq.read_metadata(file).num_rows
-        report.add_row(name, f"{rows:,}", f"{file.stat().st_size / 1e6:.1f}", str(file))
+        report.add_row(name, f"{rows:,}", f"{file.stat().st_size / 1e6:.2f}", str(file))
     console = Console()
     console.print(report)
-    console.print(workload.query(), markup=False, highlight=False)
+    console.print(workload.query(), markup=False, highlight=False, soft_wrap=True)
 
 
 def run() -> None:
