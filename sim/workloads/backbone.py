@@ -77,6 +77,11 @@ def query(d: int = 256, *, window_s: int = 15, names: tuple[str, str] = PAPER_NA
 class Backbone(Workload):
     """Streams ``r`` and ``s``, one for each point.
 
+    Columns: ``id`` counts the rows of a stream in the order they arrive, from 0; ``ts`` is the
+    event time; source and destination address, called as ``names`` says; ``sport`` and ``dport``;
+    ``protocol`` is 6 (TCP) or 17 (UDP); ``length`` is in bytes. The integers are unsigned, which
+    Spark reads as the next wider signed type: ``^`` and ``<`` mean the same on both.
+
     Parameters
     ----------
     rate : float

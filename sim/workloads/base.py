@@ -75,7 +75,7 @@ class Workload(ABC):
     start : datetime
         Event time of the first instant. Without a zone it is taken as UTC.
     seed : int
-        Same seed and parameters, same rows.
+        Same seed and parameters, same rows (with the same version of NumPy).
     """
 
     seconds: float = 600.0
@@ -253,12 +253,7 @@ class Workload(ABC):
             "id": np.arange(first_id, first_id + count),
             "ts": columns["ts"] + self._start_us,
         }
-        arrays = [
-            pa.array(ready[field.name].astype("int64")).cast(field.type)
-            if field.name == "ts"
-            else pa.array(ready[field.name], type=field.type)
-            for field in schema
-        ]
+        arrays = [pa.array(ready[field.name], type=field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -101,7 +101,10 @@ def query(diff: int = 500, *, window_s: int = 180) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class City(Workload):
-    """Streams ``orders`` and ``gps``.
+    """Streams ``orders`` (id, ts, lon, lat) and ``gps`` (id, ts, vehicle, lon, lat).
+
+    ``id`` counts the rows of a stream in the order they arrive, from 0. ``ts`` is the event time.
+    ``lon`` and ``lat`` are integers in 1e-5 degree.
 
     The defaults are the mean rates of the paper's month of data (7 million orders, 3 billion
     positions).

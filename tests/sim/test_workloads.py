@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -109,6 +110,24 @@ def test_a_batch_is_there_before_the_stream_ends():
     endless = Backbone(seconds=1e6, rate=1e5)
     batch = next(endless.batches("r", rows=1000))
     assert batch.num_rows == 1000
+
+
+def peak_bytes(work: Workload, stream: str) -> int:
+    tracemalloc.start()
+    try:
+        for _ in work.batches(stream, rows=10_000):
+            pass
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("make", "stream"),
+    [(lambda s: City(seconds=s * 30), "gps"), (lambda s: Backbone(seconds=s), "r")],
+)
+def test_memory_does_not_grow_with_the_length(make, stream: str):
+    assert peak_bytes(make(100), stream) < 1.3 * peak_bytes(make(25), stream)
 
 
 # Rates and time
