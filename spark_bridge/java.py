@@ -148,7 +148,7 @@ def _shim(runtime: Path) -> Path:
         part.replace(script)
     except OSError as error:
         raise FileError(
-            f"cannot write {script}: {error}; make the folder writable, or set XDG_CACHE_HOME"
+            f"cannot write {script}: {error}; make the folder writable, or set JAVA_HOME to a JDK"
         ) from error
     return home
 

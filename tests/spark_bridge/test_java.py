@@ -169,7 +169,7 @@ def test_a_changed_script_is_written_again(bare, tmp_path, monkeypatch):
 def test_a_cache_that_cannot_be_written(bare, tmp_path, monkeypatch):
     cache = fake_package(tmp_path / "a", 'version "17.0.9"', monkeypatch)
     cache.write_text("a file where the folder should be")
-    with pytest.raises(FileError, match="XDG_CACHE_HOME"):
+    with pytest.raises(FileError, match="or set JAVA_HOME to a JDK"):
         java.ensure_java()
 
 
