@@ -33,10 +33,13 @@ test-full: setup ## Run all tests
 
 .PHONY: lint
 lint: setup ## Check style, format and types
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/python scripts/types_tree.py
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	@# All checks run, so that one round shows everything there is to mend.
+	@status=0; set -x; \
+	$(BIN)/ruff check . || status=1; \
+	$(BIN)/ruff format --check . || status=1; \
+	$(BIN)/python scripts/types_tree.py && \
+	  $(BIN)/pyright --pythonpath $(BIN)/python || status=1; \
+	{ set +x; } 2>/dev/null; exit $$status
 
 .PHONY: format
 format: setup ## Format the code and fix what can be fixed safely

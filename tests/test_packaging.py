@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -241,3 +242,19 @@ def test_ci_runs_lint_and_tests():
     assert "set -euo pipefail" in text
     assert "make lint" in text
     assert "make test" in text
+
+
+def test_type_checkers_see_every_module(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("types_tree", ROOT / "scripts" / "types_tree.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    tree = tmp_path / "penstock"
+    monkeypatch.setattr(script, "TREE", tree)
+    assert script.main() == 0
+    (tree / "gone.py").symlink_to("no/such/file.py")
+    assert script.main() == 0
+    links = {path.resolve() for path in tree.rglob("*.py")}
+    assert links == {file.resolve() for file in MODULES.values()}
+    assert not (tree / "gone.py").is_symlink()
