@@ -45,6 +45,7 @@ class Op(Enum):
     IS_NULL = "is null"
     CASE = "case"  # args: condition, value, condition, value, ..., else
     CAST = "cast"  # to the node's type
+    RAW = "raw"  # the stored integer of a decimal or time (rewrites only)
 
 
 class Expr:

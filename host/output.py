@@ -1,0 +1,88 @@
+"""Output columns from matching row numbers: restoration by index and computed expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr.columns import Vector, evaluate_columns
+from penstock.expr.node import Expr, Op
+from penstock.host.columns import arrow_type, load, to_arrow
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, columns
+
+
+class Restorer:
+    """Builds the SELECT list for pairs of row numbers.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    schemas : mapping of side to pyarrow.Schema
+        Schemas of the base tables; a selected column keeps its Arrow type.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        self.query = query
+        self.scales = {side: query.scale_of(side) for side in (LEFT, RIGHT)}
+        fields = []
+        self.computed: list[bool] = []
+        for name, expr in query.select:
+            plain = expr.op is Op.COLUMN
+            self.computed.append(not plain)
+            if plain:
+                side, column = expr.attr
+                fields.append(pa.field(name, _flat(schemas[side].field(column).type)))
+            else:
+                fields.append(pa.field(name, arrow_type(expr.type, name)))
+        self.schema = pa.schema(fields)
+        needed = [columns(expr) for _, expr in query.select if expr.op is not Op.COLUMN]
+        self.inputs = set().union(*needed) if needed else set()
+
+    def restore(
+        self, tables: Mapping[str, pa.RecordBatch | pa.Table], left: np.ndarray, right: np.ndarray
+    ) -> pa.RecordBatch:
+        """Output rows of the pairs ``(left[k], right[k])``.
+
+        Parameters
+        ----------
+        tables : mapping of side to rows
+            The base rows that the indices point into.
+        left, right : ndarray of int, shape (m,)
+        """
+        rows = {LEFT: pa.array(left), RIGHT: pa.array(right)}
+        taken: dict[tuple[str, str], pa.Array] = {}
+
+        def take(side: str, column: str) -> pa.Array:
+            if (side, column) not in taken:
+                found = tables[side].column(column).take(rows[side])
+                if isinstance(found, pa.ChunkedArray):
+                    found = found.combine_chunks()
+                if pa.types.is_dictionary(found.type):
+                    found = found.dictionary_decode()
+                taken[side, column] = found
+            return taken[side, column]
+
+        vectors: dict[tuple[str, str], Vector] = {}
+        for side, column in self.inputs:
+            batch = pa.record_batch([take(side, column)], names=[column])
+            own = self.query.side(side).alias
+            vectors[side, column] = load(batch, [column], self.scales[side], own)[column]
+        arrays = [
+            self._compute(expr, field.type, vectors, len(left)) if computed else take(*expr.attr)
+            for (_, expr), field, computed in zip(
+                self.query.select, self.schema, self.computed, strict=True
+            )
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    @staticmethod
+    def _compute(
+        expr: Expr, target: pa.DataType, vectors: Mapping[tuple[str, str], Vector], rows: int
+    ) -> pa.Array:
+        return to_arrow(evaluate_columns(expr, vectors, rows), expr.type, target)
+
+
+def _flat(dtype: pa.DataType) -> pa.DataType:
+    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype

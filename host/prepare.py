@@ -1,0 +1,268 @@
+"""Prepared keys of a join in one direction: what a device is given for each tuple.
+
+``Preparer`` turns columns into prepared values; a ``Layout`` (fixed for a window run) turns them
+into the arrays of a program. A layout made from some rows may not cover later ones: then ``covers``
+is false and the run is laid out anew.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.expr.columns import Vector, evaluate_columns
+from penstock.expr.node import Expr
+from penstock.host import keys
+from penstock.host.device.storage import storage_dtype
+from penstock.host.keys import Encoder
+from penstock.program import BandProgram, GeneralProgram, Program
+from penstock.rewrite.band import BandForm, BandTest, Bound
+from penstock.rewrite.forms import JoinForm
+from penstock.rewrite.general import CODE_BITS, GeneralForm, KeySource
+from penstock.types import Kind, Type, integer
+
+#: Columns by (side, name), as :func:`penstock.expr.columns.evaluate_columns` takes them.
+Columns = Mapping[tuple[str, str], Vector]
+
+
+@dataclass(frozen=True)
+class StreamKeys:
+    """Arrays of a task's stream tuples, and which tuples can match at all."""
+
+    arrays: list[np.ndarray]
+    possible: np.ndarray
+
+
+class Layout(ABC):
+    """How the keys of one window run are encoded, and the program that fits."""
+
+    program: Program
+
+    @abstractmethod
+    def covers(self, window: Sequence[Vector]) -> bool:
+        """Whether these window keys can be encoded without a new layout."""
+
+    @abstractmethod
+    def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
+        """Device arrays of window keys."""
+
+    @abstractmethod
+    def stream(self, columns: Columns, rows: int) -> StreamKeys:
+        """Device arrays of stream tuples."""
+
+
+def window_keys(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
+    """Prepared values of window tuples, before any encoding."""
+    if isinstance(form.form, BandForm):
+        return [_key(test.key, columns, rows) for test in form.form.tests]
+    return [_source(source, columns, rows) for source in form.form.window_keys]
+
+
+def layout(
+    form: JoinForm,
+    window: Sequence[Vector],
+    stream: Sequence[Vector],
+    widths: Sequence[int],
+    spare_bits: int = 0,
+) -> Layout:
+    """A layout that covers these tuples.
+
+    Parameters
+    ----------
+    form : JoinForm
+    window : sequence of Vector
+        From :func:`window_keys`.
+    stream : sequence of Vector
+        From :func:`stream_values`; only the general form looks at them.
+    widths : sequence of int
+        ``Device.key_widths``.
+    spare_bits : int
+        Room for later, larger values in the general form: each integer key gets the bounds of the
+        next register width that is a multiple of this; 0 keeps the exact bounds.
+    """
+    if isinstance(form.form, BandForm):
+        return _BandLayout(form.form, window, widths)
+    return _GeneralLayout(form.form, window, stream, spare_bits)
+
+
+def stream_values(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
+    """Prepared values of stream tuples in the general form; empty in band form."""
+    if isinstance(form.form, BandForm):
+        return []
+    return [
+        Vector(np.zeros(0, dtype=np.int64))
+        if source.kind in ("lo", "hi")
+        else _source(source, columns, rows)
+        for source in form.form.stream_keys
+    ]
+
+
+def _key(expr: Expr, columns: Columns, rows: int) -> Vector:
+    v = evaluate_columns(expr, columns, rows)
+    if v.values.dtype == bool:
+        return Vector(_is_true(v).astype(np.int64), None, 0, 1)
+    return v
+
+
+def _is_true(v: Vector) -> np.ndarray:
+    return v.values if v.valid is None else v.values & v.valid
+
+
+def _source(source: KeySource, columns: Columns, rows: int) -> Vector:
+    """Value of a general form's key; NULL is zero."""
+    v = evaluate_columns(source.expr, columns, rows)
+    if source.kind == "flag":
+        return Vector(_is_true(v))
+    if source.kind == "code" or v.valid is None:
+        return v
+    zero = "" if source.expr.type.kind is Kind.STRING else b"" if v.values.dtype == "O" else 0
+    if source.expr.type.is_integral:
+        zero = 0
+    filled = np.where(v.valid, v.values, zero)
+    return Vector(filled.astype(v.values.dtype), None, min(v.lo, 0), max(v.hi, 0))
+
+
+# -- band form ------------------------------------------------------------------------------------
+
+
+class _BandLayout(Layout):
+    def __init__(self, form: BandForm, window: Sequence[Vector], widths: Sequence[int]) -> None:
+        self.form = form
+        self.encoders = [keys.fit(v, widths[-1]) for v in window]
+        self.bits = keys.width_for(self.encoders, widths)
+        self.program = BandProgram(len(form.tests), form.table, self.bits)
+
+    def covers(self, window: Sequence[Vector]) -> bool:
+        return all(_covers(e, v) for e, v in zip(self.encoders, window, strict=True))
+
+    def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
+        return [e.keys(v, self.bits) for e, v in zip(self.encoders, window, strict=True)]
+
+    def stream(self, columns: Columns, rows: int) -> StreamKeys:
+        arrays: list[np.ndarray] = []
+        alive: list[np.ndarray] = []
+        empty = keys.empty_code(self.bits)
+        for test, encoder in zip(self.form.tests, self.encoders, strict=True):
+            lo, hi = _bounds(test, encoder, columns, rows, self.bits)
+            arrays += [lo, hi]
+            alive.append(lo != empty)
+        possible = np.zeros(rows, dtype=bool)
+        for cube in self.program.cubes:
+            members = [alive[d] for d in range(len(alive)) if cube >> d & 1]
+            possible |= np.logical_and.reduce(members) if members else True
+        return StreamKeys(arrays, possible)
+
+
+def _covers(encoder: Encoder, v: Vector) -> bool:
+    return isinstance(encoder, keys.OffsetEncoder) and encoder.covers(v)
+
+
+def _bounds(
+    test: BandTest, encoder: Encoder, columns: Columns, rows: int, bits: int
+) -> tuple[np.ndarray, np.ndarray]:
+    def valued(bounds: Sequence[Bound]) -> list[tuple[Bound, Vector]]:
+        return [(b, evaluate_columns(b.expr, columns, rows)) for b in bounds]
+
+    possible = np.ones(rows, dtype=bool)
+    for condition in test.when:
+        possible &= _is_true(evaluate_columns(condition, columns, rows))
+    return keys.bound_codes(encoder, valued(test.lo), valued(test.hi), possible, bits)
+
+
+# -- general form ---------------------------------------------------------------------------------
+
+
+class _GeneralLayout(Layout):
+    def __init__(
+        self,
+        form: GeneralForm,
+        window: Sequence[Vector],
+        stream: Sequence[Vector],
+        spare_bits: int,
+    ) -> None:
+        self.form = form
+        self.spare_bits = spare_bits
+        self.encoders = {
+            source.test: keys.fit(v, CODE_BITS)
+            for source, v in zip(form.window_keys, window, strict=True)
+            if source.kind == "code"
+        }
+        self.window_types = self._types(form.window_keys, window)
+        self.stream_types = self._types(form.stream_keys, stream)
+        constants = {}
+        if not spare_bits:
+            constants = _constant_flags("w", form.window_keys, window)
+            constants |= _constant_flags("s", form.stream_keys, stream)
+        self.program: GeneralProgram = form.program(self.stream_types, self.window_types, constants)
+
+    def _types(self, sources: Sequence[KeySource], values: Sequence[Vector]) -> list[Type]:
+        return [
+            _key_type(source, v, self.spare_bits) for source, v in zip(sources, values, strict=True)
+        ]
+
+    def covers(self, window: Sequence[Vector]) -> bool:
+        if any(source.kind == "code" for source in self.form.window_keys):
+            return False
+        return _within(self.window_types, window)
+
+    def covers_stream(self, stream: Sequence[Vector]) -> bool:
+        return _within(self.stream_types, stream)
+
+    def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
+        return [
+            self.encoders[source.test].keys(v, CODE_BITS)
+            if source.kind == "code"
+            else v.values.astype(storage_dtype(dtype), copy=False)
+            for source, v, dtype in zip(
+                self.form.window_keys, window, self.window_types, strict=True
+            )
+        ]
+
+    def stream(self, columns: Columns, rows: int) -> StreamKeys:
+        codes: dict[BandTest, tuple[np.ndarray, np.ndarray]] = {}
+        arrays = []
+        for source, dtype in zip(self.form.stream_keys, self.stream_types, strict=True):
+            if source.test is None:
+                v = _source(source, columns, rows)
+                arrays.append(v.values.astype(storage_dtype(dtype), copy=False))
+                continue
+            if source.test not in codes:
+                encoder = self.encoders[source.test]
+                codes[source.test] = _bounds(source.test, encoder, columns, rows, CODE_BITS)
+            pair = codes[source.test][0 if source.kind == "lo" else 1]
+            arrays.append(pair.astype(storage_dtype(dtype)))
+        return StreamKeys(arrays, np.ones(rows, dtype=bool))
+
+
+def _key_type(source: KeySource, v: Vector, spare_bits: int) -> Type:
+    if source.kind in ("code", "lo", "hi"):
+        return integer(0, (1 << CODE_BITS) - 1, nullable=False)
+    dtype = source.expr.type.as_nullable(False)
+    if not dtype.is_integral:
+        return dtype
+    lo, hi = v.lo, v.hi
+    if spare_bits:
+        bits = max(integer(min(lo, -1), max(hi, 0)).bits, 1)
+        bits = -(-bits // spare_bits) * spare_bits
+        lo, hi = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return integer(lo, hi, nullable=False)
+
+
+def _within(types: Sequence[Type], values: Sequence[Vector]) -> bool:
+    return all(
+        not t.is_integral or v.values.dtype == bool or (t.lo <= v.lo and v.hi <= t.hi)
+        for t, v in zip(types, values, strict=True)
+    )
+
+
+def _constant_flags(
+    side: str, sources: Sequence[KeySource], values: Sequence[Vector]
+) -> dict[tuple[str, int], bool]:
+    found = {}
+    for index, (source, v) in enumerate(zip(sources, values, strict=True)):
+        if source.kind == "flag" and v.values.size and (v.values.all() or not v.values.any()):
+            found[side, index] = bool(v.values[0])
+    return found

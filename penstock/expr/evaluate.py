@@ -1,0 +1,184 @@
+"""Plain evaluation of one expression on one row or pair: the reference for every rewrite.
+
+Slow and obvious on purpose. Values are Python integers (in units of the type's scale), floats,
+booleans, str, bytes, and None for NULL.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import DataError
+from penstock.expr.node import Expr, Op, walk
+from penstock.types import UNIT_NS, Kind, Type
+
+Row = Mapping[tuple[str, Any], Any]
+
+
+def evaluate(expr: Expr, row: Row) -> Any:
+    """Value of ``expr`` where ``row[side, name]`` are the columns, under three-valued logic.
+
+    A column whose type is not nullable but whose value is NULL counts as zero, which is what
+    devices see beside the guard that switches such a row off.
+    """
+    values: dict[Expr, Any] = {}
+    for current in walk(expr):
+        values[current] = _apply(current, [values[a] for a in current.args], row)
+    return values[expr]
+
+
+def _apply(expr: Expr, args: list[Any], row: Row) -> Any:
+    op = expr.op
+    if op is Op.CONST:
+        return expr.attr
+    if op in (Op.COLUMN, Op.KEY):
+        value = row[expr.attr]
+        return zero_of(expr.type) if value is None and not expr.type.nullable else value
+    if op is Op.AND:
+        return False if False in args else None if None in args else True
+    if op is Op.OR:
+        return True if True in args else None if None in args else False
+    if op is Op.IS_NULL:
+        return args[0] is None
+    if op is Op.CASE:
+        for condition, value in zip(args[:-1:2], args[1::2], strict=False):
+            if condition is True:
+                return value
+        return args[-1]
+    if op in (Op.LEAST, Op.GREATEST):
+        known = [a for a in args if a is not None]
+        if not known:
+            return None
+        pick = min if op is Op.LEAST else max
+        return pick(known, key=order_key)
+    if None in args:
+        return None
+    if op is Op.RAW:
+        return args[0]
+    if op is Op.CAST:
+        return cast_value(args[0], expr.args[0].type, expr.type)
+    if op is Op.NOT:
+        return not args[0]
+    if op is Op.PREFIX:
+        return args[0].startswith(args[1])
+    if op in (Op.LT, Op.LE, Op.EQ):
+        a, b = order_key(args[0]), order_key(args[1])
+        return a < b if op is Op.LT else a <= b if op is Op.LE else a == b
+    if expr.type.is_float:
+        return _float(op, args, expr.type)
+    return _integer(op, args)
+
+
+def _integer(op: Op, args: list[int]) -> int | None:
+    a, b = args[0], args[-1]
+    if op is Op.ADD:
+        return a + b
+    if op is Op.SUB:
+        return a - b
+    if op is Op.MUL:
+        return a * b
+    if op is Op.NEG:
+        return -a
+    if op is Op.ABS:
+        return abs(a)
+    if op is Op.MOD:
+        if b == 0:
+            return None
+        return abs(a) % abs(b) * (-1 if a < 0 else 1)
+    if op is Op.BIT_AND:
+        return a & b
+    if op is Op.BIT_OR:
+        return a | b
+    if op is Op.BIT_XOR:
+        return a ^ b
+    if op is Op.BIT_NOT:
+        return ~a
+    if op is Op.SHL:
+        return a << b
+    return a >> b
+
+
+def _float(op: Op, args: list[float], dtype: Type) -> float | None:
+    real = np.float32 if dtype.kind is Kind.FLOAT32 else np.float64
+    a, b = real(args[0]), real(args[-1])
+    with np.errstate(all="ignore"):
+        if op is Op.ADD:
+            return float(a + b)
+        if op is Op.SUB:
+            return float(a - b)
+        if op is Op.MUL:
+            return float(a * b)
+        if op is Op.NEG:
+            return float(-a)
+        if op is Op.ABS:
+            return float(abs(a))
+        return None if b == 0 else float(np.fmod(a, b))
+
+
+def order_key(value: Any) -> Any:
+    """Key that sorts floats as Spark does: NaN equals NaN and is above everything, -0.0 is 0.0."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    return value
+
+
+def zero_of(dtype: Type) -> Any:
+    """The value a device sees in place of NULL."""
+    if dtype.kind is Kind.BOOL:
+        return False
+    if dtype.is_float:
+        return 0.0
+    if dtype.kind is Kind.STRING:
+        return ""
+    if dtype.kind is Kind.BINARY:
+        return b""
+    return 0
+
+
+def cast_value(value: Any, source: Type, target: Type) -> Any:
+    """One CAST; ``source`` and ``target`` are types the builder allows together.
+
+    Raises
+    ------
+    DataError
+        The value does not fit the target type.
+    """
+    if target.is_float:
+        number = value / 10**source.scale if source.kind is Kind.DECIMAL else float(value)
+        return float(np.float32(number)) if target.kind is Kind.FLOAT32 else number
+    if source.is_float:
+        if not math.isfinite(value):
+            raise DataError(f"CAST of {value} to {target}: it is not a finite number")
+        if target.kind is Kind.DECIMAL:
+            number = _half_up(value * 10**target.scale)
+        else:
+            number = math.trunc(value)
+    else:
+        number = _integral_cast(int(value), source, target)
+    if not target.lo <= number <= target.hi:
+        raise DataError(
+            f"CAST of {value} to {target} overflows {target.lo}..{target.hi}; "
+            "cast to a wider type or filter the row"
+        )
+    return number
+
+
+def _integral_cast(value: int, source: Type, target: Type) -> int:
+    if source.unit and target.unit:
+        return value * UNIT_NS[source.unit] // UNIT_NS[target.unit]
+    if source.kind is Kind.TIMESTAMP:  # to an integer: whole seconds, as Spark
+        return value * UNIT_NS[source.unit] // UNIT_NS["s"]
+    if target.scale >= source.scale:
+        return value * 10 ** (target.scale - source.scale)
+    step = 10 ** (source.scale - target.scale)
+    if target.kind is Kind.DECIMAL:
+        return (abs(value) * 2 + step) // (2 * step) * (-1 if value < 0 else 1)
+    return abs(value) // step * (-1 if value < 0 else 1)
+
+
+def _half_up(value: float) -> int:
+    return math.floor(abs(value) + 0.5) * (-1 if value < 0 else 1)

@@ -1,0 +1,97 @@
+"""Exact interval arithmetic: the bounds of a result from the bounds of its operands.
+
+Intervals are pairs of Python integers, both ends included. Every function is sound (the true
+result is never outside) and, but for the bit operations and ``%``, tight.
+"""
+
+from __future__ import annotations
+
+Interval = tuple[int, int]
+
+
+def add(a: Interval, b: Interval) -> Interval:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def sub(a: Interval, b: Interval) -> Interval:
+    return a[0] - b[1], a[1] - b[0]
+
+
+def mul(a: Interval, b: Interval) -> Interval:
+    ends = [x * y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def square(a: Interval) -> Interval:
+    """Bounds of ``x * x`` where both factors are the same value."""
+    low, high = sorted((abs(a[0]), abs(a[1])))
+    return (0 if a[0] <= 0 <= a[1] else low * low), high * high
+
+
+def neg(a: Interval) -> Interval:
+    return -a[1], -a[0]
+
+
+def absolute(a: Interval) -> Interval:
+    low, high = sorted((abs(a[0]), abs(a[1])))
+    return (0 if a[0] <= 0 <= a[1] else low), high
+
+
+def least(a: Interval, b: Interval) -> Interval:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def greatest(a: Interval, b: Interval) -> Interval:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def mod(a: Interval, b: Interval) -> Interval:
+    """Truncated remainder: the sign of the dividend, smaller than the divisor."""
+    largest = max(abs(b[0]), abs(b[1]), 1) - 1
+    return (
+        -min(largest, -a[0]) if a[0] < 0 else 0,
+        min(largest, a[1]) if a[1] > 0 else 0,
+    )
+
+
+def _signed_range(a: Interval, b: Interval) -> Interval:
+    bits = max(v.bit_length() if v >= 0 else (~v).bit_length() for v in (*a, *b))
+    return -(1 << bits), (1 << bits) - 1
+
+
+def bit_and(a: Interval, b: Interval) -> Interval:
+    if a[0] >= 0 and b[0] >= 0:
+        return 0, min(a[1], b[1])
+    if a[0] >= 0:
+        return 0, a[1]
+    if b[0] >= 0:
+        return 0, b[1]
+    return _signed_range(a, b)[0], max(a[1], b[1])
+
+
+def bit_or(a: Interval, b: Interval) -> Interval:
+    if a[0] >= 0 and b[0] >= 0:
+        return max(a[0], b[0]), _signed_range(a, b)[1]
+    return _signed_range(a, b)
+
+
+def bit_xor(a: Interval, b: Interval) -> Interval:
+    low, high = _signed_range(a, b)
+    return (0 if a[0] >= 0 and b[0] >= 0 else low), high
+
+
+def bit_not(a: Interval) -> Interval:
+    return ~a[1], ~a[0]
+
+
+def shl(a: Interval, n: Interval) -> Interval:
+    return mul(a, (1 << n[0], 1 << n[1]))
+
+
+def shr(a: Interval, n: Interval) -> Interval:
+    ends = [x >> y for x in a for y in n]
+    return min(ends), max(ends)
+
+
+def hull(a: Interval, b: Interval) -> Interval:
+    return min(a[0], b[0]), max(a[1], b[1])

@@ -1,0 +1,273 @@
+"""From SQL text and schemas to a :class:`~penstock.query.plan.JoinQuery`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.node import Expr
+from penstock.query.dialect import parse
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side
+from penstock.query.scope import Scope, Source
+from penstock.query.statement import Statement, read_statement
+from penstock.query.window import (
+    RowsWindow,
+    TimeWindow,
+    Window,
+    conjuncts_of,
+    find_time_window,
+)
+from penstock.rewrite.fold import fold
+from penstock.rewrite.linear import as_integer
+from penstock.types import UNIT_NS, Kind
+
+#: Size of a window: rows for both sides, or by alias or table.
+Rows = int | Mapping[str, int]
+#: Size of a symmetric time window: a number of the time columns' unit, or a duration.
+Within = int | timedelta
+
+
+def compile_query(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+) -> JoinQuery:
+    """Compile one windowed join.
+
+    Parameters
+    ----------
+    text : str
+        ``SELECT ... FROM a JOIN b ON ...`` or ``FROM a, b WHERE ...`` in Spark's SQL.
+    schemas : mapping of table name to pyarrow.Schema
+    time : mapping of alias or table to column, optional
+        Event-time column of each side; ``"column:unit"`` (s, ms, us, ns) lets INTERVALs be used
+        with an integer column. A single timestamp column is found by itself.
+    rows : int or mapping of alias or table to int, optional
+        ROWS window; overrides ``[ROWS n]`` in the text.
+    within : int or timedelta, optional
+        Time window of the same size before and after (paper 1's sliding window).
+    params : mapping, optional
+        Values of names in the text that are not columns.
+    scale : mapping of "table.column" to int, optional
+        Decimal digits of float columns that are really fixed-point numbers.
+
+    Raises
+    ------
+    QueryError
+        The text cannot be compiled; the message gives the place and the remedy.
+    SchemaError
+        A column has a type that cannot be used as the query does.
+    """
+    times, units = _time_columns(time or {})
+    scales = {_dotted(name, "scale"): digits for name, digits in (scale or {}).items()}
+    statement = read_statement(parse(text), schemas, scales, units, params or {})
+    counts = _rows(statement, rows)
+    _check_names(statement.scope, times)
+    # Only a column declared as fixed point needs its values checked when read.
+    declared = _declared_scales(statement, scales)
+    filters, conjuncts = _conditions(statement)
+    time_of = [_time(source, statement.scope, times) for source in statement.sources]
+    unit, time_of = _one_unit(time_of)
+    window: Window
+    if counts is not None:
+        window = RowsWindow(*counts)
+    else:
+        window, conjuncts = _time_window(statement, time_of, conjuncts, within, unit)
+        filters, conjuncts = _move_one_sided(filters, conjuncts)
+    predicate = fold(build.and_(*conjuncts))
+    sides = [
+        Side(name, source.alias, source.table, fold(build.and_(source.filter, *own)), moment)
+        for name, source, own, moment in zip(
+            (LEFT, RIGHT), statement.sources, filters, time_of, strict=True
+        )
+    ]
+    return JoinQuery(text, *sides, window, predicate, statement.select, declared)
+
+
+def _time_columns(
+    time: Mapping[str, str],
+) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+    """Split ``column:unit`` into the column per alias and the unit per column."""
+    names, units = {}, {}
+    for alias, text in time.items():
+        column, _, unit = text.partition(":")
+        if unit and unit not in UNIT_NS:
+            raise QueryError(f"time unit {unit!r} of {alias} must be one of {', '.join(UNIT_NS)}")
+        names[alias] = column
+        if unit:
+            units[alias, column] = unit
+    return names, units
+
+
+def _dotted(name: str, option: str) -> tuple[str, str]:
+    table, dot, column = name.partition(".")
+    if not dot:
+        raise QueryError(f"{option} needs table.column, not {name!r}")
+    return table, column
+
+
+def _declared_scales(statement: Statement, scales: Mapping[tuple[str, str], int]) -> tuple:
+    declared = {}
+    for (table, name), digits in scales.items():
+        source = statement.scope.source(table)
+        column = None if source is None else source.find(name)
+        if column is None:
+            raise QueryError(f"scale: {statement.scope.unknown(table, name)}")
+        declared[column.attr] = digits
+    return tuple(sorted(declared.items()))
+
+
+def _check_names(scope: Scope, times: Mapping[str, str]) -> None:
+    for name in times:
+        if scope.source(name) is None:
+            known = ", ".join(s.alias for s in scope.sources)
+            raise QueryError(f"time is given for {name}, but the query has {known}")
+
+
+def _rows(statement: Statement, rows: Rows | None) -> tuple[int, int] | None:
+    """ROWS of the left and right side, None for a time window."""
+    left, right = statement.sources
+    if isinstance(rows, int):
+        counts = [rows, rows]
+    elif rows:
+        for name in rows:
+            if statement.scope.source(name) is None:
+                raise QueryError(f"rows are given for {name}, but the query has no such table")
+        counts = [_named(rows, s, statement.scope) or s.rows for s in (left, right)]
+    else:
+        counts = [left.rows, right.rows]
+    if counts == [None, None]:
+        return None
+    for count, source in zip(counts, (left, right), strict=True):
+        if count is None:
+            raise QueryError(f"{source.alias} has no ROWS; a ROWS window needs one per side")
+        if count < 1:
+            raise QueryError(
+                f"ROWS {count} of {source.alias} admits nothing; a window has at least one row"
+            )
+    return counts[0], counts[1]
+
+
+def _named(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:
+    for name, value in values.items():
+        if scope.source(name) is source:
+            return value
+    return None
+
+
+def _conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
+    """One-sided WHERE conditions per side, and everything that belongs to the join."""
+    filters: list[list[Expr]] = [[], []]
+    conjuncts = [c for condition in statement.condition for c in conjuncts_of(condition)]
+    for condition in statement.where:
+        for conjunct in conjuncts_of(condition):
+            if len(conjunct.sides) == 1:
+                filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
+            else:
+                conjuncts.append(conjunct)
+    return filters, conjuncts
+
+
+def _move_one_sided(
+    filters: list[list[Expr]], conjuncts: list[Expr]
+) -> tuple[list[list[Expr]], list[Expr]]:
+    """In an inner join over a time window, a one-sided condition of ON can filter its side.
+
+    Not so for ROWS: a row that cannot match keeps its place in the window.
+    """
+    rest = []
+    for conjunct in conjuncts:
+        if len(conjunct.sides) == 1:
+            filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
+        else:
+            rest.append(conjunct)
+    return filters, rest
+
+
+def _time(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None:
+    name = _named(times, source, scope)
+    if name is not None:
+        column = source.find(name)
+        if column is None:
+            raise QueryError(f"time: {scope.unknown(source.alias, name)}")
+        if column.type.kind not in (Kind.INT, Kind.TIMESTAMP, Kind.DATE):
+            raise QueryError(
+                f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
+                "timestamp is needed"
+            )
+        return column
+    stamps = [c for c in source.columns.values() if c.type.kind is Kind.TIMESTAMP]
+    return stamps[0] if len(stamps) == 1 else None
+
+
+def _one_unit(times: list[Expr | None]) -> tuple[str, list[Expr | None]]:
+    """Both times as integers of the finer unit."""
+    left, right = times
+    if left is None or right is None:
+        return "", times
+    a, b = build.align((left, right), "the time columns")
+    return a.type.unit, [as_integer(a), as_integer(b)]
+
+
+_HOW = (
+    "; add a time bound to ON, such as `b.ts BETWEEN a.ts - INTERVAL 60 SECONDS AND a.ts + "
+    "INTERVAL 60 SECONDS`, or ROWS (`--rows 1000`, `FROM a [ROWS 1000], b [ROWS 1000]`), "
+    "or --within"
+)
+
+
+def _time_window(
+    statement: Statement,
+    times: list[Expr | None],
+    conjuncts: list[Expr],
+    within: Within | None,
+    unit: str,
+) -> tuple[TimeWindow, list[Expr]]:
+    for moment, source in zip(times, statement.sources, strict=True):
+        if moment is None:
+            raise QueryError(
+                f"the join has no window, and {source.alias} has no time column: name it with "
+                f"time ({source.alias}=COLUMN){_HOW}"
+            )
+    left, right = times
+    assert left is not None
+    assert right is not None
+    low, high, rest = find_time_window(conjuncts, left, right)
+    if within is not None:
+        size = _size(within, unit, statement, (left, right))
+        low = -size if low is None else max(low, -size)
+        high = size if high is None else min(high, size)
+    if low is None and high is None:
+        raise QueryError(f"the join has no window{_HOW}")
+    if low is not None and high is not None and low > high:
+        raise QueryError(
+            f"the window admits nothing: right.time - left.time would have to be at least {low} "
+            f"and at most {high}"
+        )
+    return TimeWindow(None if low is None else -low, high, unit), rest
+
+
+def _size(within: Within, unit: str, statement: Statement, times: tuple[Expr, Expr]) -> int:
+    if isinstance(within, timedelta):
+        unit = unit or statement.scope.unit_of(times[0]) or ""
+        if not unit:
+            raise QueryError("within is a duration, but the time columns are plain integers")
+        micros = within // timedelta(microseconds=1)
+        size, rest = divmod(micros * 1000, UNIT_NS[unit])
+        if rest:
+            raise QueryError(f"within is not a whole number of {unit}")
+    else:
+        size = within
+    if size < 0:
+        raise QueryError(f"within must not be negative, not {within!r}")
+    return size

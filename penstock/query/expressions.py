@@ -1,0 +1,343 @@
+"""SQL expressions to typed expression nodes."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sqlglot import exp
+
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.build import ExprTypeError
+from penstock.expr.node import Expr
+from penstock.query.dialect import place, snippet
+from penstock.query.scope import Scope
+from penstock.types import (
+    BINARY,
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    STRING,
+    UNIT_NS,
+    Kind,
+    Type,
+    decimal,
+    int_of,
+)
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_INTERVAL_US = {
+    "WEEK": 7 * 86_400_000_000,
+    "DAY": 86_400_000_000,
+    "HOUR": 3_600_000_000,
+    "MINUTE": 60_000_000,
+    "SECOND": 1_000_000,
+    "MILLISECOND": 1_000,
+    "MICROSECOND": 1,
+}
+_CAST_TYPES: dict[exp.DataType.Type, Type] = {
+    exp.DataType.Type.BOOLEAN: BOOL,
+    exp.DataType.Type.TINYINT: int_of(8),
+    exp.DataType.Type.SMALLINT: int_of(16),
+    exp.DataType.Type.INT: int_of(32),
+    exp.DataType.Type.BIGINT: int_of(64),
+    exp.DataType.Type.FLOAT: FLOAT32,
+    exp.DataType.Type.DOUBLE: FLOAT64,
+    exp.DataType.Type.TEXT: STRING,
+    exp.DataType.Type.VARCHAR: STRING,
+    exp.DataType.Type.BINARY: BINARY,
+    exp.DataType.Type.DATE: Type(Kind.DATE, -(1 << 31), (1 << 31) - 1, unit="D"),
+    exp.DataType.Type.TIMESTAMP: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
+    exp.DataType.Type.TIMESTAMPTZ: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
+    exp.DataType.Type.TIMESTAMPNTZ: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
+}
+
+_BINARY_OPS: dict[type[exp.Expression], Callable[[Expr, Expr], Expr]] = {
+    exp.Add: build.add,
+    exp.Sub: build.sub,
+    exp.Mul: build.mul,
+    exp.Mod: build.mod,
+    exp.BitwiseAnd: build.bit_and,
+    exp.BitwiseOr: build.bit_or,
+    exp.BitwiseXor: build.bit_xor,
+    exp.BitwiseLeftShift: build.shl,
+    exp.BitwiseRightShift: build.shr,
+    exp.EQ: build.eq,
+    exp.NEQ: build.ne,
+    exp.LT: build.lt,
+    exp.LTE: build.le,
+    exp.GT: lambda a, b: build.lt(b, a),
+    exp.GTE: lambda a, b: build.le(b, a),
+    exp.And: build.and_,
+    exp.Or: build.or_,
+    exp.StartsWith: build.prefix,
+}
+_UNARY_OPS: dict[type[exp.Expression], Callable[[Expr], Expr]] = {
+    exp.Neg: build.neg,
+    exp.Abs: build.absolute,
+    exp.BitwiseNot: build.bit_not,
+    exp.Not: build.not_,
+}
+
+
+class Lowering:
+    """Lowers the expressions of one query level.
+
+    Parameters
+    ----------
+    scope : Scope
+        Where columns are looked up.
+    params : mapping
+        Values of names that are not columns, such as the ``diff`` of paper 1's queries.
+    """
+
+    def __init__(self, scope: Scope, params: Mapping[str, Any]) -> None:
+        self.scope = scope
+        self.params = params
+
+    def lower(self, tree: exp.Expression) -> Expr:
+        """Typed expression of a SQL expression.
+
+        Raises
+        ------
+        QueryError
+            Unknown column or construct, or operands that do not fit; with the place in the text.
+        """
+        try:
+            return self._lower(tree)
+        except ExprTypeError as error:
+            raise QueryError(f"{error} ({place(tree)})") from None
+
+    def condition(self, tree: exp.Expression) -> Expr:
+        """A lowered expression that must be a condition."""
+        result = self.lower(tree)
+        if result.type.kind not in (Kind.BOOL, Kind.NULL):
+            raise QueryError(f"a condition is needed, not a {result.type} ({place(tree)})")
+        return build.and_(result)
+
+    def _lower(self, tree: exp.Expression) -> Expr:
+        kind = type(tree)
+        if kind in _BINARY_OPS:
+            a, b = self.lower(tree.this), self.lower(tree.expression)
+            a, b = self._in_units(a, b)
+            return _BINARY_OPS[kind](a, b)
+        if kind in _UNARY_OPS:
+            return _UNARY_OPS[kind](self.lower(tree.this))
+        rule = _RULES.get(kind)
+        if rule is None:
+            what = tree.name if isinstance(tree, exp.Anonymous) else kind.__name__.upper()
+            shown = f"function {what}" if isinstance(tree, exp.Func) else what
+            raise QueryError(f"{shown} is not supported ({place(tree)})")
+        return rule(self, tree)
+
+    def _in_units(self, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        """Turn an INTERVAL beside integers of a declared unit into a number of that unit."""
+        for x, y, swap in ((a, b, False), (b, a, True)):
+            if x.type.kind is Kind.DURATION and x.is_const and y.type.kind is Kind.INT:
+                unit = self.scope.unit_of(y)
+                if unit is None:
+                    continue
+                count, rest = divmod(x.attr * UNIT_NS[x.type.unit], UNIT_NS[unit])
+                if rest:
+                    raise ExprTypeError(f"the INTERVAL is not a whole number of {unit}")
+                return (y, build.const(count)) if swap else (build.const(count), y)
+        return a, b
+
+    # -- leaves -----------------------------------------------------------------------------------
+
+    def _column(self, tree: exp.Column) -> Expr:
+        if isinstance(tree.this, exp.Star):
+            raise QueryError(f"* is not a value ({place(tree)})")
+        found = self.scope.find(tree.table or None, tree.name)
+        if found is not None:
+            return found
+        if not tree.table and tree.name in self.params:
+            return param(tree.name, self.params[tree.name])
+        raise QueryError(f"{self.scope.unknown(tree.table or None, tree.name)} ({place(tree)})")
+
+    def _literal(self, tree: exp.Literal) -> Expr:
+        text = str(tree.this)
+        if tree.is_string:
+            return build.const(text)
+        if text.isdigit():
+            return build.const(int(text))
+        if "e" in text.lower():
+            return build.const(float(text))
+        return _decimal(Decimal(text))
+
+    def _null(self, tree: exp.Null) -> Expr:
+        return build.const(None)
+
+    def _boolean(self, tree: exp.Boolean) -> Expr:
+        return build.const(bool(tree.this))
+
+    def _hex(self, tree: exp.HexString) -> Expr:
+        return build.const(bytes.fromhex(str(tree.this)))
+
+    def _paren(self, tree: exp.Paren) -> Expr:
+        return self.lower(tree.this)
+
+    def _interval(self, tree: exp.Interval) -> Expr:
+        unit = tree.args.get("unit")
+        name = "" if unit is None else unit.name.upper()
+        amount = tree.this
+        negative = isinstance(amount, exp.Neg)
+        text = (amount.this if negative else amount).name if amount is not None else ""
+        step = _INTERVAL_US.get(name.removesuffix("S"))
+        if step is None or isinstance(unit, exp.IntervalSpan):
+            raise QueryError(
+                f"INTERVAL needs a number and one of {', '.join(_INTERVAL_US)} ({place(tree)})"
+            )
+        try:
+            exact = Decimal(text) * step
+        except InvalidOperation:
+            raise QueryError(f"INTERVAL {text!r} is not a number ({place(tree)})") from None
+        if exact != int(exact):
+            raise QueryError(f"INTERVAL {text} {name} is finer than 1 us ({place(tree)})")
+        return _duration(-int(exact) if negative else int(exact))
+
+    # -- forms ------------------------------------------------------------------------------------
+
+    def _between(self, tree: exp.Between) -> Expr:
+        value, low, high = (self.lower(tree.args[k]) for k in ("this", "low", "high"))
+        return build.and_(
+            build.le(*self._in_units(low, value)), build.le(*self._in_units(value, high))
+        )
+
+    def _in(self, tree: exp.In) -> Expr:
+        if tree.args.get("query") or tree.args.get("unnest"):
+            raise QueryError(f"IN takes constants, not a subquery ({place(tree)})")
+        value = self.lower(tree.this)
+        options = [self.lower(e) for e in tree.expressions]
+        for option, source in zip(options, tree.expressions, strict=True):
+            if option.sides:
+                raise QueryError(f"IN takes constants, not columns ({place(source)})")
+        return build.or_(*(build.eq(value, o) for o in options))
+
+    def _is(self, tree: exp.Is) -> Expr:
+        if not isinstance(tree.expression, exp.Null):
+            raise QueryError(f"IS takes NULL or NOT NULL ({place(tree)})")
+        return build.is_null(self.lower(tree.this))
+
+    def _case(self, tree: exp.Case) -> Expr:
+        operand = None if tree.this is None else self.lower(tree.this)
+        pairs = []
+        for branch in tree.args["ifs"]:
+            test = self.lower(branch.this)
+            test = test if operand is None else build.eq(operand, test)
+            pairs.append((test, self.lower(branch.args["true"])))
+        default = tree.args.get("default")
+        return build.case(pairs, None if default is None else self.lower(default))
+
+    def _if(self, tree: exp.If) -> Expr:
+        false = tree.args.get("false")
+        pair = (self.lower(tree.this), self.lower(tree.args["true"]))
+        return build.case([pair], None if false is None else self.lower(false))
+
+    def _extreme(self, tree: exp.Least | exp.Greatest) -> Expr:
+        args = [self.lower(a) for a in (tree.this, *tree.expressions)]
+        return (build.least if isinstance(tree, exp.Least) else build.greatest)(*args)
+
+    def _like(self, tree: exp.Like) -> Expr:
+        pattern = tree.expression
+        text = pattern.this if isinstance(pattern, exp.Literal) and pattern.is_string else None
+        if text is None or "%" in text[:-1] or "_" in text or "\\" in text:
+            raise QueryError(f"LIKE takes a constant prefix such as 'abc%' ({place(tree)})")
+        value = self.lower(tree.this)
+        if text.endswith("%"):
+            return build.prefix(value, build.const(text[:-1]))
+        return build.eq(value, build.const(text))
+
+    def _cast(self, tree: exp.Cast) -> Expr:
+        literal = tree.this
+        if isinstance(literal, exp.Literal) and literal.is_string:
+            return _time_literal(str(literal.this), cast_type(tree), tree)
+        return build.cast(self.lower(literal), cast_type(tree))
+
+
+def cast_type(tree: exp.Cast) -> Type:
+    """The type a CAST names."""
+    to = tree.to
+    if to.this in (exp.DataType.Type.DECIMAL,):
+        digits = [int(p.this.this) for p in to.expressions] or [10, 0]
+        return decimal(digits[0], digits[1] if len(digits) > 1 else 0)
+    found = _CAST_TYPES.get(to.this)
+    if found is None:
+        raise QueryError(f"CAST to {snippet(to)} is not supported ({place(tree)})")
+    return found
+
+
+def _time_literal(text: str, dtype: Type, tree: exp.Expression) -> Expr:
+    if not dtype.unit:
+        raise QueryError(f"CAST of text to {dtype} is not supported ({place(tree)})")
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise QueryError(f"{text!r} is not an ISO date or time ({place(tree)})") from None
+    return _moment(moment, dtype)
+
+
+def _moment(moment: datetime.datetime, dtype: Type) -> Expr:
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    micros = (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+    return build.const(micros * 1000 // UNIT_NS[dtype.unit], dtype)
+
+
+def _duration(micros: int) -> Expr:
+    """A duration in the coarsest unit that holds it exactly, so that it fits any time column."""
+    for unit in ("s", "ms"):
+        step = UNIT_NS[unit] // 1000
+        if micros % step == 0:
+            return build.duration_const(micros // step, unit)
+    return build.duration_const(micros, "us")
+
+
+def _decimal(value: Decimal) -> Expr:
+    scale = max(-int(value.as_tuple().exponent), 0)
+    return build.decimal_const(int(value.scaleb(scale)), scale)
+
+
+def param(name: str, value: Any) -> Expr:
+    """Constant for a named parameter.
+
+    Raises
+    ------
+    QueryError
+        The value has no SQL meaning.
+    """
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, datetime.timedelta):
+        return _duration(value // datetime.timedelta(microseconds=1))
+    if isinstance(value, datetime.datetime):
+        return _moment(value, _CAST_TYPES[exp.DataType.Type.TIMESTAMP])
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return build.const(value)
+    raise QueryError(
+        f"parameter {name} is a {type(value).__name__}; give a number, text, time or None"
+    )
+
+
+_RULES: dict[type[exp.Expression], Callable[[Lowering, Any], Expr]] = {
+    exp.Column: Lowering._column,
+    exp.Literal: Lowering._literal,
+    exp.Null: Lowering._null,
+    exp.Boolean: Lowering._boolean,
+    exp.HexString: Lowering._hex,
+    exp.Paren: Lowering._paren,
+    exp.Interval: Lowering._interval,
+    exp.Between: Lowering._between,
+    exp.In: Lowering._in,
+    exp.Is: Lowering._is,
+    exp.Case: Lowering._case,
+    exp.If: Lowering._if,
+    exp.Least: Lowering._extreme,
+    exp.Greatest: Lowering._extreme,
+    exp.Like: Lowering._like,
+    exp.Cast: Lowering._cast,
+    exp.TryCast: Lowering._cast,
+}

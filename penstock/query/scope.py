@@ -1,0 +1,100 @@
+"""Names in a query: sources, their columns, and the time columns among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from penstock.errors import QueryError
+from penstock.expr.node import Expr, Op, walk
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table or subquery in FROM.
+
+    Parameters
+    ----------
+    alias : str
+        Name by which columns are qualified.
+    table : str
+        The base table that feeds it.
+    columns : mapping of str to Expr
+        What each visible column is, over columns of the base table.
+    filter : Expr
+        Condition from subqueries below, TRUE if none.
+    rows : int or None
+        From ``[ROWS n]``.
+    """
+
+    alias: str
+    table: str
+    columns: Mapping[str, Expr]
+    filter: Expr
+    rows: int | None = None
+
+    def find(self, name: str) -> Expr | None:
+        """The column of this name; upper and lower case count as equal, as in Spark."""
+        if name in self.columns:
+            return self.columns[name]
+        alike = [c for c in self.columns if c.lower() == name.lower()]
+        if len(alike) > 1:
+            raise QueryError(f"column {name} of {self.alias} may be any of {', '.join(alike)}")
+        return self.columns[alike[0]] if alike else None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Sources visible to an expression, and the declared units of integer time columns."""
+
+    sources: tuple[Source, ...]
+    units: Mapping[Expr, str] = field(default_factory=dict)
+
+    def source(self, name: str) -> Source | None:
+        """The source with this alias or, if that is unambiguous, over this table."""
+        for attribute in ("alias", "table"):
+            alike = [s for s in self.sources if getattr(s, attribute).lower() == name.lower()]
+            if len(alike) == 1:
+                return alike[0]
+        return None
+
+    def find(self, table: str | None, name: str) -> Expr | None:
+        """The column's expression; None if there is none.
+
+        Raises
+        ------
+        QueryError
+            An unqualified name is a column of several sources.
+        """
+        if table is not None:
+            source = self.source(table)
+            return None if source is None else source.find(name)
+        found = [(s.alias, e) for s in self.sources if (e := s.find(name)) is not None]
+        if len(found) > 1:
+            aliases = " or ".join(f"{alias}.{name}" for alias, _ in found)
+            raise QueryError(f"column {name} is ambiguous; write {aliases}")
+        return found[0][1] if found else None
+
+    def unknown(self, table: str | None, name: str) -> str:
+        """Sentence for a column that does not exist."""
+        if table is not None and self.source(table) is None:
+            names = ", ".join(s.alias for s in self.sources)
+            return f"unknown table {table}; the query has {names}"
+        sources = self.sources if table is None else [s for s in (self.source(table),) if s]
+        columns = [c for s in sources for c in s.columns]
+        close = get_close_matches(name, columns, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; there are {_some(columns)}"
+        owner = "" if table is None else f" in {table}"
+        kind = "column" if table is not None else "column or parameter"
+        return f"unknown {kind} {name}{owner}{hint}"
+
+    def unit_of(self, expr: Expr) -> str | None:
+        """The one declared unit of all columns below an integer expression, None otherwise."""
+        leaves = [leaf for leaf in walk(expr) if leaf.op is Op.COLUMN]
+        found = {self.units.get(leaf) for leaf in leaves}
+        return found.pop() if len(found) == 1 else None
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

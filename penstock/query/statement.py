@@ -1,0 +1,242 @@
+"""The structure of a SELECT: its sources, conditions and output columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.errors import QueryError, SchemaError
+from penstock.expr import build
+from penstock.expr.node import Expr
+from penstock.query.dialect import ROWS, place
+from penstock.query.expressions import Lowering
+from penstock.query.scope import Scope, Source
+from penstock.types import Kind, Type, decimal, from_arrow
+
+#: Clauses of SELECT that are not joins, with the words to name them by.
+_UNSUPPORTED = {
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "order": "ORDER BY",
+    "limit": "LIMIT",
+    "distinct": "DISTINCT",
+    "windows": "WINDOW",
+    "qualify": "QUALIFY",
+    "with_": "WITH",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "laterals": "LATERAL VIEW",
+    "offset": "OFFSET",
+}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A SELECT over two sources, names resolved, nothing decided about windows yet."""
+
+    sources: tuple[Source, Source]
+    scope: Scope
+    condition: tuple[Expr, ...]
+    where: tuple[Expr, ...]
+    select: tuple[tuple[str, Expr], ...]
+
+
+def read_statement(
+    tree: exp.Expression,
+    schemas: Mapping[str, pa.Schema],
+    scales: Mapping[tuple[str, str], int],
+    units: Mapping[tuple[str, str], str],
+    params: Mapping[str, Any],
+) -> Statement:
+    """Resolve a syntax tree against table schemas.
+
+    Parameters
+    ----------
+    tree : sqlglot Expression
+    schemas : mapping of table name to Arrow schema
+    scales, units : mapping of (alias or table, column) to decimal digits, or to a time unit
+    params : mapping of str to value
+        Values of names that are not columns.
+
+    Raises
+    ------
+    QueryError, SchemaError
+    """
+    if not isinstance(tree, exp.Select):
+        raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
+    _check_clauses(tree)
+    tables = _two_tables(tree)
+    reader = _SourceReader(schemas, scales, params)
+    left = reader.read(tables[0], "l")
+    right = reader.read(tables[1], "r")
+    if left.alias.lower() == right.alias.lower():
+        raise QueryError(f"both inputs are named {left.alias}; give each an alias")
+    plain = Scope((left, right))
+    scope = Scope((left, right), _unit_columns(plain, units))
+    lowering = Lowering(scope, params)
+    conditions: list[Expr] = []
+    for join in tree.args.get("joins") or ():
+        on = join.args.get("on")
+        if on is not None:
+            conditions.append(lowering.condition(on))
+    where = tree.args.get("where")
+    wheres = [] if where is None else [lowering.condition(where.this)]
+    return Statement(
+        (left, right), scope, tuple(conditions), tuple(wheres), _select(tree, lowering, scope)
+    )
+
+
+def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Expr, str]:
+    found = {}
+    for (table, name), unit in units.items():
+        column = scope.find(table, name)
+        if column is not None:
+            found[column] = unit
+    return found
+
+
+def _check_clauses(tree: exp.Select) -> None:
+    for key, words in _UNSUPPORTED.items():
+        clause = tree.args.get(key)
+        if clause:
+            node = clause[0] if isinstance(clause, list) else clause
+            raise QueryError(f"{words} is not supported in a join query yet ({place(node)})")
+
+
+def _two_tables(tree: exp.Select) -> tuple[exp.Expression, exp.Expression]:
+    source = tree.args.get("from_")
+    joins = tree.args.get("joins") or []
+    if source is None or len(joins) != 1:
+        count = 0 if source is None else 1 + len(joins)
+        raise QueryError(f"a join of exactly two tables is needed; the query has {count}")
+    join = joins[0]
+    kind = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).strip()
+    if kind.upper() not in ("", "INNER", "CROSS"):
+        raise QueryError(f"{kind.upper()} JOIN is not supported yet; use INNER ({place(join)})")
+    if join.args.get("using"):
+        raise QueryError(f"USING is not supported; write the condition in ON ({place(join)})")
+    return source.this, join.this
+
+
+class _SourceReader:
+    def __init__(
+        self,
+        schemas: Mapping[str, pa.Schema],
+        scales: Mapping[tuple[str, str], int],
+        params: Mapping[str, Any],
+    ) -> None:
+        self.schemas = schemas
+        self.scales = scales
+        self.params = params
+
+    def read(self, tree: exp.Expression, side: str) -> Source:
+        if isinstance(tree, exp.Table):
+            return self.table(tree, side)
+        if isinstance(tree, exp.Subquery):
+            return self.subquery(tree, side)
+        raise QueryError(f"FROM takes tables and subqueries ({place(tree)})")
+
+    def table(self, tree: exp.Table, side: str) -> Source:
+        name = tree.name
+        alias = tree.alias or name
+        found = [t for t in self.schemas if t.lower() in (name.lower(), alias.lower())]
+        exact = [t for t in found if t.lower() == name.lower()] or found
+        if len(exact) != 1:
+            known = ", ".join(self.schemas) or "none"
+            raise QueryError(f"unknown table {name}; the tables given are: {known} ({place(tree)})")
+        table = exact[0]
+        columns = {
+            field.name: build.column(side, field.name, self.type_of(alias, table, field))
+            for field in self.schemas[table]
+        }
+        return Source(alias, table, columns, build.TRUE, tree.meta.get(ROWS))
+
+    def type_of(self, alias: str, table: str, field: pa.Field) -> Type:
+        """Declared type; columns of kinds that cannot be computed with become opaque."""
+        digits = self.scales.get((alias, field.name), self.scales.get((table, field.name)))
+        if digits is not None:
+            if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
+                raise SchemaError(
+                    f"column {alias}.{field.name} has type {field.type}; a fixed-point scale is "
+                    "for float columns"
+                )
+            return decimal(18, digits, nullable=field.nullable)
+        try:
+            return from_arrow(field.type, column=f"{alias}.{field.name}", nullable=field.nullable)
+        except SchemaError:
+            return Type(Kind.NULL)
+
+    def subquery(self, tree: exp.Subquery, side: str) -> Source:
+        select = tree.this
+        if not isinstance(select, exp.Select) or select.args.get("joins"):
+            raise QueryError(f"a subquery in FROM filters and projects one table ({place(tree)})")
+        _check_clauses(select)
+        inner_from = select.args.get("from_")
+        if inner_from is None:
+            raise QueryError(f"a subquery needs FROM ({place(tree)})")
+        inner = self.read(inner_from.this, side)
+        if not tree.alias:
+            raise QueryError(f"a subquery in FROM needs an alias ({place(tree)})")
+        scope = Scope((inner,))
+        lowering = Lowering(scope, self.params)
+        where = select.args.get("where")
+        condition = build.TRUE if where is None else lowering.condition(where.this)
+        columns = dict(_select(select, lowering, scope))
+        return replace(
+            inner,
+            alias=tree.alias,
+            columns=columns,
+            filter=build.and_(inner.filter, condition),
+            rows=tree.meta.get(ROWS, inner.rows),
+        )
+
+
+def _select(tree: exp.Select, lowering: Lowering, scope: Scope) -> tuple[tuple[str, Expr], ...]:
+    out: list[tuple[str, Expr]] = []
+    for item in tree.expressions:
+        star_of = _star(item)
+        if star_of is not None:
+            out += _expand(star_of, scope, item)
+            continue
+        value = item.this if isinstance(item, exp.Alias) else item
+        name = item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
+        if isinstance(value, exp.AggFunc):
+            raise QueryError(f"aggregates are not supported in a join query yet ({place(item)})")
+        out.append((name, lowering.lower(value)))
+    names = [name for name, _ in out]
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(f"the output has two columns named {name}; rename one with AS")
+    return tuple(out)
+
+
+def _star(item: exp.Expression) -> str | None:
+    """The table of ``table.*``, "" for ``*``, None for anything else."""
+    if isinstance(item, exp.Star):
+        if any(item.args.values()):
+            raise QueryError("* takes no EXCEPT or REPLACE; list the columns")
+        return ""
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+        return item.table
+    return None
+
+
+def _expand(table: str, scope: Scope, item: exp.Expression) -> list[tuple[str, Expr]]:
+    """Columns of ``*``; a name that both sides have gets the alias in front."""
+    sources: Sequence[Source] = scope.sources
+    if table:
+        source = scope.source(table)
+        if source is None:
+            raise QueryError(f"{scope.unknown(table, '*')} ({place(item)})")
+        sources = (source,)
+    seen = [c.lower() for s in sources for c in s.columns]
+    return [
+        (name if seen.count(name.lower()) == 1 else f"{s.alias}_{name}", column)
+        for s in sources
+        for name, column in s.columns.items()
+    ]

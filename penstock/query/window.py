@@ -1,0 +1,156 @@
+"""Time and ROWS windows, and how time bounds are found in a join condition.
+
+``T = right.time - left.time`` in the finer of the two units; a time window is ``-before <= T <=
+after``. A conjunct is a bound on T if it is additive in the two time columns in any spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.node import Expr, Op
+from penstock.rewrite.linear import Linear, linear
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """``-before <= right.time - left.time <= after``, both ends included; None is unbounded.
+
+    ``unit`` is the unit of both, "" for plain integers. Either bound may be negative.
+    """
+
+    before: int | None
+    after: int | None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        low = "-inf" if self.before is None else str(-self.before)
+        high = "inf" if self.after is None else str(self.after)
+        return f"{low} <= right.time - left.time <= {high}{' ' + self.unit if self.unit else ''}"
+
+
+@dataclass(frozen=True)
+class RowsWindow:
+    """On arrival a left row meets the last ``right`` right rows, a right row the last ``left``."""
+
+    left: int
+    right: int
+
+    def __str__(self) -> str:
+        return f"the last {self.left} left rows x the last {self.right} right rows"
+
+
+Window = TimeWindow | RowsWindow
+
+
+@dataclass(frozen=True)
+class _Bound:
+    low: int | None = None
+    high: int | None = None
+    exact: bool = True
+
+
+def find_time_window(
+    conjuncts: Iterable[Expr], left_time: Expr, right_time: Expr
+) -> tuple[int | None, int | None, list[Expr]]:
+    """Bounds on T among the conjuncts of a join condition.
+
+    Parameters
+    ----------
+    conjuncts : iterable of Expr
+        The members of the condition's outermost AND.
+    left_time, right_time : Expr
+        Time of each side, in one unit.
+
+    Returns
+    -------
+    low, high : int or None
+        Greatest lower and least upper bound on T; None where there is none.
+    rest : list of Expr
+        Conjuncts that the two bounds do not already say.
+    """
+    finder = _Finder(linear(left_time), linear(right_time))
+    low: int | None = None
+    high: int | None = None
+    rest = []
+    for conjunct in conjuncts:
+        bound = finder.bound(conjunct)
+        if bound is None or not bound.exact:
+            rest.append(conjunct)
+        if bound is None:
+            continue
+        if bound.low is not None:
+            low = bound.low if low is None else max(low, bound.low)
+        if bound.high is not None:
+            high = bound.high if high is None else min(high, bound.high)
+    return low, high, rest
+
+
+class _Finder:
+    def __init__(self, left: Linear, right: Linear) -> None:
+        if len(left.terms) != 1 or len(right.terms) != 1:
+            raise QueryError("a time column must be a column, not a computed sum")
+        ((self.left, left_factor),) = left.terms
+        ((self.right, right_factor),) = right.terms
+        self.factors = (left_factor, right_factor)
+        self.offset = right.constant - left.constant
+
+    def bound(self, conjunct: Expr) -> _Bound | None:
+        """Bound on T that the conjunct implies, None if it is not about T."""
+        if conjunct.op not in (Op.LT, Op.LE, Op.EQ) or not conjunct.args[0].type.is_integral:
+            return None
+        a, b = conjunct.args
+        form = linear(a).plus(linear(b).scaled(-1))
+        if conjunct.op is Op.EQ:
+            return self._both(form, form.scaled(-1))
+        if conjunct.op is Op.LT:
+            form = Linear(form.terms, form.constant + 1)
+        return self._at_most_zero(form)
+
+    def _both(self, *forms: Linear) -> _Bound | None:
+        """Bound of all the forms being at most zero."""
+        low: int | None = None
+        high: int | None = None
+        exact = True
+        for form in forms:
+            bound = self._at_most_zero(form)
+            if bound is None:
+                return None
+            low = bound.low if low is None else low
+            high = bound.high if high is None else high
+            exact = exact and bound.exact
+        return _Bound(low, high, exact)
+
+    def _at_most_zero(self, form: Linear) -> _Bound | None:
+        terms = dict(form.terms)
+        for term, coefficient in form.terms:
+            if term.op is Op.ABS and len(term.sides) == 2 and coefficient > 0:
+                rest = form.without(term)
+                inner = linear(term.args[0])
+                return self._both(
+                    rest.plus(inner.scaled(coefficient)), rest.plus(inner.scaled(-coefficient))
+                )
+        left, right = terms.pop(self.left, 0), terms.pop(self.right, 0)
+        if not right or right * self.factors[0] != -left * self.factors[1]:
+            return None
+        slope, remainder = divmod(right, self.factors[1])
+        if remainder or any(len(t.sides) != 1 or t.type.nullable for t in terms):
+            return None
+        # slope * (T - offset) + slack <= 0, where slack lies in [least, ...]
+        least = form.constant - slope * self.offset
+        for term, coefficient in terms.items():
+            least += min(coefficient * term.type.lo, coefficient * term.type.hi)
+        exact = not terms
+        if slope > 0:
+            return _Bound(high=-least // slope, exact=exact)
+        return _Bound(low=-(-least // -slope), exact=exact)
+
+
+def conjuncts_of(condition: Expr) -> list[Expr]:
+    """Members of the outermost AND."""
+    if condition.op is Op.AND:
+        return list(condition.args)
+    return [] if condition is build.TRUE else [condition]

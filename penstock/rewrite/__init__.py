@@ -1,0 +1,1 @@
+"""Rewrites of the predicate, each a small function that keeps its value."""

@@ -1,0 +1,40 @@
+"""Which form a predicate takes for a given direction of the join."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.expr.node import Expr
+from penstock.rewrite.band import BandForm, NotBandError, band_form
+from penstock.rewrite.general import GeneralForm, general_form
+from penstock.rewrite.logic import when_true
+
+
+@dataclass(frozen=True)
+class JoinForm:
+    """Form of a predicate with the side ``window`` flowing past the other.
+
+    ``why_general`` says why it is not a band, "" if it is.
+    """
+
+    window: str
+    form: BandForm | GeneralForm
+    why_general: str = ""
+
+
+def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:
+    """Band form where there is one (and ``band`` allows it), general form otherwise.
+
+    Raises
+    ------
+    QueryError
+        The predicate has neither form.
+    """
+    formula = when_true(predicate)
+    why = "band form is switched off"
+    if band:
+        try:
+            return JoinForm(window, band_form(formula, window))
+        except NotBandError as error:
+            why = str(error)
+    return JoinForm(window, general_form(formula, window), why)
