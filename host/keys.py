@@ -36,6 +36,12 @@ class OffsetEncoder:
         codes = (values.view(np.uint64) - np.uint64(self.base & _UINT64)).astype(key_dtype(bits))
         return _with_nulls(codes, v.valid, bits)
 
+    def stretched(self, bits: int) -> OffsetEncoder:
+        """The same base in the middle of all codes of this width: room for keys to come."""
+        spare = null_code(bits) - 2 - self.span
+        base = max(self.base - spare // 2, _INT64[0] + 1)
+        return OffsetEncoder(base, min(null_code(bits) - 2, _INT64[1] - 1 - base))
+
     def covers(self, v: Vector) -> bool:
         """Whether every key of ``v`` has a code."""
         if v.values.dtype == object or v.values.dtype.kind not in "iub":
@@ -78,6 +84,18 @@ class RankEncoder:
     """Code = position among the run's distinct keys, which ``ordered`` holds ascending."""
 
     ordered: np.ndarray
+
+    def covers(self, v: Vector) -> bool:
+        """Whether every key of ``v`` has a code."""
+        known = v.values if v.valid is None else v.values[v.valid]
+        values, _ = _distinct(known)
+        if not len(values):
+            return True
+        if not len(self.ordered) or type(values[0]) is not type(self.ordered[0]):
+            return False
+        at = np.minimum(np.searchsorted(self.ordered, values), len(self.ordered) - 1)
+        found, _ = _distinct(self.ordered[at])
+        return len(found) == len(values) and bool(np.all(found == values))
 
     def keys(self, v: Vector, bits: int) -> np.ndarray:
         values, inverse = _distinct(v.values)

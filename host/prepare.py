@@ -45,6 +45,10 @@ class Layout(ABC):
     def covers(self, window: Sequence[Vector]) -> bool:
         """Whether these window keys can be encoded without a new layout."""
 
+    def covers_stream(self, stream: Sequence[Vector]) -> bool:
+        """Whether stream tuples with these values can be encoded without a new layout."""
+        return True
+
     @abstractmethod
     def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
         """Device arrays of window keys."""
@@ -80,11 +84,12 @@ def layout(
     widths : sequence of int
         ``Device.key_widths``.
     spare_bits : int
-        Room for later, larger values in the general form: each integer key gets the bounds of the
-        next register width that is a multiple of this; 0 keeps the exact bounds.
+        Room for later values: above 0, codes of a band use their whole width, and an integer key
+        of the general form gets the bounds of the next register width that is a multiple of this.
+        0 keeps the exact bounds.
     """
     if isinstance(form.form, BandForm):
-        return _BandLayout(form.form, window, widths)
+        return _BandLayout(form.form, window, widths, spare_bits > 0)
     return _GeneralLayout(form.form, window, stream, spare_bits)
 
 
@@ -129,14 +134,21 @@ def _source(source: KeySource, columns: Columns, rows: int) -> Vector:
 
 
 class _BandLayout(Layout):
-    def __init__(self, form: BandForm, window: Sequence[Vector], widths: Sequence[int]) -> None:
+    def __init__(
+        self, form: BandForm, window: Sequence[Vector], widths: Sequence[int], spare: bool
+    ) -> None:
         self.form = form
         self.encoders = [keys.fit(v, widths[-1]) for v in window]
         self.bits = keys.width_for(self.encoders, widths)
+        if spare:
+            self.encoders = [
+                e.stretched(self.bits) if isinstance(e, keys.OffsetEncoder) else e
+                for e in self.encoders
+            ]
         self.program = BandProgram(len(form.tests), form.table, self.bits)
 
     def covers(self, window: Sequence[Vector]) -> bool:
-        return all(_covers(e, v) for e, v in zip(self.encoders, window, strict=True))
+        return all(e.covers(v) for e, v in zip(self.encoders, window, strict=True))
 
     def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
         return [e.keys(v, self.bits) for e, v in zip(self.encoders, window, strict=True)]
@@ -154,10 +166,6 @@ class _BandLayout(Layout):
             members = [alive[d] for d in range(len(alive)) if cube >> d & 1]
             possible |= np.logical_and.reduce(members) if members else True
         return StreamKeys(arrays, possible)
-
-
-def _covers(encoder: Encoder, v: Vector) -> bool:
-    return isinstance(encoder, keys.OffsetEncoder) and encoder.covers(v)
 
 
 def _bounds(
@@ -204,9 +212,11 @@ class _GeneralLayout(Layout):
         ]
 
     def covers(self, window: Sequence[Vector]) -> bool:
-        if any(source.kind == "code" for source in self.form.window_keys):
-            return False
-        return _within(self.window_types, window)
+        return _within(self.window_types, window) and all(
+            self.encoders[source.test].covers(v)
+            for source, v in zip(self.form.window_keys, window, strict=True)
+            if source.kind == "code"
+        )
 
     def covers_stream(self, stream: Sequence[Vector]) -> bool:
         return _within(self.stream_types, stream)
@@ -253,7 +263,7 @@ def _key_type(source: KeySource, v: Vector, spare_bits: int) -> Type:
 
 def _within(types: Sequence[Type], values: Sequence[Vector]) -> bool:
     return all(
-        not t.is_integral or v.values.dtype == bool or (t.lo <= v.lo and v.hi <= t.hi)
+        not t.is_integral or v.values.dtype.kind not in "iO" or (t.lo <= v.lo and v.hi <= t.hi)
         for t, v in zip(types, values, strict=True)
     )
 

@@ -10,6 +10,11 @@ from penstock.query.window import RowsWindow, TimeWindow, Window
 LEFT, RIGHT = "l", "r"
 
 
+def other(side: str) -> str:
+    """The opposite side."""
+    return RIGHT if side == LEFT else LEFT
+
+
 @dataclass(frozen=True)
 class Side:
     """One input of the join.
@@ -60,6 +65,10 @@ class JoinQuery:
     scales: tuple[tuple[tuple[str, str], int], ...] = ()
 
     @property
+    def is_rows(self) -> bool:
+        return isinstance(self.window, RowsWindow)
+
+    @property
     def sides(self) -> tuple[Side, Side]:
         return self.left, self.right
 
@@ -97,4 +106,5 @@ __all__ = [
     "TimeWindow",
     "Window",
     "columns",
+    "other",
 ]

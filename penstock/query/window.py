@@ -26,6 +26,13 @@ class TimeWindow:
     after: int | None
     unit: str = ""
 
+    def offsets(self, window: str) -> tuple[int | None, int | None]:
+        """Least and greatest ``window time - stream time``, with this side as the window."""
+        low = None if self.before is None else -self.before
+        if window == "r":
+            return low, self.after
+        return None if self.after is None else -self.after, self.before
+
     def __str__(self) -> str:
         low = "-inf" if self.before is None else str(-self.before)
         high = "inf" if self.after is None else str(self.after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.expr.node import Expr
+from penstock.program import MAX_BAND_TESTS
 from penstock.rewrite.band import BandForm, NotBandError, band_form
 from penstock.rewrite.general import GeneralForm, general_form
 from penstock.rewrite.logic import when_true
@@ -20,6 +21,11 @@ class JoinForm:
     window: str
     form: BandForm | GeneralForm
     why_general: str = ""
+
+    @property
+    def cost(self) -> int:
+        """Rank of the form by work per pair: band tests, any general form after them."""
+        return len(self.form.tests) if isinstance(self.form, BandForm) else MAX_BAND_TESTS + 1
 
 
 def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:

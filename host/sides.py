@@ -1,0 +1,161 @@
+"""One input of a join: its columns, filter and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.expr import build
+from penstock.expr.columns import Vector, evaluate_columns, int_vector
+from penstock.host.columns import load
+from penstock.host.prepare import Columns
+from penstock.query.plan import JoinQuery, Side
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """Rows of one input.
+
+    Parameters
+    ----------
+    row : ndarray of int64, shape (n,)
+        Row of the base table or batch that each tuple is.
+    time : ndarray of int64, shape (n,)
+        Zeros for a side without a time column.
+    columns : mapping of (side, name) to Vector
+        Columns of the tuples.
+    """
+
+    row: np.ndarray
+    time: np.ndarray
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def pick(self, chosen: np.ndarray) -> SideRows:
+        """Some of the tuples, by index."""
+        picked = {key: take(v, chosen) for key, v in self.columns.items()}
+        return SideRows(self.row[chosen], self.time[chosen], picked)
+
+    def in_time_order(self) -> SideRows:
+        """The same tuples by time; those of one time keep their order."""
+        if len(self) == 0 or np.all(self.time[1:] >= self.time[:-1]):
+            return self
+        return self.pick(np.argsort(self.time, kind="stable"))
+
+    @staticmethod
+    def concat(parts: Sequence[SideRows]) -> SideRows:
+        """The tuples of several parts of one side, in order."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        joined = {key: concat([p.columns[key] for p in parts]) for key in first.columns}
+        return SideRows(
+            np.concatenate([p.row for p in parts]),
+            np.concatenate([p.time for p in parts]),
+            joined,
+        )
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Tuples of one side and, row by row, the base columns that the output needs of them."""
+
+    side: str
+    rows: SideRows
+    base: pa.RecordBatch
+
+    @staticmethod
+    def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
+        """From tuples whose ``row`` points into ``batch``."""
+        kept = batch.select(list(query.output_columns_of(side)))
+        if kept.num_columns == 0:  # a batch without columns forgets how many rows it has
+            kept = pa.record_batch([pa.nulls(batch.num_rows)], names=["no column"])
+        return Arrival(side, rows, kept.take(pa.array(rows.row)))
+
+    def pick(self, chosen: np.ndarray) -> Arrival:
+        """Some of the tuples, by index."""
+        return Arrival(self.side, self.rows.pick(chosen), self.base.take(pa.array(chosen)))
+
+    def in_time_order(self) -> Arrival:
+        """The same tuples by time; those of one time keep their order."""
+        time = self.rows.time
+        if len(time) == 0 or np.all(time[1:] >= time[:-1]):
+            return self
+        return self.pick(np.argsort(time, kind="stable"))
+
+    @staticmethod
+    def concat(parts: Sequence[Arrival]) -> Arrival:
+        if len(parts) == 1:
+            return parts[0]
+        rows = SideRows.concat([p.rows for p in parts])
+        return Arrival(parts[0].side, rows, pa.concat_batches([p.base for p in parts]))
+
+
+def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) -> SideRows:
+    """All rows of a table or batch whose time is known, unfiltered.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing.
+    DataError
+        A value is off its declared grid; a time needs more than 64 bits; or a row without a time
+        would need a place in the order of ROWS.
+    """
+    names = query.columns_of(side.side)
+    loaded = load(table, names, query.scale_of(side.side), side.alias)
+    columns = {(side.side, name): v for name, v in loaded.items()}
+    n = table.num_rows
+    everything = np.arange(n, dtype=np.int64)
+    if side.time is None:
+        return SideRows(everything, np.zeros(n, dtype=np.int64), columns)
+    time = evaluate_columns(side.time, columns, n)
+    if time.values.dtype == object:
+        raise DataError(
+            f"a time of {side.alias} needs more than 64 bits in the unit of the window; use a "
+            "coarser unit for both time columns"
+        )
+    rows = SideRows(everything, time.values, columns)
+    if time.valid is None:
+        return rows
+    if query.is_rows:
+        raise DataError(
+            f"row {int(np.argmin(time.valid))} of {side.alias} has no time, so it has no place "
+            "among the last ROWS; leave such rows out with a subquery in FROM"
+        )
+    return rows.pick(np.flatnonzero(time.valid))
+
+
+def filtered(side: Side, rows: SideRows) -> SideRows:
+    """The tuples that pass the side's filter."""
+    if side.filter is build.TRUE:
+        return rows
+    keep = evaluate_columns(side.filter, rows.columns, len(rows))
+    return rows.pick(
+        np.flatnonzero(keep.values if keep.valid is None else keep.values & keep.valid)
+    )
+
+
+def take(v: Vector, row: np.ndarray) -> Vector:
+    """The given rows of a vector, with the bounds that those have."""
+    valid = None if v.valid is None else v.valid[row]
+    if v.values.dtype.kind in "iu":
+        return int_vector(v.values[row], valid)
+    return Vector(v.values[row], valid, v.lo, v.hi)
+
+
+def concat(parts: Sequence[Vector]) -> Vector:
+    """Vectors of one column, one after the other."""
+    values = np.concatenate([p.values for p in parts])
+    valid = None
+    if any(p.valid is not None for p in parts):
+        valid = np.concatenate(
+            [np.ones(len(p.values), dtype=bool) if p.valid is None else p.valid for p in parts]
+        )
+    return Vector(values, valid, min(p.lo for p in parts), max(p.hi for p in parts))
