@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import QueryError
+from penstock.errors import DataError, QueryError
 from penstock.host.device.base import Device
 from penstock.host.output import Restorer
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
 from penstock.host.sides import SideRows, filtered, read_side
+from penstock.host.source import Source, Span
 from penstock.host.stats import Stats
 from penstock.host.window_run import WindowRun
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
@@ -46,13 +47,16 @@ class BatchJoin:
     device : Device
     band : bool
         False switches band form off, to compare with the general form.
+    disorder : int, timedelta, or mapping of alias to either, optional
+        How far out of order the rows of a table may be; any order by default.
     on_progress : callable, optional
         Called with (pairs evaluated, pairs in the window) after each device result.
 
     Raises
     ------
     DataError
-        A time is NULL where the order of rows depends on it, or a value is off its declared grid.
+        A time is NULL where the order of rows depends on it, a value is off its declared grid, or
+        a row lies further behind than ``disorder``.
     DeviceError
         The device cannot run the predicate.
     """
@@ -64,6 +68,7 @@ class BatchJoin:
         device: Device,
         *,
         band: bool = True,
+        disorder: Span | Mapping[str, Span] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         if query.is_rows and (query.left.time is None or query.right.time is None):
@@ -75,10 +80,12 @@ class BatchJoin:
         self.stats = Stats(device.name)
         self.on_progress = on_progress
         self.tables = {s.side: tables[s.table] for s in query.sides}
-        self.sides = {
-            s.side: filtered(s, read_side(query, s, tables[s.table])).in_time_order()
-            for s in query.sides
-        }
+        self.sides = {}
+        for side in query.sides:
+            rows = read_side(query, side, tables[side.table])
+            if disorder is not None:
+                check_order(Source(side, disorder), rows)
+            self.sides[side.side] = filtered(side, rows).in_time_order()
         self.joins = _range_joins(query, self.sides, band)
         self.pairs_in_window = sum(join.pairs for join in self.joins)
         self.restorer = Restorer(query, {side: t.schema for side, t in self.tables.items()})
@@ -111,6 +118,25 @@ class BatchJoin:
         finally:
             run.unload()
             prober.close()
+
+
+def check_order(source: Source, rows: SideRows) -> None:
+    """Refuse a table whose rows are further out of order than declared.
+
+    Raises
+    ------
+    DataError
+    """
+    on_time = source.admission.admit(rows.time)
+    if on_time.all():
+        return
+    first = int(np.argmin(on_time))
+    behind = int(rows.time[:first].max()) - int(rows.time[first])
+    raise DataError(
+        f"{source.admission.late} rows of {source.side.alias} are further out of order than the "
+        f"declared disorder of {source.admission.disorder}: row {int(rows.row[first])} is {behind} "
+        "behind; raise disorder, or leave it out to sort the table"
+    )
 
 
 def _range_joins(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> list[RangeJoin]:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import SchemaError, UsageError
-from penstock.expr.evaluate import evaluate
-from penstock.expr.node import Op, walk
-from penstock.host.admission import FOREVER, Admission
+from penstock.host.admission import FOREVER
 from penstock.host.device.base import Device
 from penstock.host.engine import Match, Promises, open_engine
 from penstock.host.output import Restorer
 from penstock.host.sides import Arrival, filtered, read_side
+from penstock.host.source import Moment, Source, Span
 from penstock.host.stats import Stats
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side, other
-from penstock.types import UNIT_NS
-
-#: A time or span: a number in the unit of the source's time column, or a datetime object.
-Moment = int | datetime.datetime
-Span = int | datetime.timedelta
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
 
 
 class JoinStream:
@@ -38,6 +31,8 @@ class JoinStream:
         below are late. An integer is in the unit of the source's time column.
     band : bool
         False switches band form off.
+    close_device : bool
+        Whether closing the stream closes the device.
     """
 
     def __init__(
@@ -48,13 +43,16 @@ class JoinStream:
         *,
         disorder: Span | Mapping[str, Span] = 0,
         band: bool = True,
+        close_device: bool = False,
     ) -> None:
         self.query = query
+        self.device = device
+        self.close_device = close_device
         self.stats = Stats(device.name)
         self.stats.late = {s.alias: 0 for s in query.sides}
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.restorer = Restorer(query, self.schemas)
-        self.inputs = {s.side: _Input(s, disorder) for s in query.sides}
+        self.inputs = {s.side: Source(s, disorder) for s in query.sides}
         self._engine = open_engine(query, device, self.stats, band=band)
         self._results: list[pa.RecordBatch] = []
         self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
@@ -134,6 +132,8 @@ class JoinStream:
                 own.admission.signal(FOREVER)
             self._collect(self._engine.step(None, self._promises()))
             self._engine.close()
+            if self.close_device:
+                self.device.close()
             self._closed = True
             self.stats.stop()
         return self.poll()
@@ -144,7 +144,7 @@ class JoinStream:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _open_input(self, source: str) -> _Input:
+    def _open_input(self, source: str) -> Source:
         if self._closed:
             raise UsageError("the stream is closed; open a new one")
         for attribute in ("alias", "table"):
@@ -170,54 +170,6 @@ class JoinStream:
             self.stats.rows += batch.num_rows
             self._results.append(batch)
         self.stats.stop()
-
-
-class _Input:
-    """One source: its side and its promise."""
-
-    def __init__(self, side: Side, disorder: Span | Mapping[str, Span]) -> None:
-        self.side = side
-        self.column = None
-        if side.time is not None:
-            self.column = next(leaf for leaf in walk(side.time) if leaf.op is Op.COLUMN)
-        if isinstance(disorder, Mapping):
-            disorder = disorder.get(side.alias, disorder.get(side.table, 0))
-        self.admission = Admission(self.span(disorder))
-
-    def span(self, span: Span) -> int:
-        """A span in the window's unit."""
-        if isinstance(span, datetime.timedelta):
-            span = self._counted(span // datetime.timedelta(microseconds=1), "disorder")
-        if span < 0:
-            raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
-        return self._in_window_unit(span) - self._in_window_unit(0)
-
-    def moment(self, time: Moment) -> int:
-        """A time in the window's unit."""
-        if self.side.time is None:
-            raise UsageError(
-                f"{self.side.alias} has no time column, so its time cannot advance; its rows "
-                "are joined in the order of arrival"
-            )
-        if isinstance(time, datetime.datetime):
-            if time.tzinfo is None:
-                time = time.replace(tzinfo=datetime.UTC)
-            since = time - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-            time = self._counted(since // datetime.timedelta(microseconds=1), "time")
-        return min(max(self._in_window_unit(time), -FOREVER), FOREVER)
-
-    def _counted(self, micros: int, what: str) -> int:
-        unit = "" if self.column is None else self.column.type.unit
-        if not unit:
-            raise UsageError(
-                f"the time of {self.side.alias} is a plain integer; give {what} as an integer"
-            )
-        return micros * 1000 // UNIT_NS[unit]
-
-    def _in_window_unit(self, time: int) -> int:
-        if self.side.time is None or self.column is None:
-            return time
-        return evaluate(self.side.time, {self.column.attr: time})
 
 
 def _one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:

@@ -1,1 +1,21 @@
-"""Windowed stream joins on arbitrary predicates."""
+"""Windowed stream joins on arbitrary predicates: from SQL to FPGA, simulation and CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.api import sql, stream
+
+__all__ = ["PenstockError", "sql", "stream"]
+
+
+def __getattr__(name: str) -> object:
+    # The runtime loads kernels and Arrow; code that only names an error need not wait for it.
+    if name in ("sql", "stream"):
+        from penstock import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'penstock' has no attribute {name!r}")

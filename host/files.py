@@ -1,0 +1,124 @@
+"""Tables in files: Parquet, CSV and Arrow, read by column and written atomically."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from penstock.errors import FileError
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+class Writer(Protocol):
+    """What the three formats' writers share."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _format(path: Path) -> str:
+    found = _SUFFIXES.get(path.suffix.lower())
+    if found is None:
+        raise FileError(f"cannot tell the format of {path}; name it {', '.join(sorted(_SUFFIXES))}")
+    return found
+
+
+@contextmanager
+def _explained(path: Path, what: str) -> Iterator[None]:
+    """Turn the libraries' errors into one sentence about this file."""
+    try:
+        yield
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"there is no file {path}") from None
+    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise FileError(f"cannot {what} {path}: {reason}") from None
+
+
+def read_schema(path: str | PathLike) -> pa.Schema:
+    """Schema of a table file, without its rows where the format allows it."""
+    path = Path(path)
+    with _explained(path, "read"):
+        kind = _format(path)
+        if kind == "parquet":
+            return pq.read_schema(path)
+        if kind == "arrow":
+            with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+                return reader.schema
+        return pacsv.read_csv(path).schema
+
+
+def read_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table file, or some of its columns.
+
+    Raises
+    ------
+    FileError
+        The file is missing, truncated, or of another format than its name says.
+    """
+    path = Path(path)
+    with _explained(path, "read"):
+        kind = _format(path)
+        if kind == "parquet":
+            return pq.read_table(path, columns=None if columns is None else list(columns))
+        if kind == "arrow":
+            with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+                table = reader.read_all()
+        else:
+            table = pacsv.read_csv(path)
+        return table if columns is None else table.select(list(columns))
+
+
+@contextmanager
+def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[Writer]:
+    """Write a table file batch by batch; it appears under its name only once it is whole.
+
+    Raises
+    ------
+    FileError
+        The folder does not exist or cannot be written, or the disk is full.
+    """
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    with _explained(path, "write"):
+        kind = _format(path)
+        if path.is_dir():
+            raise FileError(f"cannot write {path}: it is a folder")
+        if not path.parent.is_dir():
+            raise FileError(f"cannot write {path}: there is no folder {path.parent}")
+        try:
+            writer = _open(kind, partial, schema)
+            try:
+                yield writer
+            finally:
+                writer.close()
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _open(kind: str, path: Path, schema: pa.Schema) -> Writer:
+    if kind == "parquet":
+        return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
+    if kind == "csv":
+        return pacsv.CSVWriter(str(path), schema)
+    return pa.ipc.new_file(str(path), schema)

@@ -1,0 +1,72 @@
+"""A source of rows: its side of the join, its units of time, its promise."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+from penstock.errors import UsageError
+from penstock.expr.evaluate import evaluate
+from penstock.expr.node import Op, walk
+from penstock.host.admission import FOREVER, Admission
+from penstock.query.plan import Side
+from penstock.types import UNIT_NS
+
+#: A time or span: a number in the unit of the source's time column, or a datetime object.
+Moment = int | datetime.datetime
+Span = int | datetime.timedelta
+
+
+class Source:
+    """One source of a join.
+
+    Parameters
+    ----------
+    side : Side
+    disorder : int, timedelta, or mapping of alias or table to either
+        How far a row's time may lie below the largest time before it.
+    """
+
+    def __init__(self, side: Side, disorder: Span | Mapping[str, Span]) -> None:
+        self.side = side
+        self.column = None
+        if side.time is not None:
+            self.column = next(leaf for leaf in walk(side.time) if leaf.op is Op.COLUMN)
+        if isinstance(disorder, Mapping):
+            disorder = disorder.get(side.alias, disorder.get(side.table, 0))
+        self.admission = Admission(self.span(disorder))
+
+    def span(self, span: Span) -> int:
+        """A span in the window's unit."""
+        if isinstance(span, datetime.timedelta):
+            span = self._counted(span // datetime.timedelta(microseconds=1), "disorder")
+        if span < 0:
+            raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
+        return self._in_window_unit(span) - self._in_window_unit(0)
+
+    def moment(self, time: Moment) -> int:
+        """A time in the window's unit."""
+        if self.side.time is None:
+            raise UsageError(
+                f"{self.side.alias} has no time column, so its time cannot advance; its rows "
+                "are joined in the order of arrival"
+            )
+        if isinstance(time, datetime.datetime):
+            if time.tzinfo is None:
+                time = time.replace(tzinfo=datetime.UTC)
+            since = time - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+            time = self._counted(since // datetime.timedelta(microseconds=1), "time")
+        return min(max(self._in_window_unit(time), -FOREVER), FOREVER)
+
+    def _counted(self, micros: int, what: str) -> int:
+        unit = "" if self.column is None else self.column.type.unit
+        if not unit:
+            raise UsageError(
+                f"the time of {self.side.alias} is a plain integer; give {what} as an integer"
+            )
+        return micros * 1000 // UNIT_NS[unit]
+
+    def _in_window_unit(self, time: int) -> int:
+        if self.side.time is None or self.column is None:
+            return time
+        return evaluate(self.side.time, {self.column.attr: time})

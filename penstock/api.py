@@ -1,0 +1,163 @@
+"""The calls of ``import penstock``: a join of tables, and a join of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import UsageError
+from penstock.host.batch import BatchJoin
+from penstock.host.device.base import Device
+from penstock.host.device.registry import open_device
+from penstock.host.files import read_table
+from penstock.host.stream import JoinStream, Span
+from penstock.query.compiler import Rows, Within, compile_query
+
+#: What a table may be given as: Arrow data, a path, or anything with the Arrow C stream interface
+#: (pandas and Polars frames, DuckDB relations).
+TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+
+
+def sql(
+    query: str,
+    tables: Mapping[str, TableLike],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    disorder: Span | Mapping[str, Span] | None = None,
+    device: str | Device = "cpu",
+) -> pa.Table:
+    """Join two tables over a time or ROWS window.
+
+    Parameters
+    ----------
+    query : str
+        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+    tables : mapping of name to table
+        Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
+        ``__arrow_c_stream__``.
+    time : mapping of alias to column, optional
+        Event-time column of each side; ``"column:unit"`` gives an integer column a unit.
+    rows : int or mapping of alias to int, optional
+        ROWS window.
+    within : int or timedelta, optional
+        Time window of this size before and after.
+    params : mapping, optional
+        Values of names in the query that are not columns.
+    scale : mapping of "table.column" to int, optional
+        Decimal digits of float columns that hold fixed-point numbers.
+    disorder : int, timedelta or mapping of alias to either, optional
+        How far out of order rows may be; a row further behind is an error. By default tables may
+        be in any order.
+    device : str or Device
+        "cpu", "amaranth", or an open device.
+
+    Returns
+    -------
+    pyarrow.Table
+        The joined rows, in no particular order.
+
+    Raises
+    ------
+    PenstockError
+        One of its leaves; the message says what is wrong, where, and what to do.
+
+    Examples
+    --------
+    >>> import penstock, pyarrow as pa
+    >>> rides = pa.table({"id": [1, 2], "t": [10, 50], "x": [0, 9]})
+    >>> cabs = pa.table({"cab": [7, 8], "t": [12, 90], "x": [2, 9]})
+    >>> penstock.sql(
+    ...     "SELECT id, cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
+    ...     "AND c.t BETWEEN r.t - 5 AND r.t + 5",
+    ...     {"rides": rides, "cabs": cabs}, time={"r": "t", "c": "t"},
+    ... ).to_pylist()
+    [{'id': 1, 'cab': 7}]
+    """
+    loaded = {name: as_table(name, table) for name, table in tables.items()}
+    schemas = {name: table.schema for name, table in loaded.items()}
+    compiled = compile_query(
+        query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
+    )
+    with using(device) as opened:
+        join = BatchJoin(compiled, loaded, opened, disorder=disorder)
+        return pa.Table.from_batches(join, join.schema)
+
+
+def stream(
+    query: str,
+    schemas: Mapping[str, pa.Schema],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    disorder: Span | Mapping[str, Span] = 0,
+    device: str | Device = "cpu",
+) -> JoinStream:
+    """Open a running join of two streams.
+
+    Parameters
+    ----------
+    schemas : mapping of table name to pyarrow.Schema
+        What the batches will look like.
+    disorder : int, timedelta or mapping of source to either
+        How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
+    query, time, rows, within, params, scale, device
+        As for :func:`sql`. A device given by name is closed with the stream.
+
+    Returns
+    -------
+    JoinStream
+        With ``push``, ``advance``, ``poll``, ``late`` and ``close``.
+    """
+    compiled = compile_query(
+        query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
+    )
+    opened = open_device(device) if isinstance(device, str) else device
+    return JoinStream(
+        compiled, schemas, opened, disorder=disorder, close_device=isinstance(device, str)
+    )
+
+
+@contextmanager
+def using(device: str | Device) -> Iterator[Device]:
+    """The device; one given by name is opened here and closed at the end."""
+    if isinstance(device, Device):
+        yield device
+        return
+    opened = open_device(device)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def as_table(name: str, table: TableLike) -> pa.Table:
+    """Arrow table of what a caller gave.
+
+    Raises
+    ------
+    UsageError
+        It is nothing that can be read as a table.
+    """
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if isinstance(table, str | PathLike):
+        return read_table(table)
+    if hasattr(table, "__arrow_c_stream__"):
+        return pa.table(table)
+    raise UsageError(
+        f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
+        "__arrow_c_stream__ (a pandas or Polars frame)"
+    )
