@@ -10,6 +10,9 @@ from penstock.types import Kind, Type
 #: Widest key or intermediate value. Beyond it an operation no longer fits a region of the device.
 MAX_BITS = 256
 
+#: Largest expression that a message quotes; beyond it the operation is named.
+_MAX_SHOWN_NODES = 12
+
 _INTEGER_OPS = frozenset(
     {
         Op.ADD,
@@ -39,14 +42,16 @@ def refusal(program: GeneralProgram) -> str | None:
     """Why the program cannot be built, as a sentence for the user; None if it can."""
     predicate = program.predicate
     if predicate.type.kind is not Kind.BOOL:
-        return f"{show(predicate)} cannot be built: a predicate is a condition, not {_a(predicate)}"
+        return (
+            f"{_text(predicate)} cannot be built: a predicate is a condition, not {predicate.type}"
+        )
     for side, types in (("s", program.stream), ("w", program.window)):
         for index, dtype in enumerate(types):
             if reason := _type_reason(dtype):
                 return f"key {side}{index} cannot be built: {reason}"
     for node in walk(predicate):
         if reason := _reason(node, program):
-            return f"{show(node)} cannot be built: {reason}"
+            return f"{_text(node)} cannot be built: {reason}"
     return None
 
 
@@ -99,5 +104,13 @@ def _cast_reason(node: Expr) -> str | None:
     return None
 
 
-def _a(expr: Expr) -> str:
-    return f"a value of type {expr.type}"
+def _text(expr: Expr) -> str:
+    """The expression, or its operation where the text would be long."""
+    size: dict[Expr, int] = {}
+    for node in walk(expr):
+        size[node] = 1 + sum(size[arg] for arg in node.args)
+    return (
+        show(expr)
+        if size[expr] <= _MAX_SHOWN_NODES
+        else f"a part of the predicate ({expr.op.value})"
+    )

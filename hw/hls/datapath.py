@@ -42,19 +42,25 @@ class Datapath(wiring.Component):
     -------
     s, w : In
         Stream and window keys.
+    valid : In(1)
+        Whether the keys count.
     o : Out(1)
-        The predicate of the window keys of ``schedule.latency`` cycles ago. Not registered.
+        Whether the keys of ``schedule.latency`` cycles ago counted and meet the predicate. Not
+        registered.
     """
 
     s: data.View
     w: data.View
+    valid: Signal
     o: Signal
 
     def __init__(
         self, schedule: Schedule, stream: tuple[Type, ...], window: tuple[Type, ...]
     ) -> None:
         self.schedule = schedule
-        super().__init__({"s": In(key_layout(stream)), "w": In(key_layout(window)), "o": Out(1)})
+        super().__init__(
+            {"s": In(key_layout(stream)), "w": In(key_layout(window)), "valid": In(1), "o": Out(1)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -68,11 +74,7 @@ class Datapath(wiring.Component):
 
         def at(node: Expr, stage: int) -> Value:
             """The node's value as the logic of a stage sees it."""
-            ready = self.schedule.slots[node].ready
-            if stage > ready and not self.schedule.moves(node):
-                stage = ready + 1 if node.args else ready
-            if node.is_const:
-                stage = ready
+            stage = self.schedule.seen_at(node, stage)
             if (node, stage) not in values:
                 values[node, stage] = register(at(node, stage - 1), f"{names[node]}_{stage}")
             return values[node, stage]
@@ -93,7 +95,12 @@ class Datapath(wiring.Component):
                 value = register(value, f"{names[node]}_{stage}")
             values[node, slot.ready] = value
 
-        m.d.comb += self.o.eq(at(self.schedule.expr, self.schedule.latency))
+        live = self.valid
+        for stage in range(self.schedule.latency):
+            later = Signal(name=f"live_{stage + 1}")
+            m.d.sync += later.eq(live)
+            live = later
+        m.d.comb += self.o.eq(live & at(self.schedule.expr, self.schedule.latency))
         return m
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
-from penstock.expr.node import Expr, Op, show, walk
+from penstock.expr.node import Expr, Op, node, show, walk
 from penstock.hw.hls.delay import DelayModel
 
 
@@ -76,43 +77,51 @@ class Schedule:
     def register_bits(self) -> int:
         """Flip-flops between stages, without the ranks at the input and behind the result."""
         last_use = dict.fromkeys(self.slots, 0)
-        for node, slot in self.slots.items():
-            for arg in node.args:
+        for current, slot in self.slots.items():
+            for arg in current.args:
                 last_use[arg] = max(last_use[arg], slot.stage)
         total = 0
-        for node, slot in self.slots.items():
-            total += node.type.bits * (slot.ready - slot.stage)
-            ranks = max(last_use[node] - slot.ready, 0)
-            total += node.type.bits * (ranks if self.moves(node) else min(ranks, self._rank(node)))
+        for current, slot in self.slots.items():
+            delays = self.seen_at(current, max(last_use[current], slot.ready)) - slot.ready
+            total += current.type.bits * (slot.ready - slot.stage + delays)
         return total
 
-    @staticmethod
-    def moves(node: Expr) -> bool:
-        """Whether the value is another one in each cycle, so that delays need registers."""
-        return "w" in node.sides
+    def seen_at(self, node: Expr, stage: int) -> int:
+        """Stage in which the node's value is taken from for use in a later stage.
 
-    @staticmethod
-    def _rank(node: Expr) -> int:
-        return 1 if node.args else 0
+        A value of the window is another one in each cycle, so it moves on from stage to stage.
+        One of the stream alone stays, behind at most one register.
+        """
+        ready = self.slots[node].ready
+        if "w" in node.sides:
+            return stage
+        return min(stage, ready + 1 if node.sides and node.args else ready)
 
     def nodes_of(self, stage: int) -> list[Expr]:
         """Operations that start in a stage, arguments first."""
-        return [node for node, slot in self.slots.items() if node.args and slot.stage == stage]
+        return [n for n, slot in self.slots.items() if n.args and slot.stage == stage]
 
     def lines(self) -> list[str]:
-        """The stages as text, one line per operation."""
-        text = []
-        for stage in range(self.stages):
-            text.append(f"stage {stage}")
-            for node in self.nodes_of(stage):
-                slot = self.slots[node]
-                more = f", {slot.ready - stage} more stages" if slot.ready > stage else ""
-                bits = node.type.bits
-                text.append(
-                    f"  {_label(node)}: {bits} {'bit' if bits == 1 else 'bits'}, "
-                    f"{slot.start_ps} to {slot.end_ps} ps{more}"
-                )
-        return text
+        """The stages as text, one line per operation; ``t0``, ``t1``, ... are earlier results."""
+        names: dict[Expr, Expr] = {}
+        number = count()
+        text: dict[int, list[str]] = {stage: [] for stage in range(self.stages)}
+        for current, slot in self.slots.items():
+            if not current.args:
+                names[current] = current
+                continue
+            # Shown on its own: the text of a whole DAG grows exponentially.
+            alone = node(
+                current.op, tuple(names[a] for a in current.args), current.type, current.attr
+            )
+            names[current] = name = node(Op.KEY, (), current.type, ("t", next(number)))
+            bits = current.type.bits
+            more = f", {slot.ready - slot.stage} stages more" if slot.ready > slot.stage else ""
+            text[slot.stage].append(
+                f"  {show(name)} = {show(alone)}: {bits} {'bit' if bits == 1 else 'bits'}, "
+                f"{slot.start_ps} to {slot.end_ps} ps{more}"
+            )
+        return [line for stage in text for line in (f"stage {stage}", *text[stage])]
 
 
 def schedule(expr: Expr, model: DelayModel | None = None, *, tail_ps: int = 0) -> Schedule:
@@ -129,22 +138,16 @@ def schedule(expr: Expr, model: DelayModel | None = None, *, tail_ps: int = 0) -
     """
     model = model or DelayModel()
     slots: dict[Expr, Slot] = {}
-    for node in walk(expr):
-        delay = model.delay_ps(node)
-        if node is expr:
+    for current in walk(expr):
+        delay = model.delay_ps(current)
+        if current is expr:
             delay += tail_ps
-        arrivals = [(slots[arg].ready, slots[arg].end_ps) for arg in node.args if not arg.is_const]
+        arrivals = [(slots[a].ready, slots[a].end_ps) for a in current.args if not a.is_const]
         stage, start = max(arrivals, default=(0, 0))
         if start + delay > model.budget_ps and start > 0:
             stage, start = stage + 1, 0
         if start + delay <= model.budget_ps:
-            slots[node] = Slot(stage, start, stage, start + delay)
+            slots[current] = Slot(stage, start, stage, start + delay)
         else:
-            slots[node] = Slot(stage, start, stage + -(-delay // model.budget_ps), 0)
+            slots[current] = Slot(stage, start, stage + -(-delay // model.budget_ps), 0)
     return Schedule(expr, model, slots)
-
-
-def _label(node: Expr) -> str:
-    text = show(node)
-    # A deep node would print its whole history; its operation and arguments' shapes are enough.
-    return text if len(text) <= 60 or node.op is Op.KEY else f"{node.op.value} of {len(node.args)}"

@@ -40,14 +40,21 @@ class BandTest(wiring.Component):
         Truth table. Only where ``config.table_in_units`` is false.
     entry, write : In
         An entry of the unit's own truth table. Only where ``config.table_in_units`` is true.
+    valid : In(1)
+        Whether the keys count.
     o : Out(1)
-        The function of the keys of the cycle before. Not registered.
+        Whether the keys of the cycle before counted and meet the function. Not registered.
     """
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
         keys = data.ArrayLayout(config.key_bits, config.tests)
-        members = {"keys": In(keys), "bounds": In(data.ArrayLayout(keys, 2)), "o": Out(1)}
+        members = {
+            "keys": In(keys),
+            "bounds": In(data.ArrayLayout(keys, 2)),
+            "valid": In(1),
+            "o": Out(1),
+        }
         if config.table_in_units:
             members |= {"entry": In(entry_layout(config)), "write": In(1)}
         else:
@@ -57,6 +64,8 @@ class BandTest(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         low, high = self.bounds
+        live = Signal()
+        m.d.sync += live.eq(self.valid)
         met = Signal(self.config.tests, reset_less=True)
         m.d.sync += met.eq(
             Cat(
@@ -72,8 +81,8 @@ class BandTest(wiring.Component):
                 write.data.eq(self.entry.value),
                 write.en.eq(self.write),
                 read.addr.eq(met),
-                self.o.eq(read.data),
+                self.o.eq(live & read.data),
             ]
         else:
-            m.d.comb += self.o.eq(Array(self.table)[met])
+            m.d.comb += self.o.eq(live & Array(self.table)[met])
         return m

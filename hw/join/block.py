@@ -8,7 +8,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, entry_layout, flit_layout, record_layout
+from penstock.hw.join.flit import TAIL_LAYOUT, Kind, entry_layout, flit_layout, record_layout
 from penstock.hw.join.unit import Unit
 
 #: What blocks report to the head, ANDed and registered in each block on the way: every FIFO can
@@ -34,7 +34,7 @@ class Block(wiring.Component):
     Members
     -------
     i, o : In, Out
-        The chain.
+        The chain; without a payload at its end.
     i_back, o_back : In, Out
         Reports from the next block, and to the previous one or the head.
     o_record : Out(stream)
@@ -52,15 +52,16 @@ class Block(wiring.Component):
             raise ValueError(f"index must be 0 to {config.blocks - 1}, not {index!r}")
         self.config = config
         self.index = index
-        self.units = [Unit(config) for _ in config.units_of(index)]
+        units = config.units_of(index)
+        self.units = [Unit(config, last=unit == config.units - 1) for unit in units]
         self.fifo = SyncFIFOBuffered(
             width=record_layout(config).size, depth=config.fifo_depth(index)
         )
-        flit = flit_layout(config)
+        last = index == config.blocks - 1
         super().__init__(
             {
-                "i": In(flit),
-                "o": Out(flit),
+                "i": In(flit_layout(config)),
+                "o": Out(TAIL_LAYOUT if last else flit_layout(config)),
                 "i_back": In(BACK_LAYOUT),
                 "o_back": Out(BACK_LAYOUT),
                 "o_record": Out(stream.Signature(record_layout(config))),

@@ -35,6 +35,10 @@ def flit_layout(config: JoinConfig) -> data.StructLayout:
     return data.StructLayout({"kind": Kind, "lap": 1, "payload": config.payload_bits})
 
 
+#: What is left of a flit at the end of the chain.
+TAIL_LAYOUT = data.StructLayout({"kind": Kind, "lap": 1})
+
+
 def tuple_layout(config: JoinConfig) -> data.StructLayout:
     """A stream tuple at the head: keys, and its range ``[start, end)`` of window positions."""
     return data.StructLayout(

@@ -166,12 +166,12 @@ class Head(wiring.Component):
             m.next = "REPORT"
 
         def send_part() -> None:
-            keys = self.i_tuple.payload.keys
-            m.d.comb += [
-                flit.kind.eq(Kind.LOAD),
-                flit.lap.eq(load.lap),
-                flit.payload.eq(keys.word_select(part, config.payload_bits)),
-            ]
+            keys, size = self.i_tuple.payload.keys, config.payload_bits
+            m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
+            with m.Switch(part):
+                for word in range(config.load_flits):
+                    with m.Case(word):
+                        m.d.comb += flit.payload.eq(keys[word * size : (word + 1) * size])
             m.d.sync += part.eq(part + 1)
             with m.If(part == config.load_flits - 1):
                 m.d.comb += [

