@@ -7,7 +7,7 @@ sub-expressions exist once and a node can be a dictionary key. Nodes are made by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 from weakref import WeakValueDictionary
@@ -109,15 +109,24 @@ def transform(expr: Expr, rule: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Exp
     return done[expr]
 
 
-def show(expr: Expr) -> str:
-    """The expression as text a person can read; not meant to be parsed."""
-    op, a = expr.op, [_operand(x) for x in expr.args]
+def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
+    """The expression as text a person can read; not meant to be parsed.
+
+    Parameters
+    ----------
+    names : mapping of side to str, optional
+        What to call the sides instead of their own names.
+    """
+    op = expr.op
     if op is Op.CONST:
         return "NULL" if expr.attr is None else repr(expr.attr)
     if op is Op.COLUMN:
-        return f"{expr.attr[0]}.{expr.attr[1]}"
+        side, column = expr.attr
+        return f"{(names or {}).get(side, side)}.{column}"
     if op is Op.KEY:
         return f"{expr.attr[0]}{expr.attr[1]}"
+    plain = [show(x, names) for x in expr.args]
+    a = [text if x.op in _ATOMIC else f"({text})" for x, text in zip(expr.args, plain, strict=True)]
     if op is Op.NEG:
         return f"-{a[0]}"
     if op is Op.NOT:
@@ -126,21 +135,36 @@ def show(expr: Expr) -> str:
         return f"~{a[0]}"
     if op is Op.IS_NULL:
         return f"{a[0]} is null"
+    if op is Op.RAW:
+        return plain[0]
     if op is Op.CAST:
-        return f"cast({show(expr.args[0])} as {expr.type})"
+        return f"cast({plain[0]} as {expr.type})"
     if op in (Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX):
-        return f"{op.value}({', '.join(show(x) for x in expr.args)})"
+        return f"{op.value}({', '.join(plain)})"
     if op is Op.CASE:
-        pairs = zip(expr.args[:-1:2], expr.args[1::2], strict=False)
-        whens = " ".join(f"when {show(c)} then {show(v)}" for c, v in pairs)
-        return f"case {whens} else {show(expr.args[-1])} end"
+        pairs = zip(plain[:-1:2], plain[1::2], strict=False)
+        whens = " ".join(f"when {c} then {v}" for c, v in pairs)
+        return f"case {whens} else {plain[-1]} end"
+    if op is Op.ADD and _is_negative(expr.args[1]):
+        return f"{a[0]} - {-expr.args[1].attr}"
     return f" {op.value} ".join(a)
 
 
+def _is_negative(expr: Expr) -> bool:
+    return expr.is_const and isinstance(expr.attr, int) and expr.attr < 0
+
+
 _ATOMIC = frozenset(
-    {Op.CONST, Op.COLUMN, Op.KEY, Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX, Op.CASE, Op.CAST}
+    {
+        Op.CONST,
+        Op.COLUMN,
+        Op.KEY,
+        Op.ABS,
+        Op.LEAST,
+        Op.GREATEST,
+        Op.PREFIX,
+        Op.CASE,
+        Op.CAST,
+        Op.RAW,
+    }
 )
-
-
-def _operand(expr: Expr) -> str:
-    return show(expr) if expr.op in _ATOMIC else f"({show(expr)})"

@@ -1,0 +1,2 @@
+def command() -> None:
+    """placeholder until the demo lands"""

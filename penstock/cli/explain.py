@@ -1,0 +1,195 @@
+"""``penstock explain``: what the compiler makes of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from penstock.cli import inputs
+from penstock.cli.terminal import count, results
+from penstock.errors import PenstockError
+from penstock.expr.columns import Vector
+from penstock.expr.node import Expr, show
+from penstock.host.batch import BatchJoin, RangeJoin
+from penstock.host.device.base import Device
+from penstock.host.device.registry import device_names, open_device
+from penstock.host.prepare import layout, stream_values, window_keys
+from penstock.program import BandProgram, GeneralProgram, Program
+from penstock.query.plan import JoinQuery, other
+from penstock.rewrite.band import BandForm, Bound
+from penstock.rewrite.general import GeneralForm
+from penstock.types import Type
+
+
+def command(
+    query: inputs.Query,
+    table: inputs.Tables,
+    time: inputs.Times = None,
+    rows: inputs.RowsOption = None,
+    within: inputs.WithinOption = None,
+    param: inputs.Params = None,
+    scale: inputs.Scales = None,
+    no_band: inputs.NoBand = False,
+) -> None:
+    """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
+    given = inputs.read_inputs(query, table, time, rows, within, param, scale)
+    with open_device("cpu") as device:
+        join = BatchJoin(given.query, given.tables(), device, band=not no_band)
+        explanation = _Explanation(given.query, join)
+        explanation.query()
+        programs = [explanation.direction(part, device) for part in join.joins]
+    _show_devices(programs)
+
+
+class _Explanation:
+    """Prints a query under the names its author gave."""
+
+    def __init__(self, query: JoinQuery, join: BatchJoin) -> None:
+        self.compiled = query
+        self.join = join
+        self.names: Mapping[str, str] = {s.side: s.alias for s in query.sides}
+
+    def text(self, expr: Expr) -> str:
+        return show(expr, self.names)
+
+    def query(self) -> None:
+        query, join = self.compiled, self.join
+        _heading("query")
+        for name, side in (("left", query.left), ("right", query.right)):
+            table = f" (table {side.table})" if side.table != side.alias else ""
+            total, kept = join.tables[side.side].num_rows, len(join.sides[side.side])
+            _line(name, f"{side.alias}{table}, {count(total)} rows, {count(kept)} kept")
+            if side.time is not None:
+                _line("  time", self.text(side.time))
+            _line("  filter", self.text(side.filter))
+        _line("window", str(query.window))
+        _line("pairs", f"{count(join.pairs_in_window)} in the window")
+        _line("predicate", self.text(query.predicate))
+        _line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
+
+    def direction(self, part: RangeJoin, device: Device) -> Program:
+        form, sides = part.form, self.join.sides
+        stream, window = sides[other(form.window)], sides[form.window]
+        names = self.names
+        _heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
+        prepared = window_keys(form, window.columns, len(window))
+        values = stream_values(form, stream.columns, len(stream))
+        program = layout(form, prepared, values, device.key_widths).program
+        if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
+            self.band(form.form, program, prepared)
+        elif isinstance(form.form, GeneralForm) and isinstance(program, GeneralProgram):
+            _line("form", f"general, because {form.why_general}")
+            self.keys(form.form, program, prepared, values)
+            _line("per pair", show(program.predicate))
+            _show_stages(program)
+        return program
+
+    def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
+        _line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")
+        table = _table("test", "key of the window tuple", "declared", "in the data", "bounds")
+        for index, (test, v) in enumerate(zip(form.tests, prepared, strict=True)):
+            bounds = [self.bound(b, ">") for b in test.lo] + [self.bound(b, "<") for b in test.hi]
+            bounds += [f"if {self.text(condition)}" for condition in test.when]
+            key = test.key.type
+            table.add_row(
+                f"t{index}",
+                self.text(test.key),
+                _declared(key),
+                _present(v, key),
+                ", ".join(bounds),
+            )
+        results.print(table)
+        _line("truth table", f"{program.table:#x}")
+        cubes = [" and ".join(f"t{d}" for d in _members(c)) or "always" for c in program.cubes]
+        _line("  true where", " or ".join(cubes) if cubes else "never")
+
+    def bound(self, bound: Bound, sign: str) -> str:
+        shown = sign if bound.open else f"{sign}="
+        after = "all text starting with " if bound.after else ""
+        return f"{shown} {after}{self.text(bound.expr)}"
+
+    def keys(
+        self,
+        form: GeneralForm,
+        program: GeneralProgram,
+        window: Sequence[Vector],
+        stream: Sequence[Vector],
+    ) -> None:
+        table = _table("key", "prepared from", "declared", "in the data", "bits")
+        sides = (
+            ("w", form.window_keys, window, program.window),
+            ("s", form.stream_keys, stream, program.stream),
+        )
+        for letter, sources, values, types in sides:
+            for index, (source, v, dtype) in enumerate(zip(sources, values, types, strict=True)):
+                text = self.text(source.expr)
+                table.add_row(
+                    f"{letter}{index}",
+                    text if source.kind == "value" else f"{source.kind}: {text}",
+                    _declared(source.expr.type),
+                    _present(v, source.expr.type),
+                    str(dtype.bits),
+                )
+        results.print(table)
+
+
+def _members(cube: int) -> list[int]:
+    return [d for d in range(cube.bit_length()) if cube >> d & 1]
+
+
+def _declared(dtype: Type) -> str:
+    return f"{dtype}, {dtype.bits} bits" if dtype.is_integral else str(dtype)
+
+
+def _present(v: Vector, dtype: Type) -> str:
+    if not len(v.values):
+        return "-"
+    nulls = "" if v.valid is None else ", NULL"
+    if dtype.is_integral and v.values.dtype.kind in "iu":
+        return f"{v.lo}..{v.hi}{nulls}"
+    return f"{dtype.kind.value}{nulls}"
+
+
+def _show_stages(program: GeneralProgram) -> None:
+    try:
+        from penstock.hw.hls.check import refusal
+        from penstock.hw.hls.lower import lower
+        from penstock.hw.hls.schedule import schedule
+    except ModuleNotFoundError:
+        _line("pipeline", "not shown: needs pip install 'penstock[rtl]'")
+        return
+    reason = refusal(program)
+    if reason is not None:
+        _line("pipeline", f"none: {reason}")
+        return
+    plan = schedule(lower(program))
+    _line("pipeline", f"{plan.stages} stages in hardware")
+    for line in plan.lines():
+        results.print(f"  {line}", markup=False, highlight=False)
+
+
+def _show_devices(programs: Sequence[Program]) -> None:
+    _heading("devices")
+    for name in device_names():
+        try:
+            with open_device(name) as device:
+                reasons = [r for r in map(device.refuses, programs) if r is not None]
+            _line(name, "runs it" if not reasons else f"no: {reasons[0]}")
+        except PenstockError as error:
+            _line(name, f"not here: {error}")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _heading(text: str) -> None:
+    results.print(f"\n{text}", style="bold", markup=False, highlight=False)
+
+
+def _line(name: str, text: str) -> None:
+    results.print(f"{name:12} {text}", markup=False, highlight=False, soft_wrap=True)

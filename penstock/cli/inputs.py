@@ -1,0 +1,92 @@
+"""What ``sql`` and ``explain`` share: the query, its tables and its device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from penstock.cli import options
+from penstock.host.device.base import Device
+from penstock.host.device.registry import open_device
+from penstock.host.files import read_schema, read_table
+from penstock.query import JoinQuery, compile_query
+
+Query = Annotated[str, typer.Argument(help="SELECT ... FROM a JOIN b ON ..., in Spark's SQL.")]
+Tables = Annotated[
+    list[str], typer.Option("--table", "-t", help="NAME=FILE (Parquet, CSV or Arrow); repeat.")
+]
+Times = Annotated[
+    list[str] | None,
+    typer.Option("--time", help="ALIAS=COLUMN, or ALIAS=COLUMN:UNIT for an integer column."),
+]
+RowsOption = Annotated[str | None, typer.Option("--rows", help="ROWS window: 4096, or a=100,b=50.")]
+WithinOption = Annotated[
+    str | None, typer.Option("--within", help="Time window before and after: 300, or 180s.")
+]
+Params = Annotated[
+    list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE for a name in the query.")
+]
+Scales = Annotated[
+    list[str] | None,
+    typer.Option("--scale", help="TABLE.COLUMN=DIGITS: a float column of fixed-point numbers."),
+]
+NoBand = Annotated[bool, typer.Option("--no-band", help="Switch band form off.")]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A compiled query and where its tables are."""
+
+    query: JoinQuery
+    files: dict[str, Path]
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The tables, only with the columns that the query needs."""
+        needed: dict[str, set[str]] = {}
+        for side in self.query.sides:
+            needed.setdefault(side.table, set()).update(self.query.columns_of(side.side))
+        loaded: dict[tuple[Path, tuple[str, ...]], pa.Table] = {}
+        tables = {}
+        for name, columns in needed.items():
+            # A query may need no column of a side but its number of rows: one column tells that.
+            names = sorted(columns) or read_schema(self.files[name]).names[:1]
+            key = (self.files[name], tuple(names))
+            if key not in loaded:
+                loaded[key] = read_table(self.files[name], names)
+            tables[name] = loaded[key]
+        return tables
+
+
+def read_inputs(
+    query: str,
+    tables: list[str],
+    time: list[str] | None,
+    rows: str | None,
+    within: str | None,
+    param: list[str] | None,
+    scale: list[str] | None,
+) -> Inputs:
+    """Compile a query against the schemas of its files."""
+    files = {name: Path(text) for name, text in options.pairs(tables, "table").items()}
+    compiled = compile_query(
+        query,
+        {name: read_schema(path) for name, path in files.items()},
+        time=options.pairs(time or (), "time"),
+        rows=options.rows(rows),
+        within=options.span(within, "within"),
+        params=options.params(param or ()),
+        scale=options.digits(scale or ()),
+    )
+    return Inputs(compiled, files)
+
+
+def open_named(
+    name: str, threads: int | None = None, units: int | None = None, vcd: Path | None = None
+) -> Device:
+    """A device with those options that were given."""
+    given: dict[str, Any] = {"threads": threads, "units": units, "vcd": vcd}
+    return open_device(name, **{key: value for key, value in given.items() if value is not None})

@@ -1,0 +1,140 @@
+"""``penstock sql``: join files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from rich.table import Table
+
+from penstock.cli import inputs, options
+from penstock.cli.terminal import Meter, count, errors, meter, results
+from penstock.errors import FileError, UsageError
+from penstock.host.batch import BatchJoin
+from penstock.host.files import open_writer
+from penstock.host.stats import Stats
+
+
+def command(
+    query: inputs.Query,
+    table: inputs.Tables,
+    time: inputs.Times = None,
+    rows: inputs.RowsOption = None,
+    within: inputs.WithinOption = None,
+    param: inputs.Params = None,
+    scale: inputs.Scales = None,
+    device: Annotated[str, typer.Option(help="See `penstock devices`.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(help="Cores of the cpu device.")] = None,
+    units: Annotated[int | None, typer.Option(help="Join units of a simulated device.")] = None,
+    vcd: Annotated[Path | None, typer.Option(help="Waveform of a simulated device.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write .parquet, .csv or .arrow.")
+    ] = None,
+    show: Annotated[int, typer.Option(help="Rows to print where there is no --out.")] = 20,
+    stats: Annotated[Path | None, typer.Option(help="Write counts as JSON.")] = None,
+    disorder: Annotated[
+        list[str] | None,
+        typer.Option(help="Most that rows may be out of order: 10, 5s, or a=10; else an error."),
+    ] = None,
+    no_band: inputs.NoBand = False,
+    progress: Annotated[bool, typer.Option(help="Show a progress bar on a terminal.")] = True,
+) -> None:
+    """Join two tables over a time or ROWS window."""
+    if show < 0:
+        raise UsageError(f"--show takes a number of rows, not {show}")
+    given = inputs.read_inputs(query, table, time, rows, within, param, scale)
+    if stats is not None:
+        _check_writable(stats)
+    with inputs.open_named(device, threads, units, vcd) as opened, meter(progress) as shown:
+        join = BatchJoin(
+            given.query,
+            given.tables(),
+            opened,
+            band=not no_band,
+            disorder=options.spans(disorder or (), "disorder"),
+            on_progress=shown.update,
+        )
+        first = _drain(join, out, show, shown)
+    if out is None:
+        _print(first, join.stats.rows)
+    _summary(join.stats, out)
+    if stats is not None:
+        _write_stats(stats, join.stats)
+
+
+def _drain(join: BatchJoin, out: Path | None, show: int, shown: Meter) -> pa.Table:
+    """Run the join; give the first rows if they are to be printed."""
+    first: list[pa.RecordBatch] = []
+    kept = 0
+    with _output(out, join.schema) as write:
+        for batch in join:
+            write(batch)
+            if out is None and kept < show:
+                first.append(batch.slice(0, show - kept))
+                kept += first[-1].num_rows
+    return pa.Table.from_batches(first, join.schema)
+
+
+@contextmanager
+def _output(out: Path | None, schema: pa.Schema) -> Iterator:
+    if out is None:
+        yield lambda batch: None
+        return
+    with open_writer(out, schema) as writer:
+        yield writer.write_batch
+
+
+def _print(table: pa.Table, total: int) -> None:
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for field in table.schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        shown.add_column(field.name, justify="right" if number else "left", overflow="fold")
+    for row in table.to_pylist():
+        shown.add_row(*("NULL" if value is None else str(value) for value in row.values()))
+    results.print(shown)
+    if total > table.num_rows:
+        results.print(
+            f"... {count(total - table.num_rows)} more rows; write all with --out FILE",
+            style="dim",
+            highlight=False,
+        )
+
+
+def _summary(stats: Stats, out: Path | None) -> None:
+    rate = stats.pairs_evaluated / stats.seconds if stats.seconds else 0.0
+    where = "" if out is None else f" -> {out}"
+    errors.print(
+        f"{count(stats.rows)} rows{where}; {count(stats.pairs_in_window)} pairs in the window, "
+        f"{count(stats.pairs_evaluated)} evaluated in {stats.seconds:.3f} s on {stats.device} "
+        f"({rate / 1e9:.3g} G/s)",
+        style="dim",
+        highlight=False,
+    )
+    if "cycles" in stats.counters:
+        flits, cycles = stats.counters.get("window_flits", 0), stats.counters["cycles"]
+        errors.print(
+            f"{count(cycles)} cycles, {count(flits)} window tuples "
+            f"({flits / max(cycles, 1):.3f} per cycle)",
+            style="dim",
+            highlight=False,
+        )
+
+
+def _check_writable(path: Path) -> None:
+    if path.is_dir() or not path.parent.is_dir():
+        raise FileError(f"cannot write {path}: its folder does not exist, or it is a folder")
+
+
+def _write_stats(path: Path, stats: Stats) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(json.dumps(stats.as_dict(), indent=2) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise FileError(f"cannot write {path}: {error.strerror}") from None
