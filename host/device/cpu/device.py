@@ -11,6 +11,8 @@ from penstock.errors import UsageError
 from penstock.host.device.base import Device, Kernel, Result
 from penstock.host.device.cpu.band import BandKernel
 from penstock.host.device.cpu.general import general_kernel
+from penstock.host.device.cpu.kernel import Host
+from penstock.host.device.cpu.memory import ResultMemory
 from penstock.program import BandProgram, Program
 
 
@@ -39,7 +41,8 @@ class CpuDevice(Device):
         if threads < 1:
             raise UsageError(f"device cpu needs at least one thread, not {threads!r}")
         self.lanes = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-cpu")
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-cpu")
+        self._host = Host(pool, self._count, ResultMemory(kept=4 * threads))
         self._lock = threading.Lock()
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
 
@@ -48,15 +51,15 @@ class CpuDevice(Device):
 
     def open(self, program: Program) -> Kernel:
         if isinstance(program, BandProgram):
-            return BandKernel(program, self._pool, self._count)
-        return general_kernel(program, self._pool, self._count)
+            return BandKernel(program, self._host)
+        return general_kernel(program, self._host)
 
     def counters(self) -> dict[str, int]:
         with self._lock:
             return dict(self._sums)
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True)
+        self._host.pool.shutdown(wait=True)
 
     def _count(self, result: Result) -> None:
         with self._lock:

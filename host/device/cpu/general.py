@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.host.device.base import Result, Task
 from penstock.host.device.cpu.codegen import NotCompilable, generate
-from penstock.host.device.cpu.kernel import CpuKernel, Output
+from penstock.host.device.cpu.kernel import CpuKernel, Host, Output
 from penstock.host.device.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, next_tile
 from penstock.host.device.cpu.source_cache import load_source
 from penstock.host.device.cpu.vector import GRANULE
@@ -27,14 +24,12 @@ FLAGS = 8 * GRANULE
 INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
 
 
-def general_kernel(
-    program: GeneralProgram, pool: ThreadPoolExecutor, count: Callable[[Result], None]
-) -> CpuKernel:
+def general_kernel(program: GeneralProgram, host: Host) -> CpuKernel:
     """The fastest kernel that computes the program exactly."""
     try:
-        return CompiledKernel(program, pool, count)
+        return CompiledKernel(program, host)
     except NotCompilable:
-        return InterpretedKernel(program, pool, count)
+        return InterpretedKernel(program, host)
 
 
 class CompiledKernel(CpuKernel):
@@ -48,15 +43,10 @@ class CompiledKernel(CpuKernel):
 
     program: GeneralProgram
 
-    def __init__(
-        self,
-        program: GeneralProgram,
-        pool: ThreadPoolExecutor,
-        count: Callable[[Result], None],
-    ) -> None:
+    def __init__(self, program: GeneralProgram, host: Host) -> None:
         stream = [storage_dtype(dtype) for dtype in program.stream]
         window = [storage_dtype(dtype) for dtype in program.window]
-        super().__init__(program, pool, count, stream, window)
+        super().__init__(program, host, stream, window)
         self._module = load_source(generate(program))
         row_bytes = sum(dtype.itemsize for dtype in window)
         self._tile = max(TILE_BYTES // max(row_bytes, 1), FLAGS)
@@ -68,7 +58,7 @@ class CompiledKernel(CpuKernel):
         )
 
     def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
-        output = Output(task, BLOCK_ROWS, self._tile)
+        output = Output(task, BLOCK_ROWS, self._tile, self._host.memory)
         self._module.run(
             tuple(map(np.array, task.stream, self._stream)),
             window,
@@ -88,18 +78,13 @@ class InterpretedKernel(CpuKernel):
 
     program: GeneralProgram
 
-    def __init__(
-        self,
-        program: GeneralProgram,
-        pool: ThreadPoolExecutor,
-        count: Callable[[Result], None],
-    ) -> None:
+    def __init__(self, program: GeneralProgram, host: Host) -> None:
         stream = [storage_dtype(dtype) for dtype in program.stream]
         window = [storage_dtype(dtype) for dtype in program.window]
-        super().__init__(program, pool, count, stream, window)
+        super().__init__(program, host, stream, window)
 
     def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
-        output = Output(task, INTERPRETED_ROWS, INTERPRETED_TILE)
+        output = Output(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._host.memory)
         walk, count = output.walk, 0
         while next_tile(walk, output.start, output.end, count):
             count = int(walk[COUNT])

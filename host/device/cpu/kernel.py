@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
@@ -21,8 +22,27 @@ from penstock.host.device.cpu.loops import (
     SLACK,
     new_walk,
 )
+from penstock.host.device.cpu.memory import ResultMemory
 from penstock.host.device.cpu.window import CpuWindow
 from penstock.program import Program
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a device lends to its kernels.
+
+    Parameters
+    ----------
+    pool : ThreadPoolExecutor
+        The device's threads.
+    count : callable
+        Takes the result of each finished task, for the device's counters.
+    memory : ResultMemory
+    """
+
+    pool: ThreadPoolExecutor
+    count: Callable[[Result], None]
+    memory: ResultMemory
 
 
 class CpuKernel(Kernel):
@@ -31,10 +51,8 @@ class CpuKernel(Kernel):
     Parameters
     ----------
     program : Program
-    pool : ThreadPoolExecutor
-        Threads of the device.
-    count : callable
-        Takes the counters of each finished task.
+    host : Host
+        The device's threads, counters and memory.
     stream, window : sequence of dtype
         Layout of a task's stream columns and of a window's columns.
     """
@@ -42,14 +60,12 @@ class CpuKernel(Kernel):
     def __init__(
         self,
         program: Program,
-        pool: ThreadPoolExecutor,
-        count: Callable[[Result], None],
+        host: Host,
         stream: Sequence[np.dtype],
         window: Sequence[np.dtype],
     ) -> None:
         super().__init__(program)
-        self._pool = pool
-        self._count = count
+        self._host = host
         self._stream = tuple(stream)
         self._window = tuple(window)
 
@@ -58,14 +74,14 @@ class CpuKernel(Kernel):
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         try:
-            return self._pool.submit(self._execute, window, task)
+            return self._host.pool.submit(self._execute, window, task)
         except RuntimeError as cause:
             raise DeviceError("device cpu is closed; open it again to run tasks") from cause
 
     def _execute(self, window: WindowBuffer, task: Task) -> Result:
         columns = self._check(window, task)
         result = self._run(columns, task)
-        self._count(result)
+        self._host.count(result)
         return result
 
     @abstractmethod
@@ -128,22 +144,23 @@ class Output:
     task : Task
     block, tile : int
         Most stream tuples and window positions of a tile.
+    memory : ResultMemory
     """
 
-    def __init__(self, task: Task, block: int, tile: int) -> None:
+    def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
         self.start = np.ascontiguousarray(task.start, np.int64)
         self.end = np.ascontiguousarray(task.end, np.int64)
         if not self.start.flags.writeable or not self.end.flags.writeable:
             # Read-only arrays are another type to Numba, which would compile a second time.
             self.start, self.end = self.start.copy(), self.end.copy()
         self.room = task.room
-        self.walk = new_walk(min(block, task.room), tile)
-        # Pages are touched only as pairs are written, so a generous room costs nothing.
-        self.i = np.empty(task.room + SLACK, np.uint32)
-        self.j = np.empty(task.room + SLACK, np.uint32)
+        self.walk = new_walk(block, tile, task.room)
+        entries = task.room + SLACK
+        block_of_both = memory.lend(2 * entries)
+        self.i, self.j = block_of_both[:entries], block_of_both[entries : 2 * entries]
 
     def result(self) -> Result:
-        """What was written, in memory of its own size."""
+        """What was written; a small part of the memory is copied, so that the rest is free."""
         walk = self.walk
         count = int(walk[COUNT])
         i, j = self.i[:count], self.j[:count]

@@ -15,25 +15,29 @@ from numba.extending import intrinsic
 
 #: Window positions per granule, one bit of a mask each.
 GRANULE = 64
+#: Window positions that are tested together before any mask is built.
+CHUNK = 4 * GRANULE
+#: Width of a full vector register; LLVM splits it on machines that have narrower ones.
+REGISTER_BITS = 512
 
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
 
-def _splat(builder, scalar):
-    """A vector with ``scalar`` in each of the granule's lanes."""
-    vector = ir.VectorType(scalar.type, GRANULE)
+def _splat(builder, scalar, lanes=GRANULE):
+    """A vector with ``scalar`` in each lane."""
+    vector = ir.VectorType(scalar.type, lanes)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, _I32(0))
-    zeros = ir.Constant(ir.VectorType(_I32, GRANULE), [0] * GRANULE)
+    zeros = ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes)
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def _load_granule(context, builder, array_type, array, position):
-    """The 64 items of a contiguous 1-D array from ``position``; they need no alignment."""
+def _load(context, builder, array_type, array, position, lanes=GRANULE):
+    """``lanes`` items of a contiguous 1-D array from ``position``; they need no alignment."""
     data = context.make_array(array_type)(context, builder, array).data
     item = context.get_data_type(array_type.dtype)
     pointer = builder.gep(data, [position], inbounds=True)
-    vector = ir.VectorType(item, GRANULE)
+    vector = ir.VectorType(item, lanes)
     return builder.load(
         builder.bitcast(pointer, vector.as_pointer()),
         align=array_type.dtype.bitwidth // 8,
@@ -42,7 +46,7 @@ def _load_granule(context, builder, array_type, array, position):
 
 def _in_range(context, builder, array_type, array, position, low, span):
     """<64 x i1>: whether ``low <= key <= low + span``, given no wrap from low to low + span."""
-    keys = _load_granule(context, builder, array_type, array, position)
+    keys = _load(context, builder, array_type, array, position)
     above = builder.sub(keys, _splat(builder, low))
     return builder.icmp_unsigned("<=", above, _splat(builder, span))
 
@@ -81,6 +85,71 @@ def match_all(typingctx, window, position, low, span):
         return builder.bitcast(mask, _I64)
 
     return types.uint64(window, types.int64, low, span), codegen
+
+
+@intrinsic
+def any_match(typingctx, window, position, low, span):
+    """Whether some of several tuples matches somewhere in the chunk at ``position``.
+
+    A mask per granule costs more than the tests themselves, so this one builds none: the distance
+    above the last test's lower bound is minimised over the keys that pass the other tests, and
+    compared with the span once per chunk.
+
+    Parameters
+    ----------
+    window : tuple of D contiguous unsigned arrays, shape (>= position + CHUNK,)
+    position : int64
+    low, span : tuple of tuples of D scalars of the arrays' dtype
+        Bounds as in :func:`match_all`, for each of the tuples.
+
+    Returns
+    -------
+    boolean
+    """
+
+    def codegen(context, builder, signature, args):
+        columns, bounds = signature.args[0], signature.args[2]
+        tests, bits = len(columns), columns[0].dtype.bitwidth
+        lanes = REGISTER_BITS // bits
+        vector = ir.VectorType(ir.IntType(bits), lanes)
+        least = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(vector, [vector, vector]),
+            f"llvm.umin.v{lanes}i{bits}",
+        )
+
+        def splat(source, t, d):
+            scalar = builder.extract_value(builder.extract_value(source, t), d)
+            return _splat(builder, scalar, lanes)
+
+        lows = [[splat(args[2], t, d) for d in range(tests)] for t in range(len(bounds))]
+        spans = [[splat(args[3], t, d) for d in range(tests)] for t in range(len(bounds))]
+        nearest = [ir.Constant(vector, [(1 << bits) - 1] * lanes)] * len(bounds)
+        for offset in range(0, CHUNK, lanes):
+            place = builder.add(args[1], _I64(offset))
+            keys = [
+                _load(context, builder, columns[d], builder.extract_value(args[0], d), place, lanes)
+                for d in range(tests)
+            ]
+            for t in range(len(bounds)):
+                passed = None
+                for d in range(tests - 1):
+                    above = builder.sub(keys[d], lows[t][d])
+                    test = builder.icmp_unsigned("<=", above, spans[t][d])
+                    passed = test if passed is None else builder.and_(passed, test)
+                above = builder.sub(keys[-1], lows[t][-1])
+                nearer = builder.call(least, [nearest[t], above])
+                if passed is not None:
+                    nearer = builder.select(passed, nearer, nearest[t])
+                nearest[t] = nearer
+        found = None
+        for t in range(len(bounds)):
+            test = builder.icmp_unsigned("<=", nearest[t], spans[t][-1])
+            found = test if found is None else builder.or_(found, test)
+        some = builder.bitcast(found, ir.IntType(lanes))
+        return builder.icmp_unsigned("!=", some, ir.Constant(some.type, 0))
+
+    return types.boolean(window, types.int64, low, span), codegen
 
 
 @intrinsic
@@ -130,7 +199,7 @@ def nonzero_bytes(typingctx, flags, position):
     """Mask of the 64 bytes of ``flags`` (uint8 array) from ``position`` that are not 0."""
 
     def codegen(context, builder, signature, args):
-        loaded = _load_granule(context, builder, signature.args[0], args[0], args[1])
+        loaded = _load(context, builder, signature.args[0], args[0], args[1])
         zero = ir.Constant(loaded.type, [0] * GRANULE)
         return builder.bitcast(builder.icmp_unsigned("!=", loaded, zero), _I64)
 
