@@ -137,9 +137,9 @@ class PipelineSimulator:
         seed: int = 0,
     ) -> None:
         self.config = config
-        self.pipeline = Pipeline(config)
         #: Worst number of window flits whose records are not out yet.
         self.reach = config.drain_cycles
+        self._vcd = vcd
         self._trace = trace
         self._gaps, self._stalls = gaps, stalls
         self._random = random.Random(seed)
@@ -148,21 +148,24 @@ class PipelineSimulator:
         self._broken = False
         self._lock = Lock()
         self._files = ExitStack()
-        pipeline = self.pipeline
+        self._simulator: Simulator | None = None
+        self._take = self._go = self._halt = False
+
+    def _start(self) -> Simulator:
+        """Build the pipeline, at the first task: many programs are opened and never run."""
+        self._pipeline = pipeline = Pipeline(self.config)
         self._tuples = _Source(pipeline.i_tuple)
         self._window = _Source(pipeline.i_window)
         self._passes = _Source(pipeline.i_pass)
-        self._entries = _Source(pipeline.i_entry) if config.is_band else None
+        self._entries = _Source(pipeline.i_entry) if self.config.is_band else None
         entries = [] if self._entries is None else [self._entries]
         self._sources = [*entries, self._tuples, self._window, self._passes]
-        self._take = False
-        self._go = self._halt = False
-
-        self._simulator = Simulator(pipeline)
-        self._simulator.add_clock(PERIOD_S)
-        self._simulator.add_process(self._drive)
-        if vcd is not None:
-            self._files.enter_context(self._simulator.write_vcd(str(vcd)))
+        simulator = Simulator(pipeline)
+        simulator.add_clock(PERIOD_S)
+        simulator.add_process(self._drive)
+        if self._vcd is not None:
+            self._files.enter_context(simulator.write_vcd(str(self._vcd)))
+        return simulator
 
     def close(self) -> None:
         """Finish the waveform file."""
@@ -208,6 +211,8 @@ class PipelineSimulator:
         with self._lock:
             if self._broken:
                 raise DeviceError("the simulated pipeline hung before; open the program again")
+            if self._simulator is None:
+                self._simulator = self._start()
             if self._entries is not None and table != self._table:
                 self._entries.feed(
                     index | (table >> index & 1) << entry_layout(config)["value"].offset
@@ -260,7 +265,7 @@ class PipelineSimulator:
     # -- one clock edge ---------------------------------------------------------------------------
 
     async def _drive(self, ctx: ProcessContext) -> None:
-        pipeline = self.pipeline
+        pipeline = self._pipeline
         result, report = pipeline.o_result, pipeline.o_report
         ctx.set(report.ready, 1)
         observed = [
@@ -304,7 +309,7 @@ class PipelineSimulator:
         take = self._random.random() >= self._stalls
         if take != self._take:
             self._take = take
-            ctx.set(self.pipeline.o_result.ready, take)
+            ctx.set(self._pipeline.o_result.ready, take)
         job.since += 1
         if job.since > self.reach and quiet and not valid:
             job.in_flight = 0
@@ -341,10 +346,10 @@ class PipelineSimulator:
     def _control(self, ctx: ProcessContext, *, go: bool, halt: bool) -> None:
         if go != self._go:
             self._go = go
-            ctx.set(self.pipeline.i_room, go)
+            ctx.set(self._pipeline.i_room, go)
         if halt != self._halt:
             self._halt = halt
-            ctx.set(self.pipeline.i_halt, halt)
+            ctx.set(self._pipeline.i_halt, halt)
 
 
 def _packed_passes(config: JoinConfig, passes: Sequence[Pass]) -> Iterator[int]:

@@ -48,8 +48,6 @@ class Block(wiring.Component):
     o_record: stream.Interface
 
     def __init__(self, config: JoinConfig, index: int) -> None:
-        if not 0 <= index < config.blocks:
-            raise ValueError(f"index must be 0 to {config.blocks - 1}, not {index!r}")
         self.config = config
         self.index = index
         units = config.units_of(index)

@@ -1,0 +1,231 @@
+import random
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from penstock.hw.join.band import band_match
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind
+from penstock.hw.join.pipeline import Pipeline
+from penstock.sim._pipeline import PipelineSimulator
+
+KEY_BITS = 8
+
+
+def pack(values):
+    return sum(int(value) << KEY_BITS * place for place, value in enumerate(values))
+
+
+class Case:
+    """A random band task and its pairs by brute force."""
+
+    def __init__(self, rng, *, tests, table, start, end, window, span=256):
+        n = len(start)
+        self.keys = [[rng.randrange(span) for _ in range(tests)] for _ in range(window)]
+        bounds = [
+            [sorted((rng.randrange(span), rng.randrange(span))) for _ in range(tests)]
+            for _ in range(n)
+        ]
+        self.start, self.end = np.array(start), np.array(end)
+        self.arguments = {
+            "tuples": [pack([lo for lo, _ in b] + [hi for _, hi in b]) for b in bounds],
+            "start": self.start,
+            "end": self.end,
+            "window": [pack(keys) for keys in self.keys],
+            "table": table,
+        }
+        self.pairs = {
+            (i, j)
+            for i in range(n)
+            for j in range(start[i], end[i])
+            if band_match(table, self.keys[j], bounds[i])
+        }
+
+
+def ranges(rng, n, window, longest):
+    start = np.sort([rng.randrange(window - 1) for _ in range(n)])
+    end = np.maximum.accumulate([min(window, s + 1 + rng.randrange(longest)) for s in start])
+    return start, end
+
+
+def pairs_of(run):
+    pairs = list(zip(run.i.tolist(), run.j.tolist(), strict=True))
+    assert len(pairs) == len(set(pairs))
+    return set(pairs)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("units", "per_block"), [(8, 4), (5, 2), (3, 32)])
+def test_random_tasks_with_gaps_and_stalls(units, per_block, seed):
+    rng = random.Random(seed)
+    config = JoinConfig(
+        units=units, units_per_block=per_block, tests=2, key_bits=KEY_BITS, spare_records=1
+    )
+    simulator = PipelineSimulator(config, gaps=0.3, stalls=0.6, seed=seed)
+    for longest in (3, 60):
+        start, end = ranges(rng, 20, 60, longest)
+        case = Case(rng, tests=2, table=0b1110, start=start, end=end, window=60)
+        run = simulator.run(**case.arguments)
+        assert pairs_of(run) == case.pairs
+        assert (run.complete, run.loaded) == (20, 20)
+
+
+def test_more_tuples_than_units_in_one_pass():
+    rng = random.Random(1)
+    simulator = PipelineSimulator(
+        JoinConfig(units=8, units_per_block=4, tests=1, key_bits=KEY_BITS)
+    )
+    start = np.arange(40)
+    case = Case(rng, tests=1, table=0b10, start=start, end=start + 8, window=48)
+    run = simulator.run(**case.arguments)
+    assert run.passes == 1
+    assert pairs_of(run) == case.pairs
+
+
+def test_segments():
+    """Thirty tuples that all meet the whole window need four passes of eight units."""
+    rng = random.Random(2)
+    simulator = PipelineSimulator(
+        JoinConfig(units=8, units_per_block=4, tests=1, key_bits=KEY_BITS)
+    )
+    case = Case(rng, tests=1, table=0b10, start=[0] * 30, end=[50] * 30, window=50)
+    run = simulator.run(**case.arguments)
+    assert (run.passes, run.window_flits) == (4, 200)
+    assert pairs_of(run) == case.pairs
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ([0, 0, 0, 0], [5, 5, 5, 5]),
+        ([0, 5, 10, 15], [5, 10, 15, 20]),
+        ([0, 0, 3, 3, 3], [3, 3, 6, 6, 20]),
+        ([0], [20]),
+        ([19], [20]),
+        ([7, 8, 9], [8, 9, 10]),
+    ],
+    ids=["ties", "touching", "touching ties", "full", "last", "single"],
+)
+def test_shapes_of_ranges(start, end):
+    """Twice in a row, since the second task must not see the first one's state."""
+    rng = random.Random(3)
+    simulator = PipelineSimulator(JoinConfig(units=4, tests=1, key_bits=KEY_BITS))
+    for table in (0b10, 0b11):
+        case = Case(rng, tests=1, table=table, start=start, end=end, window=20)
+        assert pairs_of(simulator.run(**case.arguments)) == case.pairs
+
+
+@pytest.mark.parametrize("tests", range(1, 9))
+def test_truth_tables(tests):
+    rng = random.Random(tests)
+    config = JoinConfig(units=4, units_per_block=2, tests=tests, key_bits=KEY_BITS)
+    simulator = PipelineSimulator(config)
+    for _ in range(2):
+        table = rng.getrandbits(config.table_bits)
+        start, end = ranges(rng, 6, 30, 20)
+        case = Case(rng, tests=tests, table=table, start=start, end=end, window=30)
+        assert pairs_of(simulator.run(**case.arguments)) == case.pairs
+
+
+@pytest.mark.parametrize("stalls", [0.0, 0.95])
+def test_everything_matches_and_nothing_is_lost(stalls):
+    """Each window tuple makes a record in each block, far more than the output takes."""
+    config = JoinConfig(units=12, units_per_block=3, tests=1, key_bits=KEY_BITS, spare_records=1)
+    simulator = PipelineSimulator(config, stalls=stalls, seed=5)
+    rng = random.Random(4)
+    case = Case(rng, tests=1, table=0b11, start=[0] * 12, end=[150] * 12, window=150)
+    run = simulator.run(**case.arguments)
+    assert pairs_of(run) == case.pairs
+    assert len(case.pairs) == 12 * 150
+    assert run.admission_stalls > 0
+
+
+def test_the_reserve_is_exact():
+    """With results stalled for good, each FIFO fills to its last place and never beyond."""
+    config = JoinConfig(units=12, units_per_block=4, tests=1, key_bits=KEY_BITS, spare_records=5)
+    pipeline = Pipeline(config)
+    deepest = [0] * config.blocks
+
+    async def bench(ctx):
+        ctx.set(pipeline.i_room, 1)
+        entry = pipeline.i_entry
+        for index in range(2):
+            ctx.set(entry.payload, {"index": index, "value": 1})
+            ctx.set(entry.valid, 1)
+            await ctx.tick()
+        ctx.set(entry.valid, 0)
+        ctx.set(pipeline.i_pass.payload, {"tuples": 12, "begin": 0, "end": 500, "last": 1})
+        ctx.set(pipeline.i_pass.valid, 1)
+        ctx.set(pipeline.i_tuple.payload, {"keys": 0xFF00, "start": 0, "end": 500})
+        ctx.set(pipeline.i_tuple.valid, 1)
+        ctx.set(pipeline.i_window.valid, 1)
+        for _ in range(200):
+            await ctx.tick()
+            for block in pipeline.blocks:
+                assert ctx.get(block.fifo.w_rdy) or not ctx.get(block.fifo.w_en)
+                deepest[block.index] = max(deepest[block.index], ctx.get(block.fifo.level))
+
+    simulator = Simulator(pipeline)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert all(deepest[b] <= config.fifo_depth(b) for b in range(config.blocks))
+    # All blocks get the same records here, so the smallest FIFO, the first one, stops the head.
+    assert deepest[0] == config.fifo_depth(0)
+
+
+@pytest.mark.parametrize("units", [8, 32])
+def test_window_tuples_per_cycle(units):
+    """Over a whole task of a long window without matches, load and drain included."""
+    simulator = PipelineSimulator(JoinConfig(units=units, tests=2, key_bits=KEY_BITS))
+    rng = random.Random(6)
+    length = 100 * units if units > 8 else 2000
+    case = Case(rng, tests=2, table=0, start=[0] * units, end=[length] * units, window=length)
+    run = simulator.run(**case.arguments)
+    assert run.window_flits == length
+    assert run.window_flits / run.cycles >= 0.95
+
+
+def test_trace():
+    simulator = PipelineSimulator(JoinConfig(units=4, tests=1, key_bits=KEY_BITS), trace=True)
+    case = Case(random.Random(7), tests=1, table=2, start=[0, 2], end=[4, 9], window=9)
+    run = simulator.run(**case.arguments)
+    assert len(run.trace) == run.cycles
+    assert sum(cycle.kind == Kind.WINDOW for cycle in run.trace) == 9
+    assert max(cycle.active for cycle in run.trace) == 2
+    assert run.trace[-1].active == 0
+
+
+@pytest.mark.parametrize("room", [4, 40, 400])
+def test_out_of_room(room):
+    """Pieces between pauses add up to the whole, and none exceeds its room."""
+    simulator = PipelineSimulator(JoinConfig(units=4, units_per_block=2, tests=1, key_bits=8))
+    rng = random.Random(room)
+    start, end = ranges(rng, 12, 60, 30)
+    case = Case(rng, tests=1, table=0b11, start=start, end=end, window=60)
+    todo = [(np.arange(12), case.start, case.end)]
+    found = []
+    while todo:
+        rows, first, stop = todo.pop()
+        if len(rows) == 0:
+            continue
+        tuples = [case.arguments["tuples"][i] for i in rows]
+        run = simulator.run(
+            tuples=tuples,
+            start=first,
+            end=stop,
+            window=case.arguments["window"],
+            table=0b11,
+            room=room,
+        )
+        assert len(run.i) <= room
+        found += zip(rows[run.i].tolist(), run.j.tolist(), strict=True)
+        part = slice(run.complete, run.loaded)
+        rest = np.maximum(first[part], run.position)
+        kept = rest < stop[part]
+        todo.append((rows[part][kept], rest[kept], stop[part][kept]))
+        todo.append((rows[run.loaded :], first[run.loaded :], stop[run.loaded :]))
+        assert len(found) > 0
+    assert len(found) == len(set(found))
+    assert set(found) == case.pairs
