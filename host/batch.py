@@ -79,10 +79,11 @@ class BatchJoin:
         self.device = device
         self.stats = Stats(device.name)
         self.on_progress = on_progress
-        self.tables = {s.side: tables[s.table] for s in query.sides}
+        # Rows are picked from single chunks: finding the chunk of each would cost more.
+        self.tables = {s.side: tables[s.table].combine_chunks() for s in query.sides}
         self.sides = {}
         for side in query.sides:
-            rows = read_side(query, side, tables[side.table])
+            rows = read_side(query, side, self.tables[side.side])
             if disorder is not None:
                 check_order(Source(side, disorder), rows)
             self.sides[side.side] = filtered(side, rows).in_time_order()

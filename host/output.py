@@ -56,9 +56,10 @@ class Restorer:
 
         def take(side: str, column: str) -> pa.Array:
             if (side, column) not in taken:
-                found = tables[side].column(column).take(rows[side])
-                if isinstance(found, pa.ChunkedArray):
-                    found = found.combine_chunks()
+                source = tables[side].column(column)
+                if isinstance(source, pa.ChunkedArray):
+                    source = source.chunk(0) if source.num_chunks == 1 else source.combine_chunks()
+                found = source.take(rows[side])
                 if pa.types.is_dictionary(found.type):
                     found = found.dictionary_decode()
                 taken[side, column] = found

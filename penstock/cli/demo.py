@@ -1,2 +1,210 @@
-def command() -> None:
-    """placeholder until the demo lands"""
+"""``penstock demo``: a city as two streams, joined from Spark and in the simulated pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.table import Table
+
+from penstock.cli.terminal import count, errors, results
+from penstock.errors import DataError, MissingToolError
+from penstock.host.batch import BatchJoin
+from penstock.host.device.registry import open_device
+from penstock.host.files import read_table
+from penstock.query import JoinQuery, compile_query
+
+if TYPE_CHECKING:
+    from penstock.sim.amaranth_device import Cycle
+
+_SELECT = (
+    "SELECT o.id AS o_id, g.id AS g_id, o.lon AS lon, o.lat AS lat, g.lon AS g_lon, g.lat AS g_lat"
+)
+#: Orders and positions of the slice that is simulated: a few thousand cycles, some seconds.
+_SLICE_ORDERS = 250
+_SLICE_POSITIONS = 4_000
+
+
+def command(
+    out: Annotated[Path, typer.Option(help="Folder for the streams, the result, the picture.")] = (
+        Path("build/demo")
+    ),
+    seconds: Annotated[int, typer.Option(help="Length of the streams.")] = 3_600,
+    diff: Annotated[int, typer.Option(help="Manhattan distance in steps of 1e-5 degree.")] = 120,
+    window: Annotated[int, typer.Option(help="Seconds before and after an order.")] = 180,
+    units: Annotated[int, typer.Option(help="Join units of the simulated pipeline.")] = 32,
+    seed: Annotated[int, typer.Option(help="Of the generated city.")] = 1,
+) -> None:
+    """Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware."""
+    tables = _generate(out, seconds, seed)
+    query = _query(tables, diff, window)
+    report = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("where", "rows", "evaluations", "seconds", "evaluations/s"):
+        report.add_column(name, justify="left" if name == "where" else "right")
+    direct = _on_cpu(query, tables)
+    report.add_row("cpu device, from Arrow", *direct.cells())
+    spark = _on_spark(query, out, direct.evaluations)
+    report.add_row("cpu device, from Spark", *spark.cells())
+    _check_same("Spark", spark.table, direct.table)
+    simulated = _simulated(query, tables, units)
+    report.add_row(f"simulated pipeline, {units} units, a slice", *simulated.run.cells())
+    results.print(report)
+    rate = simulated.window_flits / simulated.cycles
+    results.print(
+        f"rows agree; the pipeline took {rate:.3f} window tuples per cycle over "
+        f"{count(simulated.cycles)} cycles ({simulated.passes} passes), so {units} units at "
+        f"300 MHz would do {simulated.run.evaluations / simulated.cycles * 0.3:.1f} G "
+        "evaluations/s on this slice",
+        highlight=False,
+    )
+    path = out / "demo.png"
+    with _step(f"drawing {path}"):
+        from penstock.cli.picture import draw
+
+        draw(path, tables, direct.table, simulated.trace, units, diff, window)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One way of running the join: its rows, what it took."""
+
+    table: pa.Table
+    evaluations: int
+    seconds: float
+
+    def cells(self) -> tuple[str, str, str, str]:
+        rate = self.evaluations / self.seconds
+        shown = f"{rate / 1e9:.2f} G" if rate > 1e8 else f"{rate / 1e6:.3f} M"
+        return count(self.table.num_rows), count(self.evaluations), f"{self.seconds:.2f}", shown
+
+
+@dataclass(frozen=True)
+class _Simulated:
+    run: _Run
+    cycles: int
+    window_flits: int
+    passes: int
+    trace: list[Cycle]
+
+
+@contextmanager
+def _step(what: str) -> Iterator[None]:
+    began = time.perf_counter()
+    with errors.status(f"{what} ..."):
+        yield
+    errors.print(f"{what}: {time.perf_counter() - began:.1f} s", style="dim", highlight=False)
+
+
+def _generate(out: Path, seconds: int, seed: int) -> dict[str, pa.Table]:
+    from penstock.sim.workloads import City
+
+    with _step(f"generating {seconds} s of a city in {out}"):
+        City(seconds=seconds, seed=seed).write(out)
+        return {name: read_table(out / f"{name}.parquet") for name in ("orders", "gps")}
+
+
+def _query(tables: dict[str, pa.Table], diff: int, window: int) -> JoinQuery:
+    from penstock.sim.workloads import city
+
+    text = city.query(diff, window_s=window).replace("SELECT *", _SELECT)
+    return compile_query(text, {name: table.schema for name, table in tables.items()})
+
+
+def _on_cpu(query: JoinQuery, tables: dict[str, pa.Table]) -> _Run:
+    with open_device("cpu") as device:
+        first = {name: table.slice(0, 1000) for name, table in tables.items()}
+        for _ in BatchJoin(query, first, device):  # compiles the kernel, or loads it
+            pass
+        with _step("joining on the cpu device"):
+            began = time.perf_counter()
+            join = BatchJoin(query, tables, device)
+            joined = pa.Table.from_batches(join, join.schema)
+            return _Run(joined, join.stats.pairs_evaluated, time.perf_counter() - began)
+
+
+def _on_spark(query: JoinQuery, out: Path, evaluations: int) -> _Run:
+    try:
+        from penstock import spark_bridge
+        from penstock.spark_bridge.session import local_session
+    except ModuleNotFoundError as error:
+        raise MissingToolError(
+            f"the demo joins from Spark, and {error.name} is not installed; "
+            "pip install 'penstock[spark]'"
+        ) from None
+    with _step("starting Spark"):
+        spark = local_session("penstock demo")
+    try:
+        frames = {
+            name: spark.read.parquet(str(out / f"{name}.parquet")) for name in ("orders", "gps")
+        }
+        with _step("joining from Spark"):
+            began = time.perf_counter()
+            spark_bridge.sql(spark, query.text, frames).write.mode("overwrite").parquet(
+                str(out / "joined")
+            )
+            seconds = time.perf_counter() - began
+        joined = read_table(out / "joined")
+        return _Run(joined, evaluations, seconds)
+    finally:
+        spark.stop()
+
+
+def _simulated(query: JoinQuery, tables: dict[str, pa.Table], units: int) -> _Simulated:
+    """Some orders and all positions of some vehicles, through the pipeline, against the CPU."""
+    from penstock.sim.amaranth_device import AmaranthDevice
+
+    part = _slice(tables)
+    with open_device("cpu") as device:
+        join = BatchJoin(query, part, device)
+        expected = pa.Table.from_batches(join, join.schema)
+    with (
+        AmaranthDevice(units=units, trace=True) as device,
+        _step(f"simulating a pipeline of {units} units"),
+    ):
+        began = time.perf_counter()
+        join = BatchJoin(query, part, device)
+        found = pa.Table.from_batches(join, join.schema)
+        seconds = time.perf_counter() - began
+        trace = device.trace
+    _check_same("the simulated pipeline", found, expected)
+    counters = join.stats.counters
+    run = _Run(found, join.stats.pairs_evaluated, seconds)
+    return _Simulated(run, counters["cycles"], counters["window_flits"], counters["passes"], trace)
+
+
+def _slice(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    """Some orders of the whole run, and all positions of some vehicles."""
+    orders, gps = tables["orders"], tables["gps"]
+    every = max(orders.num_rows // _SLICE_ORDERS, 1)
+    share = max(gps.num_rows // _SLICE_POSITIONS, 1)
+    return {
+        "orders": orders.take(pa.array(np.arange(0, orders.num_rows, every))),
+        "gps": gps.filter(pa.array(gps["vehicle"].to_numpy() % share == 0)),
+    }
+
+
+def _check_same(what: str, found: pa.Table, expected: pa.Table) -> None:
+    """Same rows, each as often.
+
+    Raises
+    ------
+    DataError
+        They differ.
+    """
+    if not np.array_equal(_sorted_pairs(found), _sorted_pairs(expected)):
+        raise DataError(
+            f"{what} gave {found.num_rows} rows that are not the {expected.num_rows} rows of the "
+            "cpu device: this is a bug, please report it"
+        )
+
+
+def _sorted_pairs(table: pa.Table) -> np.ndarray:
+    pairs = np.stack([table["o_id"].to_numpy(), table["g_id"].to_numpy()])
+    return pairs[:, np.lexsort(pairs)]
