@@ -42,6 +42,14 @@ class _Piece:
     def part(self, low: int, high: int) -> _Piece:
         return _Piece(self.rows[low:high], self.start[low:high], self.end[low:high])
 
+    def rebased(self, i: np.ndarray) -> np.ndarray:
+        """The caller's indices of the piece's tuples ``i``, as uint32."""
+        first, last = int(self.rows[0]), int(self.rows[-1])
+        if last - first + 1 == len(self.rows):
+            # Without gaps, which is the rule: an addition instead of a look-up per pair.
+            return i + np.uint32(first) if first else i
+        return self.rows[i]
+
     def clipped(self, low: int, high: int) -> _Piece:
         """The part of each range in ``[low, high)``, without the empty ones."""
         return _nonempty(self.rows, np.maximum(self.start, low), np.minimum(self.end, high))
@@ -105,7 +113,11 @@ def run_task(
     if task_evaluations < 1:
         raise UsageError(f"task_evaluations must be at least 1, not {task_evaluations!r}")
     stream = [np.asarray(column) for column in task_stream]
-    whole = _nonempty(np.arange(len(start)), np.asarray(start, np.int64), np.asarray(end, np.int64))
+    whole = _nonempty(
+        np.arange(len(start), dtype=np.uint32),
+        np.asarray(start, np.int64),
+        np.asarray(end, np.int64),
+    )
     fresh = _cut(whole, lanes, task_evaluations)
     resumed: list[_Piece] = []
     flying: deque[tuple[_Piece, Future[Result]]] = deque()
@@ -134,8 +146,7 @@ def run_task(
                 resumed.append(piece.part(stop.i1, len(piece.rows)))
                 rest = piece.part(stop.i0, stop.i1)
                 resumed.append(rest.clipped(stop.p, np.iinfo(np.int64).max))
-            i = piece.rows[result.i].astype(np.uint32)
-            yield replace(result, i=i, pause=None)
+            yield replace(result, i=piece.rebased(result.i), pause=None)
     finally:
         running = [future for _, future in flying if not future.cancel()]
         wait(running, timeout_s)

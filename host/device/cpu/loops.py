@@ -2,9 +2,10 @@
 
 A task is walked in blocks of stream tuples, and each block in tiles of window positions, so that a
 tile of keys stays in the first-level cache while the block's tuples pass over it. Room for results
-runs out inside a tile at most: the tile is rolled back and tried again at half its width, down to
-one position. If not even that fits, the task pauses; if it is the task's first position, the block
-is cut to as many tuples as the result has room for, so that every task makes progress.
+runs out inside a tile at most: the tile is rolled back, and the task pauses there if the result is
+more than half full. Otherwise the tile is tried again at half its width, down to one position; if
+even the task's first position does not fit, the block is cut to as many tuples as the result has
+room for, so that every task makes progress.
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ def next_tile(walk, start, end, count):
     rows = len(start)
     if count < 0:
         width = (walk[EDGE] - walk[POSITION]) // 2
+        if 2 * walk[COUNT] > walk[ROOM] or (width == 0 and walk[EVALUATIONS] > 0):
+            walk[PAUSED] = 1
+            return False
         if width == 0:
-            if walk[EVALUATIONS] > 0:
-                walk[PAUSED] = 1
-                return False
             walk[I1] = min(walk[I1], walk[FIRST] + walk[ROOM])
         walk[EDGE] = walk[POSITION] + max(width, 1)
     else:
