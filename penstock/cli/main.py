@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -29,15 +30,22 @@ app.command("devices")(devices.command)
 app.command("demo")(demo.command)
 
 
-@app.callback()
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(f"penstock {installed('penstock')}")
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {version('penstock')}")
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 def run() -> None:
@@ -48,11 +56,12 @@ def run() -> None:
 def _status() -> int:
     try:
         result = app(standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        # Typer turns Ctrl-C into this status and says nothing.
+        return _interrupted() if result == _INTERRUPTED else int(result or 0)
     except PenstockError as error:
         return _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted; nothing was written", _INTERRUPTED)
+        return _interrupted()
     except BrokenPipeError:
         # The reader of a pipe went away; point stdout elsewhere so that the exit is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -66,6 +75,10 @@ def _status() -> int:
             raise
         show()
         return int(getattr(error, "exit_code", 2))
+
+
+def _interrupted() -> int:
+    return _fail("interrupted; nothing was written", _INTERRUPTED)
 
 
 def _fail(message: str, status: int) -> int:

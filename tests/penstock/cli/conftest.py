@@ -1,0 +1,74 @@
+"""Runs the command line as its users do, in this process or in one of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.cli.main import _status
+
+#: Output, errors, exit status.
+Outcome = tuple[str, str, int]
+
+
+@pytest.fixture
+def cli(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Outcome]:
+    """Call ``penstock`` with these arguments in this process."""
+
+    def call(*args: str | Path) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, args)])
+        status = _status()
+        out, err = capfd.readouterr()
+        return out, err, status
+
+    return call
+
+
+@pytest.fixture
+def program() -> Callable[..., subprocess.Popen[str]]:
+    """Start ``penstock`` as a program of its own."""
+
+    def start(*args: str | Path) -> subprocess.Popen[str]:
+        code = "from penstock.cli.main import run; run()"
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, args)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """A folder with two small tables, ``a.parquet`` and ``b.parquet``."""
+    a = pa.table(
+        {
+            "id": pa.array(range(6), pa.int32()),
+            "t": pa.array([0, 10, 20, 30, 40, 50], pa.int32()),
+            "x": pa.array([1, 5, 9, None, 7, 3], pa.int32()),
+            "f": pa.array([1.25, 2.5, float("nan"), None, -0.0, 1e300]),
+            "name": ["ab", "abc", "b", None, "c", "abd"],
+        }
+    )
+    b = pa.table(
+        {
+            "id": pa.array(range(5), pa.int32()),
+            "t": pa.array([5, 15, 12, 33, 50], pa.int32()),
+            "x": pa.array([2, 5, 8, 7, None], pa.int32()),
+            "f": pa.array([1.5, 2.5, float("nan"), 0.0, 2.0]),
+            "name": ["abc", "ab", "b", "c", None],
+        }
+    )
+    pq.write_table(a, tmp_path / "a.parquet")
+    pq.write_table(b, tmp_path / "b.parquet")
+    return tmp_path

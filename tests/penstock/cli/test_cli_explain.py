@@ -1,0 +1,68 @@
+"""``penstock explain`` and ``penstock devices``: what the compiler made of a query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def arguments(folder: Path, condition: str, *more: str) -> list[str | Path]:
+    query = (
+        f"SELECT a.id AS a_id, b.id AS b_id FROM a JOIN b ON {condition} "
+        "AND b.t BETWEEN a.t - 10 AND a.t + 20"
+    )
+    tables = [
+        item for name in ("a", "b") for item in ("--table", f"{name}={folder / name}.parquet")
+    ]
+    return ["explain", query, *tables, "--time", "a=t", "--time", "b=t", *more]
+
+
+def test_band_form(cli, tables):
+    out, _, status = cli(*arguments(tables, "abs(a.x - b.x) < 3 AND a.name = b.name"))
+    assert status == 0
+    assert "-10 <= right.time - left.time <= 20" in out
+    assert "band, 2 tests, codes of 16 bits" in out
+    assert "t0 and t1" in out
+    assert "truth table  0x8" in out
+
+
+def test_general_form_and_its_stages(cli, tables):
+    pytest.importorskip("amaranth", reason="needs the rtl extra")
+    out, _, status = cli(*arguments(tables, "(a.x - b.x) * (a.x - b.x) < 9"))
+    assert status == 0
+    assert "general, because" in out
+    assert "stages in hardware" in out
+    assert "stage 0" in out
+    assert "amaranth     runs it" in out
+
+
+def test_why_a_device_cannot(cli, tables):
+    pytest.importorskip("amaranth", reason="needs the rtl extra")
+    out, _, status = cli(*arguments(tables, "abs(a.f - b.f) < 0.5"))
+    assert status == 0
+    assert "amaranth     no: " in out
+    assert "cpu          runs it" in out
+
+
+def test_band_form_switched_off(cli, tables):
+    out, _, status = cli(*arguments(tables, "abs(a.x - b.x) < 3", "--no-band"))
+    assert status == 0
+    assert "general, because band form is switched off" in out
+
+
+def test_devices(cli):
+    out, _, status = cli("devices")
+    assert status == 0
+    assert "cpu" in out
+    assert "amaranth" in out
+
+
+def test_version_and_help(cli):
+    out, _, status = cli("--version")
+    assert status == 0
+    assert out.startswith("penstock 0.")
+    out, _, status = cli("--help")
+    assert status == 0
+    for command in ("sql", "explain", "devices", "demo"):
+        assert command in out

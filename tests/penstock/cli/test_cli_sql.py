@@ -1,0 +1,263 @@
+"""``penstock sql``: results, counts, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+WINDOW = "b.t BETWEEN a.t - 10 AND a.t + 10"
+JOIN = f"SELECT a.id AS a_id, b.id AS b_id FROM a JOIN b ON abs(a.x - b.x) < 3 AND {WINDOW}"
+
+
+def arguments(folder: Path, query: str, *more: str | Path) -> list[str | Path]:
+    tables = [
+        item for name in ("a", "b") for item in ("--table", f"{name}={folder / name}.parquet")
+    ]
+    return ["sql", query, *tables, "--time", "a=t", "--time", "b=t", *more]
+
+
+def test_prints_a_table_and_counts(cli, tables):
+    out, err, status = cli(*arguments(tables, JOIN))
+    assert status == 0
+    rows = sorted(tuple(map(int, line.split())) for line in out.splitlines()[1:])
+    assert rows == [(0, 0), (1, 1), (2, 2), (4, 3)]
+    assert "4 rows; 10 pairs in the window" in err
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "arrow"])
+def test_writes_every_format(cli, tables, suffix):
+    path = tables / f"out.{suffix}"
+    _, _, status = cli(*arguments(tables, JOIN, "--out", path))
+    assert status == 0
+    read = {
+        "parquet": pq.read_table,
+        "csv": pacsv.read_csv,
+        "arrow": lambda p: pa.ipc.open_file(p).read_all(),
+    }[suffix]
+    assert sorted(read(path)["a_id"].to_pylist()) == [0, 1, 2, 4]
+    assert [p.name for p in tables.iterdir() if "partial" in p.name] == []
+
+
+def test_reads_csv(cli, tables):
+    for name in ("a", "b"):
+        table = pq.read_table(tables / f"{name}.parquet").select(["id", "t", "x"])
+        pacsv.write_csv(table, tables / f"{name}.csv")
+    args = [
+        a.replace(".parquet", ".csv") if isinstance(a, str) else a for a in arguments(tables, JOIN)
+    ]
+    _, err, status = cli(*args)
+    assert status == 0
+    assert err.startswith("4 rows")
+
+
+def test_stats(cli, tables):
+    path = tables / "stats.json"
+    _, _, status = cli(*arguments(tables, JOIN, "--stats", path))
+    assert status == 0
+    stats = json.loads(path.read_text())
+    assert stats["rows"] == 4
+    assert stats["pairs_in_window"] == 10
+    assert stats["pairs_evaluated"] <= 10
+    assert stats["device"] == "cpu"
+    assert stats["seconds"] >= 0
+
+
+def test_rows_and_params(cli, tables):
+    query = "SELECT a.id AS i, b.id AS j FROM a, b WHERE abs(a.x - b.x) < diff"
+    out, _, status = cli(*arguments(tables, query, "--rows", "a=2,b=1", "--param", "diff=2"))
+    assert status == 0
+    assert sorted(line.split() for line in out.splitlines()[1:]) == [
+        ["0", "0"],
+        ["1", "1"],
+        ["4", "3"],
+    ]
+
+
+def test_show_limits_what_is_printed(cli, tables):
+    out, _, status = cli(*arguments(tables, JOIN, "--show", "1"))
+    assert status == 0
+    assert "... 3 more rows" in out
+
+
+def test_null_and_nan_follow_sql(cli, tables):
+    query = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.f = b.f AND {WINDOW}"
+    out, _, status = cli(*arguments(tables, query))
+    assert status == 0
+    rows = sorted(tuple(map(int, line.split())) for line in out.splitlines()[1:])
+    # NaN equals NaN, -0.0 equals 0.0 and NULL equals nothing, as in Spark.
+    assert rows == [(1, 1), (2, 2), (4, 3)]
+
+
+def test_empty_and_single_row_tables(cli, tables):
+    whole = pq.read_table(tables / "a.parquet")
+    for rows in (0, 1):
+        pq.write_table(whole.slice(0, rows), tables / "a.parquet")
+        _, err, status = cli(*arguments(tables, JOIN))
+        assert status == 0
+        assert err.startswith(f"{rows} rows")
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "status"),
+    [
+        ({"JOIN": "LEFT JOIN"}, "LEFT JOIN is not supported yet", 2),
+        ({"abs(": "sqrt("}, "function SQRT is not supported (at line 1, column", 2),
+        ({"a.x": "a.y"}, "unknown column y in a", 2),
+        ({"a.x - b.x": "a.name - b.x"}, "the difference needs numbers, not string", 2),
+        ({"abs(a.x - b.x) < 3": "a.name = b.x"}, "`=` of string and integer has no meaning", 2),
+        ({"a.t - 10": "a.t + 20"}, "the window admits nothing", 2),
+        ({f" AND {WINDOW}": ""}, "the join has no window; add a time bound", 2),
+        ({"SELECT": "SELEC"}, "this is not SQL", 2),
+    ],
+)
+def test_mistakes_in_the_query(cli, tables, change, message, status):
+    query = JOIN
+    for old, new in change.items():
+        assert old in query
+        query = query.replace(old, new, 1)
+    _, err, found = cli(*arguments(tables, query, "--out", tables / "out.parquet"))
+    assert found == status
+    assert err.startswith("penstock: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tables / "out.parquet").exists()
+
+
+def test_missing_and_broken_files(cli, tables):
+    broken = tables / "broken.parquet"
+    broken.write_bytes((tables / "a.parquet").read_bytes()[:-20])
+    for name, message in (("nope.parquet", "there is no file"), ("broken.parquet", "cannot read")):
+        args = [
+            f"a={tables / name}" if str(a).startswith("a=") and "parquet" in str(a) else a
+            for a in arguments(tables, JOIN)
+        ]
+        _, err, status = cli(*args)
+        assert status == 6
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_unwritable_output(cli, tables):
+    for path, message in (
+        (tables / "no" / "out.parquet", "there is no folder"),
+        (tables / "out.xyz", "cannot tell the format"),
+        (tables, "cannot tell the format"),
+    ):
+        _, err, status = cli(*arguments(tables, JOIN, "--out", path))
+        assert status == 6
+        assert message in err
+    _, err, status = cli(*arguments(tables, JOIN, "--stats", tables / "no" / "stats.json"))
+    assert status == 6
+
+
+def test_float_needs_a_scale_in_hardware(cli, tables):
+    pytest.importorskip("amaranth", reason="needs the rtl extra")
+    query = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON abs(a.f - b.f) < 0.5 AND {WINDOW}"
+    _, err, status = cli(*arguments(tables, query, "--device", "amaranth"))
+    assert status == 5
+    assert "scale" in err
+    assert err.count("\n") == 1
+    _, err, status = cli(
+        *arguments(tables, query, "--device", "amaranth", "--scale", "a.f=2", "--scale", "b.f=2")
+    )
+    assert status == 4
+    assert "a.f is declared with 2 decimal digits, but row 2 holds" in err
+
+
+def test_a_scale_lets_floats_run_in_hardware(cli, tables):
+    pytest.importorskip("amaranth", reason="needs the rtl extra")
+    query = (
+        "SELECT a.id AS i, b.id AS j FROM (SELECT id, t, f FROM a WHERE id < 2) a "
+        f"JOIN (SELECT id, t, f FROM b WHERE id < 2) b ON abs(a.f - b.f) < 0.5 AND {WINDOW}"
+    )
+    for name in ("a", "b"):
+        table = pq.read_table(tables / f"{name}.parquet")
+        pq.write_table(table.slice(0, 2), tables / f"{name}.parquet")
+    scales = ("--scale", "a.f=2", "--scale", "b.f=2")
+    found = []
+    for device in ("cpu", "amaranth"):
+        out, _, status = cli(*arguments(tables, query, "--device", device, *scales))
+        assert status == 0
+        found.append(sorted(out.splitlines()))
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+
+
+def test_disorder_beyond_the_bound(cli, tables):
+    _, err, status = cli(*arguments(tables, JOIN, "--disorder", "2"))
+    assert status == 4
+    assert "1 rows of b are further out of order than the declared disorder of 2" in err
+    assert "row 2 is 3 behind" in err
+    _, _, status = cli(*arguments(tables, JOIN, "--disorder", "3"))
+    assert status == 0
+
+
+def test_unknown_device(cli, tables):
+    _, err, status = cli(*arguments(tables, JOIN, "--device", "gpu"))
+    assert status == 5
+    assert "choose one of amaranth, cpu" in err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--rows", "many"), "--rows takes a whole number"),
+        (("--within", "soon"), "--within takes a number, or a duration"),
+        (("--param", "diff"), "--param takes NAME=VALUE"),
+        (("--scale", "f=2"), "scale needs table.column"),
+        (("--time", "a=t"), "--time gives a twice"),
+        (("--show", "-1"), "--show takes a number of rows"),
+    ],
+)
+def test_mistakes_in_options(cli, tables, option, message):
+    _, err, status = cli(*arguments(tables, JOIN, *option))
+    assert status == 2
+    assert message in err
+
+
+def test_interrupt_leaves_nothing_behind(program, tmp_path):
+    """Ctrl-C in the middle of a long join: one line, status 130, no half-written file."""
+    rows = 400_000
+    table = pa.table(
+        {"t": pa.array(range(rows), pa.int32()), "x": pa.array(range(rows), pa.int32())}
+    )
+    for name in ("a", "b"):
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    query = "SELECT a.x AS i, b.x AS j FROM a JOIN b ON abs(a.x * a.x - b.x * b.t) % 1009 = 3"
+    out = tmp_path / "out.parquet"
+    running = program(*arguments(tmp_path, query, "--rows", "300000", "--out", out))
+    try:
+        deadline = time.monotonic() + 120
+        while not any(p.name.endswith(".partial") for p in tmp_path.iterdir()):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            os.sched_yield()
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 130
+    assert err.strip().splitlines()[-1] == "penstock: interrupted; nothing was written"
+    assert "Traceback" not in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", "b.parquet"]
+
+
+def test_as_a_program(program, tables):
+    """The console script's own path: results on stdout, one error line, no traceback."""
+    good = program(*arguments(tables, JOIN))
+    out, err = good.communicate(timeout=120)
+    assert good.returncode == 0
+    assert out.startswith("a_id")
+    bad = program(*arguments(tables, JOIN.replace("a.x", "a.nope")))
+    out, err = bad.communicate(timeout=120)
+    assert (out, bad.returncode) == ("", 2)
+    assert err.startswith("penstock: unknown column nope in a")
+    assert err.count("\n") == 1
