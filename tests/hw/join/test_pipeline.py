@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
+from penstock.expr import build
+from penstock.hw.hls.delay import DelayModel
 from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind
 from penstock.hw.join.pipeline import Pipeline
+from penstock.program import GeneralProgram
 from penstock.sim._pipeline import PipelineSimulator
+from penstock.types import int_of
 
 KEY_BITS = 8
 
@@ -229,3 +233,34 @@ def test_out_of_room(room):
         assert len(found) > 0
     assert len(found) == len(set(found))
     assert set(found) == case.pairs
+
+
+@pytest.mark.parametrize("period_ps", [1000, 3333])
+def test_stream_keys_stay_until_they_are_used(period_ps):
+    """A general program reads stream keys late; a unit must not be loaded again too early."""
+    number = int_of(8, signed=False, nullable=False)
+    s = [build.key("s", i, number) for i in range(2)]
+    w = build.key("w", 0, number)
+    distance = build.sub(s[0], w)
+    predicate = build.lt(build.mul(distance, distance), build.mul(s[1], s[1]))
+    program = GeneralProgram((number, number), (number,), predicate)
+    config = JoinConfig(
+        units=3, units_per_block=2, program=program, delays=DelayModel(period_ps=period_ps)
+    )
+    assert (config.settle_cycles > 0) == (period_ps == 1000)
+    rng = random.Random(8)
+    n, width = 40, 43
+    stream = [(rng.randrange(256), rng.randrange(256)) for _ in range(n)]
+    window = [rng.randrange(256) for _ in range(width)]
+    start = np.arange(n)
+    end = start + 3
+    run = PipelineSimulator(config).run(
+        tuples=[pack(keys) for keys in stream], start=start, end=end, window=window
+    )
+    assert run.passes == 1
+    assert pairs_of(run) == {
+        (i, j)
+        for i, (middle, radius) in enumerate(stream)
+        for j in range(start[i], end[i])
+        if (middle - window[j]) ** 2 < radius**2
+    }

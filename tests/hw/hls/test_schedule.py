@@ -1,0 +1,80 @@
+import pytest
+
+from penstock.expr import build
+from penstock.expr.node import walk
+from penstock.hw.hls.delay import DelayModel
+from penstock.hw.hls.lower import lower
+from penstock.hw.hls.schedule import schedule
+from penstock.program import GeneralProgram
+from penstock.types import int_of
+
+INT = int_of(32, nullable=False)
+S = [build.key("s", i, INT) for i in range(3)]
+W = [build.key("w", i, INT) for i in range(2)]
+SLOW = DelayModel(period_ps=1000)
+
+
+def manhattan(limit):
+    distances = [build.absolute(build.sub(s, w)) for s, w in zip(S, W, strict=False)]
+    return build.lt(build.add(*distances), limit)
+
+
+def lowered(predicate):
+    return lower(GeneralProgram((INT,) * 3, (INT,) * 2, predicate))
+
+
+def test_a_gate_fits_one_stage():
+    plan = schedule(lowered(build.eq(S[0], W[0])))
+    assert (plan.latency, plan.stages, plan.register_bits, plan.hold) == (0, 1, 0, 0)
+
+
+def test_manhattan_distance():
+    plan = schedule(lowered(manhattan(build.const(500))))
+    assert plan.stages == 2
+    assert plan.lines() == [
+        "stage 0",
+        "  t0 = s0 - w0: 33 bits, 0 to 846 ps",
+        "  t1 = abs(t0): 32 bits, 846 to 1692 ps",
+        "  t2 = s1 - w1: 33 bits, 0 to 846 ps",
+        "  t3 = abs(t2): 32 bits, 846 to 1692 ps",
+        "  t4 = t1 + t3: 33 bits, 1692 to 2538 ps",
+        "stage 1",
+        "  t5 = t4 < 500: 1 bit, 0 to 846 ps",
+    ]
+
+
+@pytest.mark.parametrize("period", [1200, 2000, 3333, 10_000])
+def test_no_stage_is_longer_than_the_clock(period):
+    model = DelayModel(period_ps=period)
+    predicate = build.and_(manhattan(S[2]), build.eq(build.mod(W[0], build.const(7)), S[1]))
+    plan = schedule(lowered(predicate), model, tail_ps=model.lut_ps)
+    assert list(plan.slots) == list(walk(plan.expr))
+    for current, slot in plan.slots.items():
+        assert slot.end_ps <= model.budget_ps
+        for arg in current.args:
+            given = plan.slots[arg]
+            assert given.ready <= slot.stage
+            assert given.ready < slot.stage or given.end_ps <= slot.start_ps or arg.is_const
+
+
+def test_a_long_operation_takes_several_stages():
+    product = build.mul(W[0], W[1])
+    plan = schedule(lowered(build.lt(product, build.const(9))), SLOW)
+    slot = plan.slots[product]
+    assert slot.ready - slot.stage == -(-SLOW.delay_ps(product) // SLOW.budget_ps) > 1
+    assert any("stages more" in line for line in plan.lines())
+
+
+def test_stream_keys_are_held_rather_than_delayed():
+    """The late comparison reads s2 in a later stage; only the window side moves on."""
+    plan = schedule(lowered(manhattan(S[2])), SLOW)
+    assert plan.hold == plan.slots[plan.expr].stage > 0
+    window = schedule(lowered(manhattan(W[0])), SLOW)
+    assert window.register_bits == plan.register_bits + 32 * plan.hold
+
+
+def test_the_tail_can_need_a_stage():
+    model = DelayModel(period_ps=1100)
+    expr = lowered(build.lt(S[0], W[0]))
+    assert schedule(expr, model).stages == 1
+    assert schedule(expr, model, tail_ps=model.lut_ps).stages == 3

