@@ -1,0 +1,66 @@
+"""One-sided conditions that Spark can test exactly as Penstock does, before anything is shuffled.
+
+Only comparisons without arithmetic qualify: Spark's arithmetic overflows, Penstock's does not. What
+stays behind is tested by the task that joins, which tests everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from penstock.expr.node import Expr, Op
+from penstock.query.window import conjuncts_of
+from penstock.types import Kind
+
+_LONG = range(-(1 << 63), 1 << 63)
+
+#: Column of Spark for a column of the base table.
+ColumnOf = Callable[[str], Column]
+
+
+def pushed(condition: Expr, column_of: ColumnOf) -> Column | None:
+    """The part of a condition's outermost AND that Spark can test; None if there is none."""
+    parts = [_condition(part, column_of) for part in conjuncts_of(condition)]
+    exact = [part for part in parts if part is not None]
+    return reduce(and_, exact) if exact else None
+
+
+def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:
+    if expr.op in (Op.AND, Op.OR):
+        parts = [_condition(arg, column_of) for arg in expr.args]
+        exact = [part for part in parts if part is not None]
+        if len(exact) < len(parts):
+            return None
+        return reduce(and_ if expr.op is Op.AND else or_, exact)
+    if expr.op is Op.NOT:
+        inner = _condition(expr.args[0], column_of)
+        return None if inner is None else ~inner
+    if expr.op is Op.IS_NULL and expr.args[0].op is Op.COLUMN:
+        return column_of(expr.args[0].attr[1]).isNull()
+    if expr.op in (Op.LT, Op.LE, Op.EQ):
+        return _comparison(expr, column_of)
+    return None
+
+
+def _comparison(expr: Expr, column_of: ColumnOf) -> Column | None:
+    a, b = (_value(arg, column_of) for arg in expr.args)
+    if a is None or b is None:
+        return None
+    if expr.op is Op.EQ:
+        return a == b
+    return a < b if expr.op is Op.LT else a <= b
+
+
+def _value(expr: Expr, column_of: ColumnOf) -> Column | None:
+    if expr.type.kind not in (Kind.INT, Kind.STRING):
+        return None
+    if expr.op is Op.COLUMN:
+        return column_of(expr.attr[1])
+    if expr.is_const and (isinstance(expr.attr, str) or expr.attr in _LONG):
+        return F.lit(expr.attr)
+    return None

@@ -1,0 +1,137 @@
+"""Types of Spark columns as Arrow types, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from penstock.errors import QueryError, SchemaError
+from penstock.expr.node import Expr
+from penstock.query.plan import JoinQuery, columns
+
+#: Spark types whose Arrow type depends on nothing else. Spark stores both kinds of timestamps in
+#: microseconds; those with a zone are instants, so the name of the zone is free: UTC.
+_ARROW: dict[type[spark.DataType], pa.DataType] = {
+    spark.BooleanType: pa.bool_(),
+    spark.ByteType: pa.int8(),
+    spark.ShortType: pa.int16(),
+    spark.IntegerType: pa.int32(),
+    spark.LongType: pa.int64(),
+    spark.FloatType: pa.float32(),
+    spark.DoubleType: pa.float64(),
+    spark.BinaryType: pa.binary(),
+    spark.DateType: pa.date32(),
+    spark.TimestampType: pa.timestamp("us", "UTC"),
+    spark.TimestampNTZType: pa.timestamp("us"),
+    spark.DayTimeIntervalType: pa.duration("us"),
+}
+
+_SPARK = {arrow: kind() for kind, arrow in _ARROW.items()}
+
+#: Stands for a type that the bridge does not carry: the query may have such a column, not use it.
+_OPAQUE = pa.struct([])
+
+#: Digits of Spark's largest decimal.
+_DECIMAL_DIGITS = 38
+
+
+def arrow_type(dtype: spark.DataType) -> pa.DataType | None:
+    """Arrow type of a Spark type; None if the bridge does not carry it."""
+    if isinstance(dtype, spark.DecimalType):
+        return pa.decimal128(dtype.precision, dtype.scale)
+    # Other collations compare text in ways that Penstock does not know.
+    if isinstance(dtype, spark.StringType):
+        return pa.string() if dtype.isUTF8BinaryCollation() else None
+    return _ARROW.get(type(dtype))
+
+
+def arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """Arrow schema of a DataFrame; columns that cannot be carried are opaque."""
+    return pa.schema(
+        [pa.field(f.name, arrow_type(f.dataType) or _OPAQUE, f.nullable) for f in schema]
+    )
+
+
+def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> None:
+    """Refuse a query that uses a column which cannot be carried or told apart.
+
+    Raises
+    ------
+    SchemaError
+    """
+    for side in query.sides:
+        fields = schemas[side.table].fields
+        for name in query.columns_of(side.side):
+            alike = [f.dataType for f in fields if f.name == name]
+            if len(alike) > 1:
+                raise SchemaError(
+                    f"table {side.table} has {len(alike)} columns named {name}; rename one of "
+                    "them with withColumnRenamed or toDF"
+                )
+            if arrow_type(alike[0]) is None:
+                raise SchemaError(
+                    f"column {side.alias}.{name} has Spark type {alike[0].simpleString()}, which "
+                    "cannot be sent to a device; leave it out of the query, or CAST it in "
+                    "the DataFrame"
+                )
+
+
+def output_schema(
+    query: JoinQuery, computed: pa.Schema, inputs: Mapping[str, pa.Schema]
+) -> pa.Schema:
+    """Arrow schema of what goes to Spark.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    computed : pyarrow.Schema
+        What the join puts out.
+    inputs : mapping of side to pyarrow.Schema
+
+    Raises
+    ------
+    QueryError
+        A value may be too large for every Spark type.
+    """
+    return pa.schema(
+        [
+            pa.field(field.name, _output_type(field, expr, inputs))
+            for field, (_, expr) in zip(computed, query.select, strict=True)
+        ]
+    )
+
+
+def _output_type(field: pa.Field, expr: Expr, inputs: Mapping[str, pa.Schema]) -> pa.DataType:
+    dtype = field.type
+    if pa.types.is_uint64(dtype):
+        return pa.decimal128(20, 0)
+    if pa.types.is_decimal(dtype) and dtype.precision > _DECIMAL_DIGITS:
+        raise QueryError(
+            f"output column {field.name} may need {dtype.precision} digits, and Spark's decimals "
+            f"have {_DECIMAL_DIGITS}; CAST it, or its operands, to a smaller type"
+        )
+    if pa.types.is_timestamp(dtype):
+        used = [inputs[side].field(name).type for side, name in columns(expr)]
+        zones = [t.tz for t in used if pa.types.is_timestamp(t)]
+        # As in Spark, a timestamp is an instant unless it was made from one without a zone.
+        return pa.timestamp("us", "UTC" if not zones or any(zones) else None)
+    if pa.types.is_duration(dtype):
+        return pa.duration("us")
+    return dtype
+
+
+def spark_schema(schema: pa.Schema) -> spark.StructType:
+    """Spark schema of :func:`output_schema`."""
+    return spark.StructType([spark.StructField(f.name, _spark_type(f.type)) for f in schema])
+
+
+def _spark_type(dtype: pa.DataType) -> spark.DataType:
+    if pa.types.is_decimal(dtype):
+        return spark.DecimalType(dtype.precision, dtype.scale)
+    if pa.types.is_string(dtype):
+        return spark.StringType()
+    if pa.types.is_null(dtype):
+        return spark.NullType()
+    return _SPARK[dtype]
