@@ -38,9 +38,9 @@ class OffsetEncoder:
 
     def stretched(self, bits: int) -> OffsetEncoder:
         """The same base in the middle of all codes of this width: room for keys to come."""
-        spare = null_code(bits) - 2 - self.span
-        base = max(self.base - spare // 2, _INT64[0] + 1)
-        return OffsetEncoder(base, min(null_code(bits) - 2, _INT64[1] - 1 - base))
+        room = _most_span(bits)
+        base = max(self.base - (room - self.span) // 2, _INT64[0] + 1)
+        return OffsetEncoder(base, min(room, _INT64[1] - 1 - base))
 
     def covers(self, v: Vector) -> bool:
         """Whether every key of ``v`` has a code."""
@@ -71,6 +71,11 @@ class OffsetEncoder:
 
 
 _UINT64 = (1 << 64) - 1
+
+
+def _most_span(bits: int) -> int:
+    """Largest offset that has a code of this width; one more must still be an int64."""
+    return min(null_code(bits) - 2, _INT64[1] - 1)
 
 
 def _clip(values: np.ndarray, low: int, high: int) -> np.ndarray:
@@ -191,9 +196,9 @@ def fit(v: Vector, widest: int) -> Encoder:
         low, high = int(known.min()), int(known.max())
         # One above and one below must still be int64, since bounds are clamped to them.
         inside = _INT64[0] < low and high < _INT64[1]
-        if inside and high - low <= null_code(widest) - 2:
+        if inside and high - low <= _most_span(widest):
             return OffsetEncoder(low, high - low)
-    if not known.size:
+    elif known.dtype.kind in "iu":
         return OffsetEncoder(0, 0)
     ordered, _ = _distinct(known)
     if len(ordered) > null_code(widest) - 1:

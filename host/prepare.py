@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.expr.columns import Vector, evaluate_columns
-from penstock.expr.node import Expr
+from penstock.expr.node import Expr, walk
 from penstock.host import keys
 from penstock.host.device.storage import storage_dtype
 from penstock.host.keys import Encoder
@@ -22,10 +22,13 @@ from penstock.program import BandProgram, GeneralProgram, Program
 from penstock.rewrite.band import BandForm, BandTest, Bound
 from penstock.rewrite.forms import JoinForm
 from penstock.rewrite.general import CODE_BITS, GeneralForm, KeySource
-from penstock.types import Kind, Type, integer
+from penstock.rewrite.logic import zero_filled
+from penstock.types import Kind, Type, bits_for, integer
 
 #: Columns by (side, name), as :func:`penstock.expr.columns.evaluate_columns` takes them.
 Columns = Mapping[tuple[str, str], Vector]
+
+_TWO_63 = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -192,24 +195,30 @@ class _GeneralLayout(Layout):
         spare_bits: int,
     ) -> None:
         self.form = form
-        self.spare_bits = spare_bits
         self.encoders = {
             source.test: keys.fit(v, CODE_BITS)
             for source, v in zip(form.window_keys, window, strict=True)
             if source.kind == "code"
         }
-        self.window_types = self._types(form.window_keys, window)
-        self.stream_types = self._types(form.stream_keys, stream)
+        # Room for later values must not cost machine integers: products double its bits.
+        steps = [spare_bits >> k for k in range(spare_bits.bit_length())] or [0]
+        for step in steps:
+            self._fix_types(window, stream, step)
+            if _is_narrow(self.program):
+                return
+        self._fix_types(window, stream, steps[0])
+
+    def _fix_types(
+        self, window: Sequence[Vector], stream: Sequence[Vector], spare_bits: int
+    ) -> None:
+        form = self.form
+        self.window_types = _key_types(form.window_keys, window, spare_bits)
+        self.stream_types = _key_types(form.stream_keys, stream, spare_bits)
         constants = {}
         if not spare_bits:
             constants = _constant_flags("w", form.window_keys, window)
             constants |= _constant_flags("s", form.stream_keys, stream)
-        self.program: GeneralProgram = form.program(self.stream_types, self.window_types, constants)
-
-    def _types(self, sources: Sequence[KeySource], values: Sequence[Vector]) -> list[Type]:
-        return [
-            _key_type(source, v, self.spare_bits) for source, v in zip(sources, values, strict=True)
-        ]
+        self.program = form.program(self.stream_types, self.window_types, constants)
 
     def covers(self, window: Sequence[Vector]) -> bool:
         return _within(self.window_types, window) and all(
@@ -247,18 +256,30 @@ class _GeneralLayout(Layout):
         return StreamKeys(arrays, np.ones(rows, dtype=bool))
 
 
+def _key_types(
+    sources: Sequence[KeySource], values: Sequence[Vector], spare_bits: int
+) -> list[Type]:
+    return [_key_type(source, v, spare_bits) for source, v in zip(sources, values, strict=True)]
+
+
 def _key_type(source: KeySource, v: Vector, spare_bits: int) -> Type:
     if source.kind in ("code", "lo", "hi"):
         return integer(0, (1 << CODE_BITS) - 1, nullable=False)
-    dtype = source.expr.type.as_nullable(False)
+    dtype = zero_filled(source.expr.type)
     if not dtype.is_integral:
         return dtype
     lo, hi = v.lo, v.hi
     if spare_bits:
-        bits = max(integer(min(lo, -1), max(hi, 0)).bits, 1)
+        bits = bits_for(min(lo, -1), max(hi, 0))
         bits = -(-bits // spare_bits) * spare_bits
-        lo, hi = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        lo = min(lo, max(-(1 << (bits - 1)), dtype.lo))
+        hi = max(hi, min((1 << (bits - 1)) - 1, dtype.hi))
     return integer(lo, hi, nullable=False)
+
+
+def _is_narrow(program: GeneralProgram) -> bool:
+    """Whether machine integers hold every value."""
+    return all(-_TWO_63 <= e.type.lo and e.type.hi < _TWO_63 for e in walk(program.predicate))
 
 
 def _within(types: Sequence[Type], values: Sequence[Vector]) -> bool:

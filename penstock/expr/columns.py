@@ -166,7 +166,8 @@ def _shift(left: bool) -> Callable:
         rule = interval.shl if left else interval.shr
         bounds = rule((a.lo, a.hi), (max(n.lo, 0), min(max(n.hi, 0), 63)))
         exact = _fits(bounds)
-        x, by = _widen(a, exact), _widen(n, exact)
+        # A NULL slot may hold any number, also one that is no shift amount.
+        x, by = _widen(a, exact), np.clip(_widen(n, exact), 0, 63)
         return Vector(np.asarray(x << by if left else x >> by), _valid(args), *bounds)
 
     return apply
@@ -306,8 +307,9 @@ def _fast_cast(a: Vector, source: Type, target: Type) -> Vector | None:
             return a
         if source.kind is Kind.TIMESTAMP and a.values.dtype != object:
             step = UNIT_NS[target.unit or "s"] // UNIT_NS[source.unit]
-            if step >= 1:
-                return Vector(a.values // step, a.valid, a.lo // step, a.hi // step)
+            lo, hi = a.lo // step if step else a.lo, a.hi // step if step else a.hi
+            if step >= 1 and target.lo <= lo and hi <= target.hi:
+                return Vector(a.values // step, a.valid, lo, hi)
         return None
     if source.kind is Kind.BOOL:
         return Vector(a.values.astype(np.int64), a.valid, 0, 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -148,8 +149,9 @@ def cast_value(value: Any, source: Type, target: Type) -> Any:
         The value does not fit the target type.
     """
     if target.is_float:
-        number = value / 10**source.scale if source.kind is Kind.DECIMAL else float(value)
-        return float(np.float32(number)) if target.kind is Kind.FLOAT32 else number
+        if target.kind is Kind.FLOAT32:
+            return _single(value, 10**source.scale)
+        return value / 10**source.scale if source.kind is Kind.DECIMAL else float(value)
     if source.is_float:
         if not math.isfinite(value):
             raise DataError(f"CAST of {value} to {target}: it is not a finite number")
@@ -178,6 +180,22 @@ def _integral_cast(value: int, source: Type, target: Type) -> int:
     if target.kind is Kind.DECIMAL:
         return (abs(value) * 2 + step) // (2 * step) * (-1 if value < 0 else 1)
     return abs(value) // step * (-1 if value < 0 else 1)
+
+
+def _single(value: float, divisor: int) -> float:
+    """``value / divisor`` as a float32, rounded once: by way of float64 it would be twice."""
+    with np.errstate(all="ignore"):
+        near = np.float32(value / divisor if divisor > 1 else float(value))
+        if isinstance(value, float) or not np.isfinite(near):
+            return float(near)
+        around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
+    exact = Fraction(value, divisor)
+    # Of two at one distance, the one whose last bit is 0.
+    candidates = [x for x in (near, *around) if np.isfinite(x)]
+    best = min(
+        candidates, key=lambda x: (abs(Fraction(float(x)) - exact), int(x.view(np.uint32)) & 1)
+    )
+    return float(best)
 
 
 def _half_up(value: float) -> int:

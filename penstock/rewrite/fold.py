@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.errors import DataError
 from penstock.expr import build
 from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Expr, Op, node, transform
@@ -30,7 +31,10 @@ def _fold_node(expr: Expr, args: tuple[Expr, ...]) -> Expr:
         return _fold_case(expr, args)
     rebuilt = node(expr.op, args, expr.type, expr.attr)
     if all(a.is_const for a in args):
-        return build.const(evaluate(rebuilt, {}), expr.type)
+        try:
+            return build.const(evaluate(rebuilt, {}), expr.type)
+        except DataError:  # a CAST that overflows is an error only in a row that meets it
+            return rebuilt
     if expr.op in (Op.LT, Op.LE, Op.EQ):
         return _fold_comparison(rebuilt)
     if expr.type.is_integral:

@@ -16,7 +16,8 @@ from penstock.expr.node import Expr, Op, node, transform
 from penstock.program import GeneralProgram
 from penstock.rewrite.band import BandTest, NotBandError, band_form
 from penstock.rewrite.fold import fold
-from penstock.rewrite.logic import guarded, zero_filled
+from penstock.rewrite.linear import keeps_raw
+from penstock.rewrite.logic import guarded, when_true, zero_filled
 from penstock.types import BOOL, Kind, Type, integer
 
 #: Width of the codes that stand for text.
@@ -96,11 +97,20 @@ def general_form(formula: Expr, window: str) -> GeneralForm:
         The predicate casts a value of both sides in a way that may fail or round.
     """
     hoister = _Hoister(window)
-    values = hoister.values(formula)
+    values = hoister.values(transform(formula, _with_true_conditions))
     predicate = _zero_filled(hoister.flags(guarded(values)))
     return GeneralForm(
         window, tuple(hoister.keys["s"].values()), tuple(hoister.keys["w"].values()), predicate
     )
+
+
+def _with_true_conditions(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+    """CASE with conditions that never negate, so that one-sided parts of them can be flags."""
+    if expr.op is Op.CASE:
+        conditions = map(when_true, args[:-1:2])
+        pairs = zip(conditions, args[1::2], strict=True)
+        args = (*(x for pair in pairs for x in pair), args[-1])
+    return expr if args == expr.args else node(expr.op, args, expr.type, expr.attr)
 
 
 class _Hoister:
@@ -117,7 +127,11 @@ class _Hoister:
         if name not in table:
             table[name] = source
         made = node(Op.KEY, (), dtype, (side, list(table).index(name)))
-        self.sources[made] = source.expr
+        # A flag is FALSE where its condition is NULL, and so must be what stands for it.
+        whole = source.expr
+        if source.kind == "flag" and whole.type.nullable:
+            whole = build.case([(whole, build.TRUE)], build.FALSE)
+        self.sources[made] = whole
         return made
 
     def side_of(self, expr: Expr) -> str:
@@ -147,10 +161,8 @@ class _Hoister:
         source, target = expr.args[0].type, expr.type
         if target.is_float and (source.is_float or source.kind is Kind.INT):
             return node(Op.CAST, (self.values(expr.args[0]),), target)
-        if source.is_integral and target.is_integral and build.raw_factor(source, target) == 1:
-            fits = target.lo <= source.lo and source.hi <= target.hi
-            if fits or target.kind is not Kind.INT:
-                return self.values(expr.args[0])
+        if keeps_raw(source, target):
+            return self.values(expr.args[0])
         raise QueryError(
             f"`{expr!r}` casts a value computed from both sides in a way that may round or "
             "overflow; cast the columns of each side instead"

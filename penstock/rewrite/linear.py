@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.expr import build
 from penstock.expr.node import Expr, Op
-from penstock.types import Kind, integer
+from penstock.types import Kind, Type, integer
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,20 @@ def linear(expr: Expr) -> Linear:
                 return linear(other).scaled(int(factor.attr))
     if op is Op.RAW:
         return linear(args[0])
-    if (
-        op is Op.CAST
-        and args[0].type.is_integral
-        and build.raw_factor(args[0].type, expr.type) == 1
-    ):
+    if op is Op.CAST and keeps_raw(args[0].type, expr.type):
         return linear(args[0])
     return Linear(((expr, 1),), 0)
+
+
+def keeps_raw(source: Type, target: Type) -> bool:
+    """Whether a CAST leaves every stored integer as it is and can never overflow."""
+    return (
+        source.is_integral
+        and target.is_integral
+        and build.raw_factor(source, target) == 1
+        and target.lo <= source.lo
+        and source.hi <= target.hi
+    )
 
 
 def total(form: Linear) -> Expr:

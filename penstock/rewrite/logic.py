@@ -8,6 +8,7 @@ this is what lets a device represent NULL as a test that fails.
 from __future__ import annotations
 
 from penstock.expr import build
+from penstock.expr.evaluate import zero_of
 from penstock.expr.node import Expr, Op, node
 from penstock.types import Kind, Type
 
@@ -131,7 +132,7 @@ def without_null(expr: Expr) -> Expr:
     """
     op, args = expr.op, expr.args
     if expr.is_const:
-        return expr if expr.attr is not None else build.const(0, expr.type.as_nullable(False))
+        return expr if expr.attr is not None else build.const(zero_of(expr.type), expr.type)
     if expr.type.kind is Kind.BOOL and op not in (Op.COLUMN, Op.KEY):
         return guarded(when_true(expr))
     if op in (Op.COLUMN, Op.KEY):
