@@ -28,10 +28,11 @@ class Peer:
     ----------
     name : str
     target : float
-        Ratio to reach against its brute force; see DESIGN of the ratios in the table's caption.
+        How many times faster Penstock means to be than its brute force.
     count : callable
         ``count(pruned)`` runs the query and gives the number of pairs.
     close : callable
+        Frees its tables and threads.
     """
 
     name: str
