@@ -285,7 +285,7 @@ class PipelineSimulator:
             observed.append(pipeline.head.o.kind)
             observed += [unit.active for block in pipeline.blocks for unit in block.units]
         idle = 0
-        async for _clock, _reset, *seen in ctx.tick().sample(*observed):
+        async for _clock, _reset, *seen in ctx.tick().sample(*observed):  # pyright: ignore
             job = self._job
             if job is None:
                 raise DeviceError("the simulation was driven without a task")

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -202,7 +203,7 @@ class AmaranthDevice(Device):
         self._lock = Lock()
         self._config(tests=1)  # says now what is wrong with the number of units
 
-    def _config(self, **program: object) -> JoinConfig:
+    def _config(self, **program: Any) -> JoinConfig:
         half = -(-self._units // 2) if isinstance(self._units, int) else MAX_UNITS_PER_BLOCK
         return JoinConfig(
             units=self._units,

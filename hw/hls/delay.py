@@ -80,7 +80,7 @@ class DelayModel:
             # A LUT holds a four-way multiplexer: two bits of the amount per level.
             return 0 if args[1].is_const else (args[1].type.bits + 1) // 2 * self.lut_ps
         if op is Op.MUL:
-            return self._multiply(*args, bits)
+            return self._multiply(args[0], args[1], bits)
         return self.lut_ps
 
     def _carry(self, bits: int) -> int:

@@ -37,6 +37,7 @@ def _lower_node(old: Expr, args: tuple[Expr, ...]) -> Expr:
         return _tree(old.op, args)
     if old.op is Op.CAST and old.args[0].type.kind is not Kind.BOOL:
         factor = raw_factor(old.args[0].type, old.type)
+        assert factor is not None  # a cast that may round was refused
         return args[0] if factor == 1 else _times(args[0], factor)
     return node(old.op, args, old.type, old.attr)
 

@@ -46,6 +46,14 @@ class BandTest(wiring.Component):
         Whether the keys of the cycle before counted and meet the function. Not registered.
     """
 
+    keys: data.View
+    bounds: data.View
+    valid: Signal
+    table: Signal
+    entry: data.View
+    write: Signal
+    o: Signal
+
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
         keys = data.ArrayLayout(config.key_bits, config.tests)
@@ -63,7 +71,7 @@ class BandTest(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        low, high = self.bounds
+        low, high = self.bounds[0], self.bounds[1]
         live = Signal()
         m.d.sync += live.eq(self.valid)
         met = Signal(self.config.tests, reset_less=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal, Value, ValueCastable
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -87,8 +87,8 @@ class Block(wiring.Component):
             fifo.r_en.eq(self.o_record.ready),
         ]
         m.d.sync += [
-            self.o_back.room.eq(self.i_back.room & (fifo.level <= self.config.spare_records)),
-            self.o_back.quiet.eq(self.i_back.quiet & (fifo.level == 0)),
+            self.o_back.room.eq(self.i_back.room & (fifo.r_level <= self.config.spare_records)),
+            self.o_back.quiet.eq(self.i_back.quiet & (fifo.r_level == 0)),
         ]
         return m
 
@@ -117,7 +117,7 @@ class Block(wiring.Component):
             m.d.sync += table.bit_select(entry.index, 1).eq(entry.value)
         return table
 
-    def _tail(self, m: Module) -> tuple[Signal, Signal]:
+    def _tail(self, m: Module) -> tuple[ValueCastable, Value]:
         """Kind and lap of the last unit's flit, as late as its mask."""
         kind, lap = self.o.kind, self.o.lap
         for cycle in range(self.config.test_cycles + 1):

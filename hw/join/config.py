@@ -34,8 +34,8 @@ class JoinConfig:
         Join units N: the most stream tuples that are active at a time.
     units_per_block : int
         Units that share a result FIFO and a mask, at most 32.
-    tests : int, optional
-        Band tests D. Bounds and truth table are loaded at run time.
+    tests : int
+        Band tests D; 0 in general form. Bounds and truth table are loaded at run time.
     key_bits : int
         Width of a band code.
     program : GeneralProgram, optional
@@ -54,7 +54,7 @@ class JoinConfig:
 
     units: int = 64
     units_per_block: int = 32
-    tests: int | None = None
+    tests: int = 0
     key_bits: int = 32
     program: GeneralProgram | None = None
     spare_records: int = 16
@@ -73,21 +73,22 @@ class JoinConfig:
         _check("ordinal_bits", self.ordinal_bits, 1, 64)
         if not isinstance(self.delays, DelayModel):
             raise TypeError(f"delays must be a DelayModel, not {self.delays!r}")
-        if (self.tests is None) == (self.program is None):
+        _check("tests", self.tests, 0, MAX_BAND_TESTS)
+        if (self.tests == 0) == (self.program is None):
             raise ValueError(
                 f"exactly one of tests and program must be given, not {self.tests!r} and "
                 f"{self.program!r}"
             )
-        if self.tests is not None:
-            _check("tests", self.tests, 1, MAX_BAND_TESTS)
-        elif not isinstance(self.program, GeneralProgram):
+        if self.program is None:
+            return
+        if not isinstance(self.program, GeneralProgram):
             raise TypeError(f"program must be a GeneralProgram, not {self.program!r}")
-        elif reason := refusal(self.program):
+        if reason := refusal(self.program):
             raise DeviceError(reason)
 
     @property
     def is_band(self) -> bool:
-        return self.tests is not None
+        return self.program is None
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -99,12 +100,12 @@ class JoinConfig:
     @property
     def table_bits(self) -> int:
         """Entries of the truth table; 0 in general form."""
-        return 0 if self.tests is None else 1 << self.tests
+        return 1 << self.tests if self.is_band else 0
 
     @property
     def table_in_units(self) -> bool:
         """Whether each unit keeps the table in LUTRAM, rather than each block in registers."""
-        return self.tests is not None and self.tests > MAX_REGISTER_TESTS
+        return self.tests > MAX_REGISTER_TESTS
 
     @property
     def window_bits(self) -> int:

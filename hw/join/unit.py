@@ -68,6 +68,7 @@ class Unit(wiring.Component):
 
     i: data.View
     o: data.View
+    table: Signal
     hit: Signal
     active: Signal
 

@@ -121,7 +121,7 @@ def test_command(tmp_path, capsys):
 def test_command_with_bad_options(capsys):
     with pytest.raises(SystemExit):
         main(["--tests", "9"])
-    assert "tests must be 1 to 8, not 9" in capsys.readouterr().err
+    assert "tests must be 0 to 8, not 9" in capsys.readouterr().err
 
 
 def test_cells_of_a_report():

@@ -16,14 +16,14 @@ from penstock.types import FLOAT64, int_of
         ({"units": True}, TypeError, "units must be an integer, not True"),
         ({"units_per_block": 33}, ValueError, "units_per_block must be 1 to 32, not 33"),
         ({"key_bits": 1}, ValueError, "key_bits must be 2 to 64, not 1"),
-        ({"tests": 9}, ValueError, "tests must be 1 to 8, not 9"),
+        ({"tests": 9}, ValueError, "tests must be 0 to 8, not 9"),
         ({"spare_records": 0}, ValueError, "spare_records must be 1 to 65536, not 0"),
         ({"max_load_flits": 0}, ValueError, "max_load_flits must be 1 to 64, not 0"),
         ({"position_bits": 65}, ValueError, "position_bits must be 1 to 64, not 65"),
         ({"ordinal_bits": 0}, ValueError, "ordinal_bits must be 1 to 64, not 0"),
         ({"delays": 3}, TypeError, "delays must be a DelayModel, not 3"),
-        ({"tests": None}, ValueError, "exactly one of tests and program .* not None and None"),
-        ({"tests": None, "program": 5}, TypeError, "program must be a GeneralProgram, not 5"),
+        ({"tests": 0}, ValueError, "exactly one of tests and program .* not 0 and None"),
+        ({"tests": 0, "program": 5}, TypeError, "program must be a GeneralProgram, not 5"),
     ],
 )
 def test_bad_arguments(arguments, error, message):
