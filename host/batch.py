@@ -162,5 +162,13 @@ def _range_joins(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) ->
 
 def _cheaper_form(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> JoinForm:
     """The direction with fewer tests per pair, then the one whose window is longer."""
-    forms = [join_form(query.predicate, side, band=band) for side in (RIGHT, LEFT)]
+    forms: list[JoinForm] = []
+    refusal: QueryError | None = None
+    for side in (RIGHT, LEFT):
+        try:
+            forms.append(join_form(query.predicate, side, band=band))
+        except QueryError as error:  # a prefix has a form in one direction only
+            refusal = error
+    if refusal is not None and not forms:
+        raise refusal
     return min(forms, key=lambda form: (form.cost, -len(sides[form.window])))

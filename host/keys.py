@@ -99,8 +99,9 @@ class RankEncoder:
         if not len(self.ordered) or type(values[0]) is not type(self.ordered[0]):
             return False
         at = np.minimum(np.searchsorted(self.ordered, values), len(self.ordered) - 1)
-        found, _ = _distinct(self.ordered[at])
-        return len(found) == len(values) and bool(np.all(found == values))
+        found = self.ordered[at]
+        # NaN is a key like any other, though it does not equal itself.
+        return bool(np.all((found == values) | ((found != found) & (values != values))))
 
     def keys(self, v: Vector, bits: int) -> np.ndarray:
         values, inverse = _distinct(v.values)

@@ -232,9 +232,9 @@ class _GeneralLayout(Layout):
 
     def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
         return [
-            self.encoders[source.test].keys(v, CODE_BITS)
-            if source.kind == "code"
-            else v.values.astype(storage_dtype(dtype), copy=False)
+            (
+                self.encoders[source.test].keys(v, CODE_BITS) if source.kind == "code" else v.values
+            ).astype(storage_dtype(dtype), copy=False)
             for source, v, dtype in zip(
                 self.form.window_keys, window, self.window_types, strict=True
             )
@@ -279,7 +279,7 @@ def _key_type(source: KeySource, v: Vector, spare_bits: int) -> Type:
 
 def _is_narrow(program: GeneralProgram) -> bool:
     """Whether machine integers hold every value."""
-    return all(-_TWO_63 <= e.type.lo and e.type.hi < _TWO_63 for e in walk(program.predicate))
+    return all(e.type.lo >= -_TWO_63 and e.type.hi < _TWO_63 for e in walk(program.predicate))
 
 
 def _within(types: Sequence[Type], values: Sequence[Vector]) -> bool:

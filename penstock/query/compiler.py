@@ -247,6 +247,8 @@ def _time_window(
         size = _size(within, unit, statement, (left, right))
         low = -size if low is None else max(low, -size)
         high = size if high is None else min(high, size)
+    if low is None and high is None and build.FALSE in rest:
+        low = high = 0  # nothing matches, in any window
     if low is None and high is None:
         raise QueryError(f"the join has no window{_HOW}")
     if low is not None and high is not None and low > high:

@@ -77,7 +77,7 @@ class GeneralForm:
                     return build.const(constants[expr.attr])
                 side, index = expr.attr
                 return build.key(side, index, types[side][index])
-            return build.remake(expr, args)
+            return _two_valued(expr, args)
 
         # Constants make choices vanish, after which the bounds above them can be narrower.
         folded = fold(transform(self.predicate, retype))
@@ -94,11 +94,15 @@ def general_form(formula: Expr, window: str) -> GeneralForm:
     Raises
     ------
     QueryError
-        The predicate casts a value of both sides in a way that may fail or round.
+        The predicate casts a value of both sides in a way that may fail or round, or compares text
+        in a way that codes cannot express.
     """
     hoister = _Hoister(window)
     values = hoister.values(transform(formula, _with_true_conditions))
     predicate = _zero_filled(hoister.flags(guarded(values)))
+    for side, keys in hoister.keys.items():
+        if not keys:  # devices take at least one key of each side
+            hoister.key(side, KeySource("flag", build.TRUE), BOOL.as_nullable(False))
     return GeneralForm(
         window, tuple(hoister.keys["s"].values()), tuple(hoister.keys["w"].values()), predicate
     )
@@ -183,11 +187,14 @@ class _Hoister:
         return join(*parts)
 
     def text(self, atom: Expr) -> Expr:
-        """Comparison of text as comparisons of codes; as it is where no code can express it."""
+        """Comparison of text as comparisons of codes."""
         try:
             form = band_form(atom, self.window)
-        except NotBandError:
-            return build.remake(atom, [self.values(a) for a in atom.args])
+        except NotBandError as error:
+            raise QueryError(
+                f"{error}: text that is computed from both sides, and a prefix taken from the side "
+                "that holds the window, cannot be joined on"
+            ) from None
         tests = []
         for test in form.tests:
             code = self.key("w", KeySource("code", test.key, test), _CODE)
@@ -239,6 +246,12 @@ def _zero_filled(expr: Expr) -> Expr:
     def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
         if current.op is Op.KEY:
             return node(Op.KEY, (), zero_filled(current.type), current.attr)
-        return build.remake(current, args)
+        return _two_valued(current, args)
 
     return transform(expr, rule)
+
+
+def _two_valued(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+    """The node on other arguments; a remainder by zero is any number, since a guard ignores it."""
+    made = build.remake(expr, args)
+    return node(made.op, made.args, made.type.as_nullable(False), made.attr)

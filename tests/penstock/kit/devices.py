@@ -1,0 +1,17 @@
+"""A CPU device for tests with many predicates."""
+
+from __future__ import annotations
+
+from penstock.host.device.base import Kernel
+from penstock.host.device.cpu import CpuDevice
+from penstock.host.device.cpu.general import InterpretedKernel
+from penstock.program import GeneralProgram, Program
+
+
+class InterpretingCpu(CpuDevice):
+    """Interprets general programs: compiling one takes about a second, a small task a millisecond."""
+
+    def open(self, program: Program) -> Kernel:
+        if isinstance(program, GeneralProgram):
+            return InterpretedKernel(program, self._host)
+        return super().open(program)
