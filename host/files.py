@@ -34,7 +34,7 @@ class Writer(Protocol):
 
 
 def _format(path: Path) -> str:
-    found = _SUFFIXES.get(path.suffix.lower())
+    found = "parquet" if path.is_dir() else _SUFFIXES.get(path.suffix.lower())
     if found is None:
         raise FileError(f"cannot tell the format of {path}; name it {', '.join(sorted(_SUFFIXES))}")
     return found
@@ -55,12 +55,15 @@ def _explained(path: Path, what: str) -> Iterator[None]:
 
 
 def read_schema(path: str | PathLike) -> pa.Schema:
-    """Schema of a table file, without its rows where the format allows it."""
+    """Schema of a table file, without its rows where the format allows it.
+
+    A folder is read as the Parquet files in it, as Spark writes them.
+    """
     path = Path(path)
     with _explained(path, "read"):
         kind = _format(path)
         if kind == "parquet":
-            return pq.read_schema(path)
+            return pq.ParquetDataset(path).schema
         if kind == "arrow":
             with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
                 return reader.schema
@@ -100,9 +103,9 @@ def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[Writer]:
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _explained(path, "write"):
-        kind = _format(path)
         if path.is_dir():
             raise FileError(f"cannot write {path}: it is a folder")
+        kind = _format(path)
         if not path.parent.is_dir():
             raise FileError(f"cannot write {path}: there is no folder {path.parent}")
         try:

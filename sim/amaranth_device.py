@@ -89,8 +89,6 @@ class AmaranthKernel(Kernel):
         self._stream_widths, self._window_widths = _widths(program)
         #: Room for the matches of one window tuple, the smallest step that can be paused.
         self.min_room = simulator.config.units
-        #: Cycles of the latest task, if the device was made with ``trace=True``.
-        self.trace: list[Cycle] = []
 
     def allocate(self, capacity: int) -> AmaranthWindow:
         return AmaranthWindow(capacity, self._window_widths)
@@ -121,7 +119,7 @@ class AmaranthKernel(Kernel):
             table=self.program.table if isinstance(self.program, BandProgram) else 0,
             room=task.room,
         )
-        self.trace = run.trace
+        self._device.trace = run.trace
         pause = None
         until = end.copy()
         if run.complete < len(kept):
@@ -184,8 +182,8 @@ class AmaranthDevice(Device):
     vcd : path, optional
         Waveforms of the first program opened; further ones go to files numbered from 2.
     trace : bool
-        Whether each kernel keeps the cycles of its latest task in ``kernel.trace``: the flit at
-        the head and the number of active units.
+        Whether ``device.trace`` keeps the cycles of the latest task: the flit at the head and the
+        number of active units.
     """
 
     name = "amaranth"
@@ -198,6 +196,7 @@ class AmaranthDevice(Device):
         self._units = units
         self._vcd = None if vcd is None else Path(vcd)
         self._trace = trace
+        self.trace: list[Cycle] = []
         self._private: list[PipelineSimulator] = []
         self._sums: Counter[str] = Counter()
         self._lock = Lock()

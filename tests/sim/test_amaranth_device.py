@@ -124,8 +124,8 @@ def test_trace():
     with AmaranthDevice(trace=True) as device:
         kernel, buffer = opened(device)
         kernel.submit(buffer, task([0, 1], [5, 8])).result()
-        assert sum(cycle.kind is Kind.WINDOW for cycle in kernel.trace) == 8
-        assert max(cycle.active for cycle in kernel.trace) == 2
+        assert sum(cycle.kind is Kind.WINDOW for cycle in device.trace) == 8
+        assert max(cycle.active for cycle in device.trace) == 2
 
 
 def test_waveforms(tmp_path):
