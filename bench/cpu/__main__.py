@@ -24,6 +24,7 @@ from bench.cpu import baseline, penstock_side
 from bench.cpu.peers import PEERS, Peer
 from bench.cpu.workload import Points, radius_for
 from penstock.errors import MissingToolError, PenstockError
+from penstock.host.device.registry import open_device
 
 BUILD = Path("build/bench")
 C_TARGET = 0.8
@@ -109,7 +110,7 @@ def against_peers(console: Console, points: Points, turns: int) -> None:
     cores = len(os.sched_getaffinity(0))
     table = Table(
         title=f"(b) {points.rows:,} x {points.window:,} tuples, d = {points.d}, {cores} cores; "
-        "peers count pairs, Penstock writes them (CPU device, keys prepared by NumPy)"
+        "peers count pairs, Penstock (penstock.sql, from SQL to an Arrow table) writes them"
     )
     for heading in ("contender", "form", "G evaluations/s", "Penstock is faster by", "target"):
         table.add_column(heading, justify="left" if heading in ("contender", "form") else "right")
@@ -126,10 +127,11 @@ def against_peers(console: Console, points: Points, turns: int) -> None:
 
 
 def _peer_rows(peer: Peer, points: Points, cores: int, turns: int) -> list[tuple[str, ...]]:
-    with penstock_side.loaded(points, cores) as target:
+    given = penstock_side.tables(points)
+    with open_device("cpu", threads=cores) as device:
         best = best_times(
             {
-                "penstock": lambda: penstock_side.join(target, points),
+                "penstock": lambda: penstock_side.sql(device, given, points),
                 "brute": lambda: peer.count(False),
                 "pruned": lambda: peer.count(True),
             },
@@ -209,8 +211,8 @@ def main() -> None:
     for selectivity in (1e-6,) if quick else (1e-9, 1e-6, 1e-3):
         against_c(console, Points(rows, window, radius_for(selectivity)), turns, detail=True)
     if not options.no_peers:
-        size = (1000, 100_000) if quick else (10_000, 200_000)
-        against_peers(console, Points(*size, radius_for(1e-6)), 2 if quick else 3)
+        size = (2_000, 200_000) if quick else (16_000, 400_000)
+        against_peers(console, Points(*size, radius_for(1e-6)), 2)
     exponents = range(-9, 0, 4) if quick else range(-9, 0)
     curve(console, 1024, 1 << 17 if quick else 1 << 18, exponents, turns)
 

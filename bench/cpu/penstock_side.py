@@ -1,6 +1,7 @@
-"""How these benchmarks call Penstock: the CPU device itself, with keys prepared by NumPy.
+"""How these benchmarks call Penstock.
 
-:func:`join` is the one place to put a call of the SQL front end instead.
+:class:`Loaded` and :func:`join` are the CPU device alone, with keys prepared by NumPy: what the C
+loops get too. :func:`sql` is a user's call, from SQL text and Arrow tables to an Arrow table.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
+import penstock
 from bench.cpu.workload import MANHATTAN, Points
 from penstock.host.device.base import Device, Kernel, WindowBuffer
 from penstock.host.device.registry import open_device
@@ -51,3 +54,29 @@ def join(target: Loaded, points: Points) -> int:
         lanes=target.device.lanes,
     )
     return sum(len(result.i) for result in results)
+
+
+#: The peers' query, but that it asks for the pairs.
+QUERY = "SELECT l.id AS i, r.id AS j FROM l JOIN r ON abs(l.x - r.x) + abs(l.y - r.y) < {d}"
+
+
+def tables(points: Points) -> dict[str, pa.Table]:
+    """Both sides as Arrow tables; every row has time 0, so one window admits all pairs."""
+    return {
+        name: pa.table(
+            {
+                "id": np.arange(len(x), dtype=np.int32),
+                "t": np.zeros(len(x), dtype=np.int32),
+                "x": x,
+                "y": y,
+            }
+        )
+        for name, (x, y) in (("l", points.stream), ("r", points.resident))
+    }
+
+
+def sql(device: Device, given: dict[str, pa.Table], points: Points) -> int:
+    """Number of rows of the joined table; compiling the query and preparing keys are part of it."""
+    text = QUERY.format(d=points.d)
+    times = {"l": "t", "r": "t"}
+    return penstock.sql(text, given, time=times, within=0, device=device).num_rows
