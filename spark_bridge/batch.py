@@ -151,7 +151,7 @@ def _joined_schema(query: JoinQuery, inputs: Mapping[str, pa.Schema]) -> pa.Sche
 def _slices(spark: SparkSession, sides: Sequence[Input], lanes: int | None) -> Slices | None:
     """Slices of time, from one job over both inputs; None if there is one lane."""
     clocks = {side.name: side.clock for side in sides if side.clock is not None}
-    most = lanes or int(spark.conf.get("spark.sql.shuffle.partitions", "200"))
+    most = lanes or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     if len(clocks) < len(sides) or most == 1:
         return None
     left, right = (side.spread(most) for side in sides)

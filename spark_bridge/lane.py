@@ -57,9 +57,9 @@ class LaneJoin:
             return
         rows = pa.Table.from_batches(filled)
         query = compile_query(self.text, self.schemas, **self.options)
-        is_right = rows.column(IS_RIGHT)
+        is_right = pc.field(IS_RIGHT)
         tables = {
-            LEFT: self._side(query.left, rows.filter(pc.invert(is_right))),
+            LEFT: self._side(query.left, rows.filter(~is_right)),
             RIGHT: self._side(query.right, rows.filter(is_right)),
         }
         device = shared_device(self.device, self.device_options)

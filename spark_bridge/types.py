@@ -30,8 +30,9 @@ _ARROW: dict[type[spark.DataType], pa.DataType] = {
 
 _SPARK = {arrow: kind() for kind, arrow in _ARROW.items()}
 
-#: Stands for a type that the bridge does not carry: the query may have such a column, not use it.
-_OPAQUE = pa.struct([])
+#: Stands for a type that the bridge does not carry. A table may have such a column, a query that
+#: uses it is refused (:func:`check_used`); no type in its place would make its values NULL.
+_PLACEHOLDER = pa.string()
 
 #: Digits of Spark's largest decimal.
 _DECIMAL_DIGITS = 38
@@ -48,9 +49,9 @@ def arrow_type(dtype: spark.DataType) -> pa.DataType | None:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """Arrow schema of a DataFrame; columns that cannot be carried are opaque."""
+    """Arrow schema of a DataFrame; columns that cannot be carried are text."""
     return pa.schema(
-        [pa.field(f.name, arrow_type(f.dataType) or _OPAQUE, f.nullable) for f in schema]
+        [pa.field(f.name, arrow_type(f.dataType) or _PLACEHOLDER, f.nullable) for f in schema]
     )
 
 

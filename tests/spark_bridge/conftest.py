@@ -1,0 +1,40 @@
+"""A Spark session, started once, and DataFrames partitioned in every way."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from penstock.errors import MissingToolError
+from penstock.spark_bridge.java import ensure_java
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """Two cores, and three attempts per task: ``local[2]`` alone never retries."""
+    pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+    try:
+        ensure_java()
+    except MissingToolError as error:
+        pytest.skip(str(error))
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .appName("penstock tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "3")
+        # Short queries only: the optimising compiler costs more than it saves.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        # A zone with missing and repeated hours: times must not depend on it.
+        .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    # Tests that make tasks fail would fill the output with stack traces.
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

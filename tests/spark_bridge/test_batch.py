@@ -1,0 +1,335 @@
+"""The batch join against penstock.sql on the same rows, however they are partitioned."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+from pyspark.testing import assertDataFrameEqual
+
+from penstock.spark_bridge import sql
+
+SCHEMA = spark_types.StructType(
+    [
+        spark_types.StructField("id", spark_types.LongType(), nullable=False),
+        spark_types.StructField("t", spark_types.IntegerType()),
+        spark_types.StructField("at", spark_types.TimestampType()),
+        spark_types.StructField("wall", spark_types.TimestampNTZType()),
+        spark_types.StructField("day", spark_types.DateType()),
+        spark_types.StructField("x", spark_types.ShortType()),
+        spark_types.StructField("y", spark_types.IntegerType()),
+        spark_types.StructField("price", spark_types.DecimalType(9, 2)),
+        spark_types.StructField("f", spark_types.DoubleType()),
+        spark_types.StructField("name", spark_types.StringType()),
+        spark_types.StructField("raw", spark_types.BinaryType()),
+        spark_types.StructField("ok", spark_types.BooleanType()),
+    ]
+)
+
+EPOCH = datetime.datetime(1970, 1, 1)
+#: Clocks went back here in the session's zone: 05:30 and 06:30 UTC are both 1:30 on the wall.
+AUTUMN = datetime.datetime(2023, 11, 5, 4, 0)
+
+
+def rows_of(seed: int, count: int) -> list[tuple]:
+    """Random rows with many ties, exact duplicates and NULLs; a third of the times in one spot."""
+    rng = np.random.default_rng(seed)
+
+    def sometimes(value):
+        return None if rng.random() < 0.1 else value
+
+    rows = []
+    for i in range(count):
+        t = int(rng.integers(100, 104) if rng.random() < 0.3 else rng.integers(0, 300))
+        moment = AUTUMN + datetime.timedelta(minutes=t, microseconds=int(rng.integers(0, 3)))
+        rows.append(
+            (
+                i // 2 * 2 if rng.random() < 0.2 else i,
+                sometimes(t),
+                sometimes(moment.replace(tzinfo=datetime.UTC)),
+                sometimes(moment),
+                sometimes(datetime.date(1969, 12, 1) + datetime.timedelta(days=t // 5)),
+                sometimes(int(rng.integers(-30, 30))),
+                sometimes(int(rng.integers(-30, 30))),
+                sometimes(Decimal(int(rng.integers(-500, 500))) / 100),
+                sometimes(float(rng.integers(-50, 50)) / 8),
+                sometimes("ab"[: rng.integers(0, 3)] + "éz"[: rng.integers(0, 3)]),
+                sometimes(bytes(rng.integers(0, 2, 2, dtype=np.uint8))),
+                sometimes(bool(rng.integers(0, 2))),
+            )
+        )
+    return rows
+
+
+LAYOUTS = {
+    "one partition": lambda frame: frame.coalesce(1),
+    "two partitions": lambda frame: frame.repartition(2),
+    "seven partitions": lambda frame: frame.repartition(7),
+    "empty partitions": lambda frame: frame.repartitionById(6, F.col("y") % 2 * 2 + 2),
+    "all in one of five": lambda frame: frame.repartitionById(5, F.lit(3)),
+}
+
+
+@pytest.fixture(scope="module")
+def laid_out(spark):
+    """Both inputs in a layout. Cached, since the order of rows must not change between reads."""
+    made = {}
+
+    def make(layout: str):
+        if layout not in made:
+            made[layout] = {
+                name: LAYOUTS[layout](spark.createDataFrame(rows_of(seed, count), SCHEMA)).cache()
+                for name, seed, count in (("a", 1, 400), ("b", 2, 300))
+            }
+        return made[layout]
+
+    return make
+
+
+#: Rows of DataFrames that were read before.
+_read: dict[int, pa.Table] = {}
+
+
+def as_read(frame) -> pa.Table:
+    if id(frame) not in _read:
+        _read[id(frame)] = frame.toArrow()
+    return _read[id(frame)]
+
+
+def check(spark, query, frames, *, lanes=None, **options):
+    """Same rows and, after Spark's own naming of types, same types as penstock.sql."""
+    joined = sql(spark, query, frames, lanes=lanes, **options)
+    tables = {name: as_read(frame) for name, frame in frames.items()}
+    expected = penstock.sql(query, tables, **options)
+    got = joined.toArrow()
+    assert got.schema.names == expected.schema.names
+    assert counted(got.cast(expected.schema)) == counted(expected)
+    return expected.num_rows
+
+
+def counted(table: pa.Table) -> Counter:
+    return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+MANHATTAN = (
+    "SELECT a.id AS i, b.id AS j, a.name, b.price, a.x - b.x AS dx FROM a JOIN b "
+    "ON abs(a.x - b.x) + abs(a.y - b.y) < 12 AND b.t BETWEEN a.t - 20 AND a.t + 20"
+)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_partitioning(spark, laid_out, layout, lanes):
+    frames = laid_out(layout)
+    assert check(spark, MANHATTAN, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100
+
+
+TIMES = {"t": {"a": "t", "b": "t"}, "at": {"a": "at", "b": "at"}}
+
+WINDOWS = {
+    "equal times": ("t", "b.t = a.t AND a.x < b.x"),
+    "asymmetric": ("t", "b.t BETWEEN a.t - 3 AND a.t + 40 AND a.x < b.x"),
+    "offset after": ("t", "b.t BETWEEN a.t + 30 AND a.t + 45 AND a.x < b.x"),
+    "offset before": ("t", "b.t BETWEEN a.t - 45 AND a.t - 30 AND a.x < b.x"),
+    "unbounded before": ("t", "b.t <= a.t + 5 AND abs(a.x - b.x) < 3"),
+    "unbounded after": ("t", "b.t >= a.t + 5 AND abs(a.x - b.x) < 3"),
+    "bounds beyond 64 bits": ("t", "b.t BETWEEN a.t - 3 AND a.t + 9223372036854775807 AND a.x = 2"),
+    "per-row slack": ("t", "b.t BETWEEN a.t - a.id AND a.t + a.id AND a.id < 40"),
+    "instants": ("at", "b.at BETWEEN a.at - INTERVAL 7 MINUTES AND a.at AND a.x <> b.x"),
+    "microseconds": ("at", "b.at BETWEEN a.at - INTERVAL 1 MICROSECOND AND a.at"),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_windows(spark, laid_out, window):
+    time, on = WINDOWS[window]
+    query = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON {on}"
+    frames = laid_out("two partitions")
+    assert check(spark, query, frames, lanes=4, time=TIMES[time]) > 0
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "bound"),
+    [
+        ("wall", "wall", "INTERVAL 9 MINUTES"),
+        ("day", "day", "INTERVAL 2 DAYS"),
+        ("day", "at", "INTERVAL 19667 DAYS"),
+        ("wall", "day", "INTERVAL 19667 DAYS"),
+    ],
+)
+def test_kinds_of_time(spark, laid_out, left, right, bound):
+    query = (
+        f"SELECT a.id AS i, b.id AS j, a.{left} AS u, b.{right} AS v FROM a JOIN b "
+        f"ON b.{right} BETWEEN a.{left} - {bound} AND a.{left} + {bound} AND a.x > b.y + 20"
+    )
+    frames = laid_out("two partitions")
+    assert check(spark, query, frames, lanes=3, time={"a": left, "b": right}) > 0
+
+
+@pytest.mark.parametrize(("layout", "lanes"), [("one partition", 1), ("seven partitions", 5)])
+def test_rows_windows(spark, laid_out, layout, lanes):
+    frames = {
+        name: frame.filter("t IS NOT NULL").cache() for name, frame in laid_out(layout).items()
+    }
+    query = "SELECT a.id AS i, b.id AS j FROM a [ROWS 9], b [ROWS 30] WHERE a.x < b.y AND b.x > -20"
+    assert check(spark, query, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100
+
+
+def test_a_self_join(spark, laid_out):
+    query = (
+        "SELECT p.id AS i, q.id AS j FROM a p JOIN a q ON abs(p.x - q.x) < 3 AND p.id < q.id "
+        "AND q.t BETWEEN p.t - 10 AND p.t + 10"
+    )
+    frames = {"a": laid_out("two partitions")["a"]}
+    assert check(spark, query, frames, lanes=3, time={"p": "t", "q": "t"}) > 0
+
+
+SELECTS = {
+    "everything": "*",
+    "one side": "b.name, b.raw",
+    "computed": (
+        "a.price - b.price AS dp, a.x * b.y AS xy, a.f + b.f AS f, b.at - a.at AS apart, "
+        "a.at + INTERVAL 1 DAY AS next, a.wall + INTERVAL 1 DAY AS tomorrow, a.day + 1 AS d, "
+        "a.id * b.id AS big, a.ok AND b.ok AS both, NULL AS nothing"
+    ),
+}
+
+
+@pytest.mark.parametrize("select", SELECTS)
+def test_output_columns(spark, laid_out, select):
+    query = (
+        f"SELECT {SELECTS[select]} FROM a JOIN b ON b.t BETWEEN a.t - 2 AND a.t + 2 "
+        "AND (a.name = b.name OR a.raw = b.raw AND a.ok OR a.price > b.price + 3.5)"
+    )
+    frames = laid_out("two partitions")
+    assert check(spark, query, frames, lanes=2, time={"a": "t", "b": "t"}) > 100
+
+
+def test_spark_types_of_the_output(spark, laid_out):
+    select = SELECTS["computed"]
+    query = f"SELECT {select} FROM a JOIN b ON a.t = b.t"
+    joined = sql(spark, query, laid_out("one partition"), time={"a": "t", "b": "t"})
+    assert {f.name: f.dataType.simpleString() for f in joined.schema} == {
+        "dp": "decimal(10,2)",
+        "xy": "bigint",
+        "f": "double",
+        "apart": "interval day to second",
+        "next": "timestamp",
+        "tomorrow": "timestamp_ntz",
+        "d": "date",
+        "big": "decimal(38,0)",
+        "both": "boolean",
+        "nothing": "void",
+    }
+
+
+FILTERS = {
+    "exact in Spark": "a.x >= 0 AND (b.y <> 3 OR b.y IS NULL) AND a.name = 'ab'",
+    "arithmetic": "a.x * 1000000000 > 0 AND b.y - 5 < 0",
+    "mixed": "NOT (a.ok AND a.x > 0) AND b.id IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 200)",
+    "unknown": "a.x > NULL",
+}
+
+
+@pytest.mark.parametrize("where", FILTERS)
+def test_filters(spark, laid_out, where):
+    query = (
+        "SELECT a.id AS i, b.id AS j FROM a JOIN b ON b.t BETWEEN a.t - 20 AND a.t + 20 "
+        f"WHERE {FILTERS[where]}"
+    )
+    frames = laid_out("two partitions")
+    found = check(spark, query, frames, lanes=2, time={"a": "t", "b": "t"})
+    assert (found == 0) == (where == "unknown")
+
+
+def test_a_time_computed_in_a_subquery(spark, laid_out):
+    query = (
+        "SELECT a.id AS i, b.id AS j FROM (SELECT id, 2 * t + 3 AS u FROM a WHERE x > 0) a JOIN "
+        "(SELECT id, abs(t - 100) AS v FROM b) b ON b.v BETWEEN a.u - 5 AND a.u + 5"
+    )
+    frames = laid_out("two partitions")
+    assert check(spark, query, frames, lanes=4, time={"a": "u", "b": "v"}) > 0
+
+
+def test_params_within_and_scale(spark, laid_out):
+    query = "SELECT a.id AS i, b.id AS j FROM a JOIN b ON abs(a.f - b.f) <= near"
+    options = {"params": {"near": Decimal("0.5")}, "within": 4, "scale": {"a.f": 3, "b.f": 3}}
+    frames = laid_out("two partitions")
+    assert check(spark, query, frames, lanes=2, time={"a": "t", "b": "t"}, **options) > 0
+
+
+@pytest.mark.parametrize(("empty", "lanes"), [("a", None), ("b", 3), ("ab", 3)])
+def test_empty_tables(spark, laid_out, empty, lanes):
+    frames = dict(laid_out("one partition"))
+    frames |= {name: spark.createDataFrame([], SCHEMA) for name in empty}
+    assert check(spark, MANHATTAN, frames, lanes=lanes, time={"a": "t", "b": "t"}) == 0
+
+
+def test_all_rows_at_one_time(spark):
+    frames = {
+        name: spark.range(50).select("id", F.lit(7).alias("t")).repartition(3).cache()
+        for name in "ab"
+    }
+    query = "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.t = b.t AND a.id < b.id"
+    assert check(spark, query, frames, lanes=4, time={"a": "t", "b": "t"}) == 50 * 49 // 2
+
+
+def test_times_at_the_ends_of_64_bits(spark):
+    ends = [-(1 << 63), -(1 << 63) + 1, -1, 0, 1, (1 << 63) - 2, (1 << 63) - 1]
+    frame = spark.createDataFrame([(i, t) for i, t in enumerate(ends * 3)], "id int, t long")
+    query = "SELECT a.id AS i, b.id AS j FROM a JOIN b ON b.t BETWEEN a.t - 1 AND a.t + 1"
+    frames = {"a": frame, "b": frame}
+    assert check(spark, query, frames, lanes=4, time={"a": "t", "b": "t"}) == 9 * 15
+
+
+def test_odd_column_names(spark):
+    frame = spark.range(20).toDF("a.b").withColumn("T", F.col("`a.b`") % 5)
+    frame = frame.withColumn("the `t`", F.col("T"))
+    query = "SELECT l.`a.b` AS i, r.t AS j FROM l JOIN r ON l.T = r.T AND l.`a.b` < r.`a.b`"
+    assert check(spark, query, {"l": frame, "r": frame}, lanes=2, time={"l": "T", "r": "T"}) > 0
+
+
+def test_names_of_views(spark, laid_out):
+    frames = laid_out("one partition")
+    frames["a"].createOrReplaceTempView("rides")
+    options = {"time": {"a": "t", "b": "t"}}
+    by_name = sql(spark, MANHATTAN, {"a": "rides", "b": frames["b"]}, **options)
+    assertDataFrameEqual(by_name, sql(spark, MANHATTAN, frames, **options))
+
+
+def test_against_sparks_own_join(spark, laid_out):
+    frames = laid_out("seven partitions")
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    joined = sql(spark, MANHATTAN, frames, time={"a": "t", "b": "t"}, lanes=4)
+    expected = spark.sql(MANHATTAN).withColumn("dx", F.col("dx").cast("long"))
+    assert expected.count() > 100
+    assertDataFrameEqual(joined, expected)
+
+
+def test_the_result_is_an_ordinary_dataframe(spark, laid_out):
+    frames = laid_out("seven partitions")
+    joined = sql(spark, MANHATTAN, frames, time={"a": "t", "b": "t"}, lanes=4)
+    by_row = joined.groupBy("i").count().filter("count > 2")
+    assert by_row.join(joined, "i").count() > by_row.count() > 0
+
+
+def test_the_example_of_the_docs(spark, capsys):
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    example = text.split("```python\n")[1].split("```")[0]
+    names: dict = {}
+    exec(compile(example, "docs/spark.md", "exec"), names)
+    assert sorted(map(tuple, names["near"].collect())) == [(1, 7), (2, 9)]
+    assert "vehicle" in capsys.readouterr().out

@@ -1,0 +1,120 @@
+"""What cannot be joined is refused on the call; what a row breaks is said by Spark's error."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import DeviceError, QueryError, SchemaError, UsageError
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from pyspark.errors import PythonException
+from pyspark.sql import functions as F
+
+from penstock.host.device.cpu import CpuDevice
+from penstock.spark_bridge import sql
+
+
+@pytest.fixture(scope="module")
+def unread(spark):
+    """Tables that fail when a job reads them."""
+    fails = F.raise_error(F.concat(F.lit("row read: "), F.col("id").cast("string")))
+    frame = spark.range(3).select(
+        "id",
+        F.when(F.col("id") >= 0, fails.cast("int")).otherwise(0).alias("t"),
+        F.lit("a").alias("name"),
+        F.array(F.lit(1)).alias("tags"),
+        F.col("id").cast("decimal(30,0)").alias("wide"),
+        F.collate(F.lit("b"), "UNICODE_CI").alias("folded"),
+    )
+    return {"a": frame, "b": frame}
+
+
+ON = "FROM a JOIN b ON b.t BETWEEN a.t - 1 AND a.t + 1"
+
+REFUSED = {
+    "unknown column": (f"SELECT a.nme {ON}", {}, QueryError, "did you mean name"),
+    "no window": ("SELECT a.id FROM a JOIN b ON a.id < b.id", {}, QueryError, "no window"),
+    "not SQL": ("SELECT FROM WHERE", {}, QueryError, "not SQL"),
+    "unknown table": ("SELECT c.id FROM a JOIN c ON a.t = c.t", {}, QueryError, "unknown table c"),
+    "a list": (f"SELECT a.tags {ON}", {}, SchemaError, r"a.tags has Spark type array<int>"),
+    "a star with a list": (
+        f"SELECT a.* {ON}",
+        {},
+        SchemaError,
+        "a.folded has Spark type string collate",
+    ),
+    "a collation": (
+        f"SELECT a.id {ON} WHERE a.folded = 'B'",
+        {},
+        SchemaError,
+        "string collate UNICODE_CI",
+    ),
+    "too many digits": (
+        f"SELECT a.wide * b.wide AS w {ON}",
+        {},
+        QueryError,
+        "column w may need 60 digits, and Spark's decimals have 38; CAST it",
+    ),
+    "ROWS without time": (
+        "SELECT a.id FROM a [ROWS 2], b [ROWS 2] WHERE a.id < b.id",
+        {"time": None},
+        QueryError,
+        "name the time column",
+    ),
+    "unknown device": (f"SELECT a.id {ON}", {"device": "abacus"}, DeviceError, "named 'abacus'"),
+    "an open device": (
+        f"SELECT a.id {ON}",
+        {"device": CpuDevice(threads=1)},
+        UsageError,
+        "device must be a name",
+    ),
+    "no lanes": (f"SELECT a.id {ON}", {"lanes": 0}, UsageError, "lanes must be at least 1, not 0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_before_any_job(spark, unread, case):
+    query, options, error, message = REFUSED[case]
+    options = {"time": {"a": "t", "b": "t"}} | options
+    with pytest.raises(error, match=message) as raised:
+        sql(spark, query, unread, **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_unused_columns_of_any_type(spark):
+    frame = spark.range(3).select("id", F.array(F.lit(1)).alias("tags"), F.lit(1).alias("twice"))
+    frame = frame.withColumn("t", F.col("id")).select("*", F.lit(2).alias("twice"))
+    tables = {"a": frame, "b": frame}
+    joined = sql(spark, f"SELECT a.id {ON}", tables, time={"a": "t", "b": "t"})
+    assert joined.count() == 7
+    with pytest.raises(SchemaError, match="table a has 2 columns named twice"):
+        sql(spark, f"SELECT a.twice {ON}", tables, time={"a": "t", "b": "t"})
+
+
+def test_tables_that_are_none(spark, unread):
+    query = f"SELECT a.id {ON}"
+    with pytest.raises(UsageError, match="no table or view named nowhere"):
+        sql(spark, query, {"a": "nowhere", "b": unread["b"]})
+    with pytest.raises(UsageError, match="table b is a list; give a Spark DataFrame"):
+        sql(spark, query, {"a": unread["a"], "b": [1]})
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(UsageError, match="table b is a stream"):
+        sql(spark, query, {"a": unread["a"], "b": stream})
+
+
+def test_a_row_without_time_has_no_place_in_rows(spark):
+    times = spark.createDataFrame([(1, 10), (2, None), (3, 30)], "id int, t int")
+    tables = {"a": times, "b": times}
+    query = "SELECT a.id FROM a [ROWS 2], b [ROWS 2] WHERE a.id < b.id"
+    joined = sql(spark, query, tables, time={"a": "t", "b": "t"})
+    with pytest.raises(PythonException, match=r"penstock.errors.DataError: row 1 of a has no time"):
+        joined.collect()
+
+
+def test_a_device_that_cannot_be_opened(spark):
+    frame = spark.range(3).withColumn("t", F.col("id"))
+    options = {"time": {"a": "t", "b": "t"}, "device_options": {"threads": 0}}
+    joined = sql(spark, f"SELECT a.id {ON}", {"a": frame, "b": frame}, **options)
+    with pytest.raises(PythonException, match="UsageError: device cpu needs at least one thread"):
+        joined.collect()
