@@ -14,7 +14,7 @@ from penstock.host.output import Restorer
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
 from penstock.host.sides import SideRows, filtered, read_side
-from penstock.host.source import Source, Span
+from penstock.host.source import Source, Span, check_names
 from penstock.host.stats import Stats
 from penstock.host.window_run import WindowRun
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
@@ -76,6 +76,7 @@ class BatchJoin:
                 "ROWS of a table are its latest in time: name the time column of both tables "
                 "with time (or push batches in order of arrival to a stream)"
             )
+        check_names(disorder, query.sides)
         self.device = device
         self.stats = Stats(device.name)
         self.on_progress = on_progress

@@ -43,6 +43,11 @@ def load(
                 f"table {where} has no column {name}; it has {', '.join(table.schema.names)}"
             )
         column = table.column(name)
+        if column.null_count and not table.schema.field(name).nullable:
+            raise DataError(
+                f"{where}.{name} holds NULL, but its schema says that it never does; mend the "
+                "schema or the data"
+            )
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         out[name] = vector(array, scales.get(name), f"{where}.{name}")
     return out
@@ -130,9 +135,10 @@ def _decimals(array: pa.Array, valid: np.ndarray | None) -> Vector:
 def _fixed_point(array: pa.Array, valid: np.ndarray | None, digits: int, where: str) -> Vector:
     """Floats that are decimals of ``digits`` digits, as the integers they stand for."""
     if pa.types.is_integer(array.type):
-        plain = vector(array, None, where)
-        factor = 10**digits
-        return int_vector(plain.values.astype(object) * factor, valid)
+        plain = vector(array, None, where).values.astype(object) * 10**digits
+        if plain.size and max(abs(int(plain.min())), abs(int(plain.max()))) >= 10**18:
+            raise DataError(f"{where} with {digits} decimal digits needs more than 18 digits")
+        return int_vector(plain.astype(np.int64), valid)
     filled = array if valid is None else pc.fill_null(array, pa.scalar(0.0, array.type))
     values = filled.to_numpy(zero_copy_only=False)
     step = 10.0**digits

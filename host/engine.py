@@ -7,12 +7,13 @@ only then becomes part of its own side's.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.expr.columns import Vector
 from penstock.host.admission import FOREVER
 from penstock.host.device.base import Device
 from penstock.host.probe import Prober
@@ -70,13 +71,7 @@ class Engine(ABC):
         pairs = self.probers[other(new.side)].probe(run, new.rows.columns, *ranges)
         return [Match(new.side, new.base, run.rows.take(j), i) for i, j in pairs if len(i)]
 
-    def _run_of(self, new: Arrival) -> WindowRun:
-        return WindowRun(new.rows.time, self._keys(new), new.base)
-
-    def _append(self, run: WindowRun, new: Arrival) -> None:
-        run.append(new.rows.time, self._keys(new), new.base)
-
-    def _keys(self, new: Arrival) -> list:
+    def _keys(self, new: Arrival) -> list[Vector]:
         return self.probers[new.side].keys(new.rows.columns, len(new.rows))
 
 
@@ -96,21 +91,22 @@ class TimeEngine(Engine):
         if new is not None and len(new.rows):
             new = new.in_time_order()
             opposite = other(new.side)
+            keys = self._keys(new)  # may fail, so before anything has changed
             for run in self.by_side[opposite]:
                 offsets = self.window.offsets(opposite)
                 found += self._probe(new, run, time_ranges(new.rows.time, run.times, *offsets))
-            self._insert(new)
+            self._insert(new, keys)
         for side in (LEFT, RIGHT):
             self._expire(side, promises[other(side)])
         return found
 
-    def _insert(self, new: Arrival) -> None:
+    def _insert(self, new: Arrival, keys: Sequence[Vector]) -> None:
         runs = self.by_side[new.side]
         for run in runs:
             if run.times[-1] <= new.rows.time[0]:
-                self._append(run, new)
+                run.append(new.rows.time, keys, new.base)
                 return
-        runs.append(self._run_of(new))
+        runs.append(WindowRun(new.rows.time, keys, new.base))
         if len(runs) > MAX_RUNS:
             self.by_side[new.side] = [WindowRun.merged(runs)]
 
@@ -157,9 +153,10 @@ class RowsEngine(Engine):
         before = self._arrived_before(ready)
         for side, arrival in ready.items():
             if arrival is not None and side in self.by_side:
-                self._append(self.by_side[side], arrival)
+                self.by_side[side].append(arrival.rows.time, self._keys(arrival), arrival.base)
             elif arrival is not None:
-                self.by_side[side] = self._run_of(arrival)
+                keys = self._keys(arrival)
+                self.by_side[side] = WindowRun(arrival.rows.time, keys, arrival.base)
         found: list[Match] = []
         for side, arrival in ready.items():
             run = self.by_side.get(other(side))

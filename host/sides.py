@@ -125,9 +125,13 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     if time.valid is None:
         return rows
     if query.is_rows:
+        lost = rows.pick(np.flatnonzero(~time.valid))
+        placeless = filtered(side, lost)
+        if not len(placeless):
+            return rows.pick(np.flatnonzero(time.valid))
         raise DataError(
-            f"row {int(np.argmin(time.valid))} of {side.alias} has no time, so it has no place "
-            "among the last ROWS; leave such rows out with a subquery in FROM"
+            f"row {int(placeless.row[0])} of {side.alias} has no time, so it has no place "
+            "among the last ROWS; leave such rows out with WHERE or a subquery in FROM"
         )
     return rows.pick(np.flatnonzero(time.valid))
 

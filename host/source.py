@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from penstock.errors import UsageError
 from penstock.expr.evaluate import evaluate
@@ -15,6 +15,22 @@ from penstock.types import UNIT_NS
 #: A time or span: a number in the unit of the source's time column, or a datetime object.
 Moment = int | datetime.datetime
 Span = int | datetime.timedelta
+
+
+def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side]) -> None:
+    """Refuse a disorder of a source that the query does not have.
+
+    Raises
+    ------
+    UsageError
+    """
+    if not isinstance(disorder, Mapping):
+        return
+    known = {name.lower() for side in sides for name in (side.alias, side.table)}
+    for name in disorder:
+        if name.lower() not in known:
+            aliases = " and ".join(side.alias for side in sides)
+            raise UsageError(f"disorder is given for {name}, but the query joins {aliases}")
 
 
 class Source:
@@ -33,7 +49,8 @@ class Source:
         if side.time is not None:
             self.column = next(leaf for leaf in walk(side.time) if leaf.op is Op.COLUMN)
         if isinstance(disorder, Mapping):
-            disorder = disorder.get(side.alias, disorder.get(side.table, 0))
+            given = {name.lower(): span for name, span in disorder.items()}
+            disorder = given.get(side.alias.lower(), given.get(side.table.lower(), 0))
         self.admission = Admission(self.span(disorder))
 
     def span(self, span: Span) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import SchemaError, UsageError
+from penstock.errors import PenstockError, SchemaError, UsageError
 from penstock.host.admission import FOREVER
 from penstock.host.device.base import Device
 from penstock.host.engine import Match, Promises, open_engine
 from penstock.host.output import Restorer
 from penstock.host.sides import Arrival, filtered, read_side
-from penstock.host.source import Moment, Source, Span
+from penstock.host.source import Moment, Source, Span, check_names
 from penstock.host.stats import Stats
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
 
@@ -52,6 +53,7 @@ class JoinStream:
         self.stats.late = {s.alias: 0 for s in query.sides}
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.restorer = Restorer(query, self.schemas)
+        check_names(disorder, query.sides)
         self.inputs = {s.side: Source(s, disorder) for s in query.sides}
         self._engine = open_engine(query, device, self.stats, band=band)
         self._results: list[pa.RecordBatch] = []
@@ -84,15 +86,22 @@ class JoinStream:
         own = self._open_input(source)
         batch = _one_batch(batch, self.schemas[own.side.side], source)
         rows = read_side(self.query, own.side, batch)
+        before = copy(own.admission)
+        late = np.zeros(0, dtype=np.int64)
         if own.side.time is not None:
             on_time = own.admission.admit(rows.time)
-            if not on_time.all():
-                late = batch.take(pa.array(rows.row[~on_time]))
-                self._late[own.side.alias].append(late)
-                self.stats.late[own.side.alias] += late.num_rows
-                rows = rows.pick(np.flatnonzero(on_time))
-        new = Arrival.of(self.query, own.side.side, filtered(own.side, rows), batch)
-        self._collect(self._engine.step(new, self._promises()))
+            late = rows.row[~on_time]
+            rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
+        try:
+            new = Arrival.of(self.query, own.side.side, filtered(own.side, rows), batch)
+            found = self._engine.step(new, self._promises())
+        except PenstockError:
+            own.admission = before
+            raise
+        if len(late):
+            self._late[own.side.alias].append(batch.take(pa.array(late)))
+            self.stats.late[own.side.alias] += len(late)
+        self._collect(found)
 
     def advance(self, source: str, time: Moment) -> None:
         """Signal that no later row of the source has a time below ``time``.

@@ -16,7 +16,7 @@ from penstock.errors import SchemaError
 
 
 class Kind(Enum):
-    """What a value means. All but BOOL, FLOAT32, FLOAT64, STRING, BINARY, NULL are integers."""
+    """What a value means. INT to DURATION are integers."""
 
     INT = "integer"
     DECIMAL = "decimal"
@@ -29,6 +29,7 @@ class Kind(Enum):
     STRING = "string"
     BINARY = "binary"
     NULL = "null"
+    OTHER = "other"  # lists, structs, ...: passed through, not computed with
 
 
 INTEGRAL = frozenset({Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION})

@@ -69,14 +69,15 @@ def compile_query(
         A column has a type that cannot be used as the query does.
     """
     times, units = _time_columns(time or {})
-    scales = {_dotted(name, "scale"): digits for name, digits in (scale or {}).items()}
+    scales = {_dotted(name): digits for name, digits in (scale or {}).items()}
     statement = read_statement(parse(text), schemas, scales, units, params or {})
     counts = _rows(statement, rows)
     _check_names(statement.scope, times)
-    # Only a column declared as fixed point needs its values checked when read.
-    declared = _declared_scales(statement, scales)
     filters, conjuncts = _conditions(statement)
     time_of = [_time(source, statement.scope, times) for source in statement.sources]
+    if None in time_of:  # ROWS of one side alone have no common order but that of arrival
+        time_of = [None, None] if counts is not None else time_of
+    _check_units(statement.scope, time_of)
     unit, time_of = _one_unit(time_of)
     window: Window
     if counts is not None:
@@ -85,13 +86,13 @@ def compile_query(
         window, conjuncts = _time_window(statement, time_of, conjuncts, within, unit)
         filters, conjuncts = _move_one_sided(filters, conjuncts)
     predicate = fold(build.and_(*conjuncts))
-    sides = [
+    left, right = (
         Side(name, source.alias, source.table, fold(build.and_(source.filter, *own)), moment)
         for name, source, own, moment in zip(
             (LEFT, RIGHT), statement.sources, filters, time_of, strict=True
         )
-    ]
-    return JoinQuery(text, *sides, window, predicate, statement.select, declared)
+    )
+    return JoinQuery(text, left, right, window, predicate, statement.select, statement.scales)
 
 
 def _time_columns(
@@ -109,22 +110,11 @@ def _time_columns(
     return names, units
 
 
-def _dotted(name: str, option: str) -> tuple[str, str]:
+def _dotted(name: str) -> tuple[str, str]:
     table, dot, column = name.partition(".")
     if not dot:
-        raise QueryError(f"{option} needs table.column, not {name!r}")
-    return table, column
-
-
-def _declared_scales(statement: Statement, scales: Mapping[tuple[str, str], int]) -> tuple:
-    declared = {}
-    for (table, name), digits in scales.items():
-        source = statement.scope.source(table)
-        column = None if source is None else source.find(name)
-        if column is None:
-            raise QueryError(f"scale: {statement.scope.unknown(table, name)}")
-        declared[column.attr] = digits
-    return tuple(sorted(declared.items()))
+        raise QueryError(f"scale needs table.column, not {name!r}")
+    return table.lower(), column.lower()
 
 
 def _check_names(scope: Scope, times: Mapping[str, str]) -> None:
@@ -134,9 +124,20 @@ def _check_names(scope: Scope, times: Mapping[str, str]) -> None:
             raise QueryError(f"time is given for {name}, but the query has {known}")
 
 
+def _check_units(scope: Scope, times: list[Expr | None]) -> None:
+    units = [scope.unit_of(t) for t in times if t is not None]
+    if len(set(units)) > 1:
+        shown = " and ".join(u or "no unit" for u in units)
+        raise QueryError(
+            f"the integer time columns are declared in {shown}; convert one of them in a subquery "
+            "in FROM, so that both count the same unit"
+        )
+
+
 def _rows(statement: Statement, rows: Rows | None) -> tuple[int, int] | None:
     """ROWS of the left and right side, None for a time window."""
     left, right = statement.sources
+    counts: list[int | None]
     if isinstance(rows, int):
         counts = [rows, rows]
     elif rows:
@@ -148,14 +149,17 @@ def _rows(statement: Statement, rows: Rows | None) -> tuple[int, int] | None:
         counts = [left.rows, right.rows]
     if counts == [None, None]:
         return None
-    for count, source in zip(counts, (left, right), strict=True):
-        if count is None:
-            raise QueryError(f"{source.alias} has no ROWS; a ROWS window needs one per side")
-        if count < 1:
-            raise QueryError(
-                f"ROWS {count} of {source.alias} admits nothing; a window has at least one row"
-            )
-    return counts[0], counts[1]
+    return _checked_rows(counts[0], left), _checked_rows(counts[1], right)
+
+
+def _checked_rows(count: int | None, source: Source) -> int:
+    if count is None:
+        raise QueryError(f"{source.alias} has no ROWS; a ROWS window needs one per side")
+    if count < 1:
+        raise QueryError(
+            f"ROWS {count} of {source.alias} admits nothing; a window has at least one row"
+        )
+    return count
 
 
 def _named(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:

@@ -26,7 +26,7 @@ class Penstock(Spark):
         SINGLE_TOKENS: ClassVar = {**Spark.Tokenizer.SINGLE_TOKENS, "⊕": TokenType.CARET}
 
     class Parser(Spark.Parser):
-        def _parse_table_parts(self, *args, **kwargs) -> exp.Expression:
+        def _parse_table_parts(self, *args, **kwargs) -> exp.Expr:
             table = super()._parse_table_parts(*args, **kwargs)
             if self._match_pair(TokenType.L_BRACKET, TokenType.ROWS):
                 count = self._parse_number()
@@ -39,7 +39,7 @@ class Penstock(Spark):
             return table
 
 
-def parse(text: str) -> exp.Expression:
+def parse(text: str) -> exp.Expr:
     """Syntax tree of one statement.
 
     Raises
@@ -60,16 +60,19 @@ def parse(text: str) -> exp.Expression:
     return trees[0]
 
 
-def place(tree: exp.Expression) -> str:
+def place(tree: exp.Expr) -> str:
     """Where a node stands in the text, for the end of an error message."""
-    for found in tree.walk():
-        meta = found._meta or {}
-        if "line" in meta:
-            column = meta["col"] - (meta["end"] - meta["start"])
-            return f"at line {meta['line']}, column {column}: {snippet(tree)}"
-    return f"at: {snippet(tree)}"
+    places = [
+        (meta["line"], meta["col"] - (meta["end"] - meta["start"]))
+        for found in tree.walk()
+        if "line" in (meta := found._meta or {})
+    ]
+    if not places:  # the parser notes the places of names only
+        return f"at: {snippet(tree)}"
+    line, column = min(places)
+    return f"at line {line}, column {column}: {snippet(tree)}"
 
 
-def snippet(tree: exp.Expression) -> str:
+def snippet(tree: exp.Expr) -> str:
     text = tree.sql(dialect=Penstock)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.errors import QueryError
+from penstock.errors import QueryError, SchemaError
 from penstock.expr import build
 from penstock.expr.build import ExprTypeError
 from penstock.expr.node import Expr
@@ -55,7 +55,7 @@ _CAST_TYPES: dict[exp.DataType.Type, Type] = {
     exp.DataType.Type.TIMESTAMPNTZ: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
 }
 
-_BINARY_OPS: dict[type[exp.Expression], Callable[[Expr, Expr], Expr]] = {
+_BINARY_OPS: dict[type[exp.Expr], Callable[[Expr, Expr], Expr]] = {
     exp.Add: build.add,
     exp.Sub: build.sub,
     exp.Mul: build.mul,
@@ -75,7 +75,7 @@ _BINARY_OPS: dict[type[exp.Expression], Callable[[Expr, Expr], Expr]] = {
     exp.Or: build.or_,
     exp.StartsWith: build.prefix,
 }
-_UNARY_OPS: dict[type[exp.Expression], Callable[[Expr], Expr]] = {
+_UNARY_OPS: dict[type[exp.Expr], Callable[[Expr], Expr]] = {
     exp.Neg: build.neg,
     exp.Abs: build.absolute,
     exp.BitwiseNot: build.bit_not,
@@ -98,7 +98,7 @@ class Lowering:
         self.scope = scope
         self.params = params
 
-    def lower(self, tree: exp.Expression) -> Expr:
+    def lower(self, tree: exp.Expr) -> Expr:
         """Typed expression of a SQL expression.
 
         Raises
@@ -111,14 +111,14 @@ class Lowering:
         except ExprTypeError as error:
             raise QueryError(f"{error} ({place(tree)})") from None
 
-    def condition(self, tree: exp.Expression) -> Expr:
+    def condition(self, tree: exp.Expr) -> Expr:
         """A lowered expression that must be a condition."""
         result = self.lower(tree)
         if result.type.kind not in (Kind.BOOL, Kind.NULL):
-            raise QueryError(f"a condition is needed, not a {result.type} ({place(tree)})")
+            raise QueryError(f"a condition is needed, not {result.type} ({place(tree)})")
         return build.and_(result)
 
-    def _lower(self, tree: exp.Expression) -> Expr:
+    def _lower(self, tree: exp.Expr) -> Expr:
         kind = type(tree)
         if kind in _BINARY_OPS:
             a, b = self.lower(tree.this), self.lower(tree.expression)
@@ -148,15 +148,28 @@ class Lowering:
 
     # -- leaves -----------------------------------------------------------------------------------
 
-    def _column(self, tree: exp.Column) -> Expr:
+    def column(self, tree: exp.Column) -> Expr:
+        """A column as it is, of any type, or a parameter."""
         if isinstance(tree.this, exp.Star):
             raise QueryError(f"* is not a value ({place(tree)})")
-        found = self.scope.find(tree.table or None, tree.name)
+        try:
+            found = self.scope.find(tree.table or None, tree.name)
+        except QueryError as error:
+            raise QueryError(f"{error} ({place(tree)})") from None
         if found is not None:
             return found
         if not tree.table and tree.name in self.params:
             return param(tree.name, self.params[tree.name])
         raise QueryError(f"{self.scope.unknown(tree.table or None, tree.name)} ({place(tree)})")
+
+    def _column(self, tree: exp.Column) -> Expr:
+        found = self.column(tree)
+        if found.type.kind is Kind.OTHER:
+            raise SchemaError(
+                f"column {tree.name} has a type that cannot be computed with; leave it out of the "
+                f"predicate and of computed columns ({place(tree)})"
+            )
+        return found
 
     def _literal(self, tree: exp.Literal) -> Expr:
         text = str(tree.this)
@@ -270,7 +283,7 @@ def cast_type(tree: exp.Cast) -> Type:
     return found
 
 
-def _time_literal(text: str, dtype: Type, tree: exp.Expression) -> Expr:
+def _time_literal(text: str, dtype: Type, tree: exp.Expr) -> Expr:
     if not dtype.unit:
         raise QueryError(f"CAST of text to {dtype} is not supported ({place(tree)})")
     try:
@@ -322,7 +335,7 @@ def param(name: str, value: Any) -> Expr:
     )
 
 
-_RULES: dict[type[exp.Expression], Callable[[Lowering, Any], Expr]] = {
+_RULES: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.Column: Lowering._column,
     exp.Literal: Lowering._literal,
     exp.Null: Lowering._null,

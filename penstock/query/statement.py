@@ -17,21 +17,23 @@ from penstock.query.expressions import Lowering
 from penstock.query.scope import Scope, Source
 from penstock.types import Kind, Type, decimal, from_arrow
 
-#: Clauses of SELECT that are not joins, with the words to name them by.
-_UNSUPPORTED = {
+#: Parts of a SELECT and of an item of FROM that are read; any other is an error.
+_READ = frozenset({"expressions", "from_", "joins", "where", "hint", "kind"})
+_READ_OF_TABLE = frozenset({"this", "alias", "db", "catalog"})
+_READ_OF_JOIN = frozenset({"this", "on", "method", "side", "kind", "using"})
+#: Parser's names of clauses whose SQL reads otherwise.
+_WORDS = {
     "group": "GROUP BY",
-    "having": "HAVING",
     "order": "ORDER BY",
-    "limit": "LIMIT",
-    "distinct": "DISTINCT",
     "windows": "WINDOW",
-    "qualify": "QUALIFY",
     "with_": "WITH",
     "sort": "SORT BY",
     "cluster": "CLUSTER BY",
     "distribute": "DISTRIBUTE BY",
     "laterals": "LATERAL VIEW",
-    "offset": "OFFSET",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "locks": "FOR UPDATE",
 }
 
 
@@ -44,10 +46,11 @@ class Statement:
     condition: tuple[Expr, ...]
     where: tuple[Expr, ...]
     select: tuple[tuple[str, Expr], ...]
+    scales: tuple[tuple[tuple[str, str], int], ...]
 
 
 def read_statement(
-    tree: exp.Expression,
+    tree: exp.Expr,
     schemas: Mapping[str, pa.Schema],
     scales: Mapping[tuple[str, str], int],
     units: Mapping[tuple[str, str], str],
@@ -68,14 +71,18 @@ def read_statement(
     QueryError, SchemaError
     """
     if not isinstance(tree, exp.Select):
-        raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()}")
-    _check_clauses(tree)
+        raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()} ({place(tree)})")
+    _check_parts(tree, _READ)
     tables = _two_tables(tree)
     reader = _SourceReader(schemas, scales, params)
     left = reader.read(tables[0], "l")
     right = reader.read(tables[1], "r")
     if left.alias.lower() == right.alias.lower():
-        raise QueryError(f"both inputs are named {left.alias}; give each an alias")
+        raise QueryError(
+            f"both inputs are named {left.alias}; give each an alias ({place(tables[1])})"
+        )
+    for table, name in scales.keys() - reader.used:
+        raise QueryError(f"scale is given for {table}.{name}, which is no column of a base table")
     plain = Scope((left, right))
     scope = Scope((left, right), _unit_columns(plain, units))
     lowering = Lowering(scope, params)
@@ -87,7 +94,12 @@ def read_statement(
     where = tree.args.get("where")
     wheres = [] if where is None else [lowering.condition(where.this)]
     return Statement(
-        (left, right), scope, tuple(conditions), tuple(wheres), _select(tree, lowering, scope)
+        (left, right),
+        scope,
+        tuple(conditions),
+        tuple(wheres),
+        _select(tree, lowering, scope),
+        tuple(sorted(reader.declared.items())),
     )
 
 
@@ -100,26 +112,32 @@ def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Ex
     return found
 
 
-def _check_clauses(tree: exp.Select) -> None:
-    for key, words in _UNSUPPORTED.items():
-        clause = tree.args.get(key)
-        if clause:
-            node = clause[0] if isinstance(clause, list) else clause
-            raise QueryError(f"{words} is not supported in a join query yet ({place(node)})")
+def _check_parts(tree: exp.Expr, read: frozenset[str]) -> None:
+    """Refuse parts that would be ignored."""
+    for key, part in tree.args.items():
+        if part and key not in read:
+            node = part[0] if isinstance(part, list) else part
+            words = _WORDS.get(key, key.upper().replace("_", " "))
+            where = place(node if isinstance(node, exp.Expr) else tree)
+            raise QueryError(f"{words} is not supported in a join query yet ({where})")
 
 
-def _two_tables(tree: exp.Select) -> tuple[exp.Expression, exp.Expression]:
+def _two_tables(tree: exp.Select) -> tuple[exp.Expr, exp.Expr]:
     source = tree.args.get("from_")
     joins = tree.args.get("joins") or []
     if source is None or len(joins) != 1:
         count = 0 if source is None else 1 + len(joins)
-        raise QueryError(f"a join of exactly two tables is needed; the query has {count}")
+        third = joins[1] if count > 2 else tree
+        raise QueryError(
+            f"a join of exactly two tables is needed; the query has {count} ({place(third)})"
+        )
     join = joins[0]
     kind = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).strip()
     if kind.upper() not in ("", "INNER", "CROSS"):
         raise QueryError(f"{kind.upper()} JOIN is not supported yet; use INNER ({place(join)})")
     if join.args.get("using"):
         raise QueryError(f"USING is not supported; write the condition in ON ({place(join)})")
+    _check_parts(join, _READ_OF_JOIN)
     return source.this, join.this
 
 
@@ -133,8 +151,10 @@ class _SourceReader:
         self.schemas = schemas
         self.scales = scales
         self.params = params
+        self.used: set[tuple[str, str]] = set()
+        self.declared: dict[tuple[str, str], int] = {}
 
-    def read(self, tree: exp.Expression, side: str) -> Source:
+    def read(self, tree: exp.Expr, side: str) -> Source:
         if isinstance(tree, exp.Table):
             return self.table(tree, side)
         if isinstance(tree, exp.Subquery):
@@ -142,6 +162,7 @@ class _SourceReader:
         raise QueryError(f"FROM takes tables and subqueries ({place(tree)})")
 
     def table(self, tree: exp.Table, side: str) -> Source:
+        _check_parts(tree, _READ_OF_TABLE)
         name = tree.name
         alias = tree.alias or name
         found = [t for t in self.schemas if t.lower() in (name.lower(), alias.lower())]
@@ -151,15 +172,22 @@ class _SourceReader:
             raise QueryError(f"unknown table {name}; the tables given are: {known} ({place(tree)})")
         table = exact[0]
         columns = {
-            field.name: build.column(side, field.name, self.type_of(alias, table, field))
+            field.name: build.column(side, field.name, self.type_of(side, (alias, table), field))
             for field in self.schemas[table]
         }
         return Source(alias, table, columns, build.TRUE, tree.meta.get(ROWS))
 
-    def type_of(self, alias: str, table: str, field: pa.Field) -> Type:
+    def type_of(self, side: str, names: tuple[str, str], field: pa.Field) -> Type:
         """Declared type; columns of kinds that cannot be computed with become opaque."""
-        digits = self.scales.get((alias, field.name), self.scales.get((table, field.name)))
-        if digits is not None:
+        alias, _ = names
+        keys = [(name.lower(), field.name.lower()) for name in names]
+        found = [key for key in keys if key in self.scales]
+        if found:
+            self.used.update(found)
+            digits = self.scales[found[0]]
+            if not 0 <= digits <= 18:
+                raise QueryError(f"scale of {alias}.{field.name} must be 0 to 18, not {digits}")
+            self.declared[side, field.name] = digits
             if not (pa.types.is_floating(field.type) or pa.types.is_integer(field.type)):
                 raise SchemaError(
                     f"column {alias}.{field.name} has type {field.type}; a fixed-point scale is "
@@ -169,13 +197,14 @@ class _SourceReader:
         try:
             return from_arrow(field.type, column=f"{alias}.{field.name}", nullable=field.nullable)
         except SchemaError:
-            return Type(Kind.NULL)
+            return Type(Kind.OTHER, nullable=field.nullable)
 
     def subquery(self, tree: exp.Subquery, side: str) -> Source:
         select = tree.this
         if not isinstance(select, exp.Select) or select.args.get("joins"):
             raise QueryError(f"a subquery in FROM filters and projects one table ({place(tree)})")
-        _check_clauses(select)
+        _check_parts(select, _READ)
+        _check_parts(tree, _READ_OF_TABLE)
         inner_from = select.args.get("from_")
         if inner_from is None:
             raise QueryError(f"a subquery needs FROM ({place(tree)})")
@@ -207,26 +236,29 @@ def _select(tree: exp.Select, lowering: Lowering, scope: Scope) -> tuple[tuple[s
         name = item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
         if isinstance(value, exp.AggFunc):
             raise QueryError(f"aggregates are not supported in a join query yet ({place(item)})")
-        out.append((name, lowering.lower(value)))
+        lower = lowering.column if isinstance(value, exp.Column) else lowering.lower
+        out.append((name, lower(value)))
     names = [name for name, _ in out]
     for name in names:
         if names.count(name) > 1:
-            raise QueryError(f"the output has two columns named {name}; rename one with AS")
+            raise QueryError(
+                f"the output has two columns named {name}; rename one with AS ({place(tree)})"
+            )
     return tuple(out)
 
 
-def _star(item: exp.Expression) -> str | None:
+def _star(item: exp.Expr) -> str | None:
     """The table of ``table.*``, "" for ``*``, None for anything else."""
     if isinstance(item, exp.Star):
         if any(item.args.values()):
-            raise QueryError("* takes no EXCEPT or REPLACE; list the columns")
+            raise QueryError(f"* takes no EXCEPT or REPLACE; list the columns ({place(item)})")
         return ""
     if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
         return item.table
     return None
 
 
-def _expand(table: str, scope: Scope, item: exp.Expression) -> list[tuple[str, Expr]]:
+def _expand(table: str, scope: Scope, item: exp.Expr) -> list[tuple[str, Expr]]:
     """Columns of ``*``; a name that both sides have gets the alias in front."""
     sources: Sequence[Source] = scope.sources
     if table:

@@ -13,6 +13,7 @@ from penstock.errors import QueryError
 from penstock.expr import build
 from penstock.expr.node import Expr, Op
 from penstock.rewrite.linear import Linear, linear
+from penstock.rewrite.logic import when_true
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,9 @@ class _Finder:
 
 
 def conjuncts_of(condition: Expr) -> list[Expr]:
-    """Members of the outermost AND."""
+    """Members of the outermost AND, where only whether it is TRUE matters."""
+    if condition.op is Op.NOT:  # NOT (a OR b) is an AND, too
+        condition = when_true(condition)
     if condition.op is Op.AND:
-        return list(condition.args)
+        return [member for arg in condition.args for member in conjuncts_of(arg)]
     return [] if condition is build.TRUE else [condition]

@@ -47,7 +47,7 @@ def device() -> Iterator[Device]:
 
 def compiled(join: Join) -> JoinQuery | None:
     """The query; None for what is documented not to have a form."""
-    schemas = {name: SCHEMA for name in join.tables}
+    schemas = dict.fromkeys(join.tables, SCHEMA)
     try:
         return compile_query(join.sql, schemas, **join.options)
     except QueryError as refusal:
@@ -74,7 +74,7 @@ def streamed(query: JoinQuery, join: Join, device: Device, rng: Random) -> pa.Ta
         table = table.filter(table[column].is_valid())
         tables[name] = table.sort_by([(column, "ascending"), ("id", "ascending")])
     try:
-        stream = JoinStream(query, {name: SCHEMA for name in tables}, device)
+        stream = JoinStream(query, dict.fromkeys(tables, SCHEMA), device)
     except QueryError as refusal:
         assert "cannot be joined on" in str(refusal)
         return None

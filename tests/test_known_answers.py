@@ -1,0 +1,106 @@
+"""Real streams with known answers, from the folder in PENSTOCK_DATA (Parquet and JSON files).
+
+Each query gives its count of rows, a checksum of their ids, and its count of pairs in the window.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.host.batch import BatchJoin
+from penstock.host.device.registry import open_device
+from penstock.host.stream import JoinStream
+from penstock.query.compiler import compile_query
+from penstock.query.plan import JoinQuery
+
+QUERIES = ["U1", "U2", "U3", "A1", "A2", "B1", "B2", "Z1", "Z2", "F1", "F2", "F3", "F4", "G1", "G3", "S1", "S2", "N2"]
+#: Microseconds by which the two network logs are out of order, at most.
+LOG_DISORDER = 400_000_000
+
+FOLDER = os.environ.get("PENSTOCK_DATA")
+pytestmark = pytest.mark.skipif(
+    FOLDER is None, reason="PENSTOCK_DATA names no folder with the real streams"
+)
+
+
+@cache
+def facts(name: str) -> dict:
+    return json.loads((Path(FOLDER or "") / name).read_text(encoding="utf-8"))
+
+
+def loaded(name: str) -> tuple[JoinQuery, dict[str, pa.Table]]:
+    query = facts("queries.json")[name]
+    tables = {side: pq.read_table(Path(FOLDER or "") / f"{query[side]}.parquet") for side in "rs"}
+    where = f" WHERE {query['where']}" if query["where"] else ""
+    text = f"SELECT r.id AS r_id, s.id AS s_id FROM r JOIN s ON {query['on']}{where}"
+    schemas = {side: table.schema for side, table in tables.items()}
+    time = dict.fromkeys("rs", query["time"])
+    return compile_query(text, schemas, time=time, rows=query["rows"]), tables
+
+
+class Answer:
+    """Count and checksum of rows, in any order."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.sum = 0
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        self.rows += batch.num_rows
+        r, s = (batch.column(k).to_numpy().astype(np.uint64) + np.uint64(1) for k in (0, 1))
+        mixed = r * np.uint64(0x9E3779B97F4A7C15) ^ s * np.uint64(0xC2B2AE3D27D4EB4F)
+        self.sum = (self.sum + int(mixed.sum(dtype=np.uint64))) % (1 << 64)
+
+    def check(self, name: str, pairs_in_window: int) -> None:
+        wanted = facts("expected.json")[name]
+        assert self.rows == wanted["matches"]
+        assert f"{self.sum:016x}" == wanted["checksum"]
+        assert pairs_in_window == wanted["in_window"]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_tables(name: str) -> None:
+    query, tables = loaded(name)
+    answer = Answer()
+    with open_device("cpu") as device:
+        join = BatchJoin(query, tables, device)
+        for batch in join:
+            answer.add(batch)
+    answer.check(name, join.stats.pairs_in_window)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_streams(name: str) -> None:
+    query, tables = loaded(name)
+    disorder = 0
+    if name.startswith("Z"):
+        tables = {side: table.sort_by("log_pos") for side, table in tables.items()}
+        disorder = LOG_DISORDER
+    elif name == "N2":  # flights come by scheduled time; the cancelled ones have none to join on
+        tables = {
+            side: table.sort_by([("dep_min", "ascending"), ("id", "ascending")])
+            for side, table in tables.items()
+        }
+    rng = np.random.default_rng(len(name))
+    answer = Answer()
+    with open_device("cpu") as device:
+        schemas = {side: table.schema for side, table in tables.items()}
+        stream = JoinStream(query, schemas, device, disorder=disorder)
+        most = {side: table.num_rows // 30 for side, table in tables.items()}
+        while any(table.num_rows for table in tables.values()):
+            side = rng.choice([k for k, table in tables.items() if table.num_rows])
+            count = int(rng.integers(1, most[side]))
+            stream.push(side, tables[side].slice(0, count))
+            tables[side] = tables[side].slice(count)
+            answer.add(stream.poll())
+        answer.add(stream.close())
+    assert stream.stats.late == {"r": 0, "s": 0}
+    answer.check(name, stream.stats.pairs_in_window)
