@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from penstock.errors import FileError
+from penstock.errors import FileError, SchemaError
 
 _SUFFIXES = {
     ".parquet": "parquet",
@@ -77,10 +77,14 @@ def read_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa
     ------
     FileError
         The file is missing, truncated, or of another format than its name says.
+    SchemaError
+        It lacks one of the columns.
     """
     path = Path(path)
     with _explained(path, "read"):
         kind = _format(path)
+        if columns is not None:
+            _check_columns(path, columns)
         if kind == "parquet":
             return pq.read_table(path, columns=None if columns is None else list(columns))
         if kind == "arrow":
@@ -89,6 +93,13 @@ def read_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa
         else:
             table = pacsv.read_csv(path)
         return table if columns is None else table.select(list(columns))
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    names = read_schema(path).names
+    for column in columns:
+        if column not in names:
+            raise SchemaError(f"{path} has no column {column}; it has {', '.join(names)}")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_MIN, _MAX = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 def time_ranges(
@@ -42,10 +42,15 @@ def time_ranges(
 
 def shifted(times: np.ndarray, by: int) -> np.ndarray:
     """``times + by``, stopping at the ends of int64 instead of wrapping."""
-    if by >= 0:
-        return np.where(times > _MAX - min(by, _MAX), _MAX, times + np.int64(min(by, _MAX)))
-    by = max(by, _MIN)
-    return np.where(times < _MIN - by, _MIN, times + np.int64(by))
+    by = min(max(by, 3 * _MIN), 3 * _MAX)  # more than that moves every time to an end
+    while by > _MAX:
+        times, by = shifted(times, _MAX), by - _MAX
+    while by < _MIN:
+        times, by = shifted(times, _MIN), by - _MIN
+    with np.errstate(over="ignore"):
+        if by >= 0:
+            return np.where(times > _MAX - by, _MAX, times + np.int64(by))
+        return np.where(times < _MIN - by, _MIN, times + np.int64(by))
 
 
 def rows_ranges(arrived: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -143,7 +143,8 @@ def test_general_layouts(
     try:
         form = join_form(predicate, window, band=False)
     except QueryError as refusal:
-        assert "computed from both sides" in str(refusal)
+        if "computed from both sides" not in str(refusal):
+            raise
         return
     check(form, Sides(dags, predicate), spare)
 

@@ -9,7 +9,7 @@ from penstock.program import GeneralProgram, Program
 
 
 class InterpretingCpu(CpuDevice):
-    """Interprets general programs: compiling one takes about a second, a small task a millisecond."""
+    """Interprets general programs: compiling takes about a second, a small task a millisecond."""
 
     def open(self, program: Program) -> Kernel:
         if isinstance(program, GeneralProgram):
