@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +117,7 @@ class RankEncoder:
         """Largest code inside the bound, -1 where there is none; int64."""
         return self._search(bound, v, "left" if bound.open else "right") - 1
 
-    def _search(self, bound: Bound, v: Vector, side: str) -> np.ndarray:
+    def _search(self, bound: Bound, v: Vector, side: Literal["left", "right"]) -> np.ndarray:
         values, inverse = _distinct(v.values)
         if not bound.after:
             return np.searchsorted(self.ordered, values, side=side)[inverse].astype(np.int64)
@@ -160,7 +161,7 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             .cast(pa.large_binary())
             .dictionary_encode()
         )
-        order = pc.sort_indices(encoded.dictionary).to_numpy()
+        order = pc.call_function("sort_indices", [encoded.dictionary]).to_numpy()
         names = np.empty(len(order), dtype=object)
         names[:] = encoded.dictionary.take(pa.array(order)).to_pylist()
         place = np.empty(len(order), dtype=np.int64)

@@ -148,7 +148,8 @@ class _BandLayout(Layout):
                 e.stretched(self.bits) if isinstance(e, keys.OffsetEncoder) else e
                 for e in self.encoders
             ]
-        self.program = BandProgram(len(form.tests), form.table, self.bits)
+        program = BandProgram(len(form.tests), form.table, self.bits)
+        self.program, self.cubes = program, program.cubes
 
     def covers(self, window: Sequence[Vector]) -> bool:
         return all(e.covers(v) for e, v in zip(self.encoders, window, strict=True))
@@ -165,7 +166,7 @@ class _BandLayout(Layout):
             arrays += [lo, hi]
             alive.append(lo != empty)
         possible = np.zeros(rows, dtype=bool)
-        for cube in self.program.cubes:
+        for cube in self.cubes:
             members = [alive[d] for d in range(len(alive)) if cube >> d & 1]
             possible |= np.logical_and.reduce(members) if members else True
         return StreamKeys(arrays, possible)
@@ -203,14 +204,13 @@ class _GeneralLayout(Layout):
         # Room for later values must not cost machine integers: products double its bits.
         steps = [spare_bits >> k for k in range(spare_bits.bit_length())] or [0]
         for step in steps:
-            self._fix_types(window, stream, step)
-            if _is_narrow(self.program):
+            if _is_narrow(self._fix_types(window, stream, step)):
                 return
         self._fix_types(window, stream, steps[0])
 
     def _fix_types(
         self, window: Sequence[Vector], stream: Sequence[Vector], spare_bits: int
-    ) -> None:
+    ) -> GeneralProgram:
         form = self.form
         self.window_types = _key_types(form.window_keys, window, spare_bits)
         self.stream_types = _key_types(form.stream_keys, stream, spare_bits)
@@ -218,7 +218,9 @@ class _GeneralLayout(Layout):
         if not spare_bits:
             constants = _constant_flags("w", form.window_keys, window)
             constants |= _constant_flags("s", form.stream_keys, stream)
-        self.program = form.program(self.stream_types, self.window_types, constants)
+        made = form.program(self.stream_types, self.window_types, constants)
+        self.program = made
+        return made
 
     def covers(self, window: Sequence[Vector]) -> bool:
         return _within(self.window_types, window) and all(

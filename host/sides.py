@@ -108,7 +108,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
         A value is off its declared grid; a time needs more than 64 bits; or a row without a time
         would need a place in the order of ROWS.
     """
-    names = query.columns_of(side.side)
+    names = query.join_columns_of(side.side)
     loaded = load(table, names, query.scale_of(side.side), side.alias)
     columns = {(side.side, name): v for name, v in loaded.items()}
     n = table.num_rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def int_vector(values: np.ndarray, valid: np.ndarray | None = None) -> Vector:
     return Vector(values, valid, int(values.min()), int(values.max()))
 
 
-def evaluate_columns(expr: Expr, columns: Mapping[tuple[str, str], Vector], rows: int) -> Vector:
+def evaluate_columns(expr: Expr, columns: Mapping[Any, Vector], rows: int) -> Vector:
     """Value of ``expr`` in each of ``rows`` rows.
 
     Parameters

@@ -75,8 +75,9 @@ def compile_query(
     _check_names(statement.scope, times)
     filters, conjuncts = _conditions(statement)
     time_of = [_time(source, statement.scope, times) for source in statement.sources]
-    if None in time_of:  # ROWS of one side alone have no common order but that of arrival
-        time_of = [None, None] if counts is not None else time_of
+    if counts is not None and None in time_of:
+        for side in range(2):  # without a common clock the order of ROWS is that of arrival
+            time_of[side] = None
     _check_units(statement.scope, time_of)
     unit, time_of = _one_unit(time_of)
     window: Window

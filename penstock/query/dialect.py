@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -26,9 +26,9 @@ class Penstock(Spark):
         SINGLE_TOKENS: ClassVar = {**Spark.Tokenizer.SINGLE_TOKENS, "⊕": TokenType.CARET}
 
     class Parser(Spark.Parser):
-        def _parse_table_parts(self, *args, **kwargs) -> exp.Expr:
+        def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
             table = super()._parse_table_parts(*args, **kwargs)
-            if self._match_pair(TokenType.L_BRACKET, TokenType.ROWS):
+            if table is not None and self._match_pair(TokenType.L_BRACKET, TokenType.ROWS):
                 count = self._parse_number()
                 if count is None or not str(count.this).isdigit():
                     self.raise_error("ROWS needs a number of rows, as in [ROWS 100]")

@@ -38,7 +38,7 @@ _INTERVAL_US = {
     "MILLISECOND": 1_000,
     "MICROSECOND": 1,
 }
-_CAST_TYPES: dict[exp.DataType.Type, Type] = {
+_CAST_TYPES: dict[exp.DType, Type] = {
     exp.DataType.Type.BOOLEAN: BOOL,
     exp.DataType.Type.TINYINT: int_of(8),
     exp.DataType.Type.SMALLINT: int_of(16),

@@ -77,8 +77,12 @@ class JoinQuery:
 
     def columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns that this side needs, sorted."""
+        return tuple(sorted({*self.join_columns_of(side), *self.output_columns_of(side)}))
+
+    def join_columns_of(self, side: str) -> tuple[str, ...]:
+        """Base-table columns of this side that decide which pairs join, sorted."""
         own = self.side(side)
-        roots = [own.filter, self.predicate, *(e for _, e in self.select)]
+        roots = [own.filter, self.predicate]
         if own.time is not None:
             roots.append(own.time)
         return tuple(sorted({c for root in roots for s, c in columns(root) if s == side}))
