@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -175,11 +176,7 @@ class Lowering:
         text = str(tree.this)
         if tree.is_string:
             return build.const(text)
-        if text.isdigit():
-            return build.const(int(text))
-        if "e" in text.lower():
-            return build.const(float(text))
-        return _decimal(Decimal(text))
+        return _number(text)
 
     def _null(self, tree: exp.Null) -> Expr:
         return build.const(None)
@@ -309,6 +306,15 @@ def _duration(micros: int) -> Expr:
     return build.duration_const(micros, "us")
 
 
+def _number(text: str) -> Expr:
+    """An integer, a decimal, or with an exponent a float."""
+    if text.isdigit():
+        return build.const(int(text))
+    if "e" in text.lower():
+        return build.const(float(text))
+    return _decimal(Decimal(text))
+
+
 def _decimal(value: Decimal) -> Expr:
     scale = max(-int(value.as_tuple().exponent), 0)
     return build.decimal_const(int(value.scaleb(scale)), scale)
@@ -328,6 +334,9 @@ def param(name: str, value: Any) -> Expr:
         return _duration(value // datetime.timedelta(microseconds=1))
     if isinstance(value, datetime.datetime):
         return _moment(value, _CAST_TYPES[exp.DataType.Type.TIMESTAMP])
+    if isinstance(value, float) and math.isfinite(value):
+        # As if written in the query, where 0.5 is a decimal and 1e-3 a float.
+        return _number(repr(value))
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return build.const(value)
     raise QueryError(
