@@ -54,7 +54,8 @@ class Head(wiring.Component):
     while ``i_back.room`` is low; the other flits cause no records and do not wait.
 
     What the inputs must meet: no empty range; a pass's tuples start within it, in order, at most
-    ``config.units`` of them active at a time, and its end is that of its last tuple.
+    ``config.units`` of them active at a time; their ends do not decrease and lie within it. Where
+    they do not, the task ends there and ``o_fault`` says so.
 
     Parameters
     ----------
@@ -76,6 +77,8 @@ class Head(wiring.Component):
         The chain.
     o_report : Out(stream)
         Where the task ended, once all its records were taken. The next task waits for it.
+    o_fault : Out(1)
+        With ``o_report``: the task ended at a tuple whose range does not fit.
     o_stalled, o_starved : Out(1)
         In this cycle a window tuple waits for room, or the head waits for an input.
     """
@@ -88,6 +91,7 @@ class Head(wiring.Component):
     i_halt: Signal
     o: data.View
     o_report: stream.Interface
+    o_fault: Signal
     o_stalled: Signal
     o_starved: Signal
 
@@ -101,6 +105,7 @@ class Head(wiring.Component):
             "i_halt": In(1),
             "o": Out(flit_layout(config)),
             "o_report": Out(stream.Signature(report_layout(config))),
+            "o_fault": Out(1),
             "o_stalled": Out(1),
             "o_starved": Out(1),
         }
@@ -117,6 +122,7 @@ class Head(wiring.Component):
         todo = Signal(config.position_bits)  # tuples of the pass that are not loaded
         last = Signal()
         stop = Signal(config.position_bits)
+        earliest = Signal(config.position_bits)  # end of the tuple loaded last
         report = self.o_report.payload
         position, loaded = Signal(config.position_bits), Signal(config.position_bits)
         part = Signal(range(config.load_flits))
@@ -145,6 +151,7 @@ class Head(wiring.Component):
                 todo.eq(new.tuples),
                 position.eq(new.begin),
                 stop.eq(new.end),
+                earliest.eq(new.begin),
                 last.eq(new.last),
             ]
             m.next = "MERGE"
@@ -165,6 +172,13 @@ class Head(wiring.Component):
             ]
             m.next = "REPORT"
 
+        def fail() -> None:
+            finish()
+            m.d.sync += self.o_fault.eq(1)
+
+        end = self.i_tuple.payload.end
+        fits = (end > position) & (end >= earliest) & (end <= stop)
+
         def send_part() -> None:
             keys, size = self.i_tuple.payload.keys, config.payload_bits
             m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
@@ -181,6 +195,7 @@ class Head(wiring.Component):
                 ]
                 m.d.sync += [
                     part.eq(0),
+                    earliest.eq(end),
                     loaded.eq(loaded + 1),
                     todo.eq(todo - 1),
                     active.eq(active + 1),
@@ -208,7 +223,7 @@ class Head(wiring.Component):
 
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += loaded.eq(0)
+                m.d.sync += [loaded.eq(0), self.o_fault.eq(0)]
                 begins = self.i_pass.valid
                 if config.is_band:
                     begins = begins & ~self.i_entry.valid
@@ -234,6 +249,8 @@ class Head(wiring.Component):
             with m.State("MERGE"):
                 with m.If(self.i_halt & (part == 0)):
                     finish()
+                with m.Elif((position == stop) & (todo != 0)):
+                    fail()
                 with m.Elif((position == stop) & last):
                     # All ranges end by here, so the tuples that are still active are complete.
                     finish()
@@ -246,11 +263,11 @@ class Head(wiring.Component):
                     send_retire()
                 with m.Elif((todo != 0) & ~self.i_tuple.valid):
                     m.d.comb += self.o_starved.eq(1)
-                with (
-                    m.Elif((todo != 0) & (self.i_tuple.payload.start == position)),
-                    m.If(~closed.all),
-                ):
-                    send_part()
+                with m.Elif((todo != 0) & (self.i_tuple.payload.start == position)):
+                    with m.If(~fits | (active == config.units)):
+                        fail()
+                    with m.Elif(~closed.all):
+                        send_part()
                 with m.Else():
                     send_window()
             with m.State("REPORT"):

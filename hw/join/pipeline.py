@@ -70,12 +70,12 @@ class Collector(wiring.Component):
         return m
 
 
-class Pipeline(wiring.Component):
-    """Join pipeline.
+class Chain(wiring.Component):
+    """Head and blocks: the pipeline without the collection of its records.
 
     A task is one or more passes (:func:`penstock.hw.join.passes.plan`). One window tuple per
     cycle; a record leaves ``config.reserve(block)`` cycles after its window tuple at the latest,
-    unless results stall. Stalled results stop window tuples at the head; nothing is lost.
+    unless it stalls. Stalled records stop window tuples at the head; nothing is lost.
 
     Parameters
     ----------
@@ -87,17 +87,101 @@ class Pipeline(wiring.Component):
     i_entry, i_pass, i_tuple, i_window, i_halt : In
         See :class:`penstock.hw.join.head.Head`.
     i_room : In(1)
-        Whether whoever takes the results has room for all that the next window tuple may cause;
+        Whether whoever takes the records has room for all that the next window tuple may cause;
         window tuples wait while it is low.
-    o_result : Out(stream)
-        Records, in the order of window tuples within a block.
+    i_quiet : In(1)
+        Whether the records that left are where they belong; a task's report waits for it.
+    o_record : Out(stream), one per block
+        Records, in the order of window tuples.
     o_report : Out(stream)
         Where a task ended, after its last record.
     o_quiet : Out(1)
         No record is in a FIFO. True of all records of a window tuple taken
         ``config.drain_cycles`` ago or earlier.
-    o_stalled, o_starved : Out(1)
-        Events to count, see :class:`penstock.hw.join.head.Head`.
+    o_fault, o_stalled, o_starved : Out(1)
+        See :class:`penstock.hw.join.head.Head`.
+    """
+
+    i_entry: stream.Interface
+    i_pass: stream.Interface
+    i_tuple: stream.Interface
+    i_window: stream.Interface
+    i_halt: Signal
+    i_room: Signal
+    i_quiet: Signal
+    o_record: list[stream.Interface]
+    o_report: stream.Interface
+    o_quiet: Signal
+    o_fault: Signal
+    o_stalled: Signal
+    o_starved: Signal
+
+    def __init__(self, config: JoinConfig) -> None:
+        self.config = config
+        self.head = Head(config)
+        self.blocks = [Block(config, index) for index in range(config.blocks)]
+        super().__init__(
+            {
+                **{name: self.head.signature.members[name] for name in _head_inputs(self.head)},
+                "i_room": In(1),
+                "i_quiet": In(1),
+                "o_record": Out(stream.Signature(record_layout(config))).array(config.blocks),
+                "o_report": self.head.signature.members["o_report"],
+                "o_quiet": Out(1),
+                "o_fault": Out(1),
+                "o_stalled": Out(1),
+                "o_starved": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.head = head = self.head
+        for name in (*_head_inputs(head), "o_report"):
+            if name != "i_halt":
+                connect(m, getattr(head, name), flipped(getattr(self, name)))
+
+        flit: data.View = head.o
+        for block in self.blocks:
+            m.submodules[f"block_{block.index}"] = block
+            m.d.comb += block.i.eq(flit)
+            connect(m, block.o_record, flipped(self.o_record[block.index]))
+            flit = block.o
+        for block, following in zip(self.blocks[:-1], self.blocks[1:], strict=True):
+            m.d.comb += block.i_back.eq(following.o_back)
+        m.d.comb += self.blocks[-1].i_back.as_value().eq(-1)
+
+        back = self.blocks[0].o_back
+        m.d.comb += [
+            self.o_quiet.eq(back.quiet),
+            head.i_back.room.eq(back.room & self.i_room),
+            head.i_back.quiet.eq(back.quiet & self.i_quiet),
+            head.i_halt.eq(self.i_halt),
+            self.o_fault.eq(head.o_fault),
+            self.o_stalled.eq(head.o_stalled),
+            self.o_starved.eq(head.o_starved),
+        ]
+        return m
+
+
+class Pipeline(wiring.Component):
+    """A chain whose records leave one at a time.
+
+    One window tuple per cycle, one record per cycle.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+
+    Members
+    -------
+    i_entry, i_pass, i_tuple, i_window, i_halt, i_room : In
+        See :class:`Chain`.
+    o_result : Out(stream)
+        Records, in the order of window tuples within a block.
+    o_report, o_quiet, o_stalled, o_starved : Out
+        See :class:`Chain`.
     """
 
     i_entry: stream.Interface
@@ -114,13 +198,12 @@ class Pipeline(wiring.Component):
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
-        self.head = Head(config)
-        self.blocks = [Block(config, index) for index in range(config.blocks)]
-        inputs = [name for name in self.head.signature.members if name.startswith("i_")]
-        members = {name: self.head.signature.members[name] for name in inputs if name != "i_back"}
+        self.chain = Chain(config)
+        self.head = self.chain.head
+        self.blocks = self.chain.blocks
         super().__init__(
             {
-                **members,
+                **{name: self.head.signature.members[name] for name in _head_inputs(self.head)},
                 "i_room": In(1),
                 "o_result": Out(stream.Signature(result_layout(config))),
                 "o_report": self.head.signature.members["o_report"],
@@ -132,32 +215,26 @@ class Pipeline(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.head = head = self.head
+        m.submodules.chain = chain = self.chain
         m.submodules.collector = collector = Collector(self.config)
-        names = ["i_pass", "i_tuple", "i_window", "o_report"]
-        if self.config.is_band:
-            names.append("i_entry")
-        for name in names:
-            connect(m, getattr(head, name), flipped(getattr(self, name)))
+        for name in (*_head_inputs(self.head), "o_report"):
+            if name != "i_halt":
+                connect(m, getattr(chain, name), flipped(getattr(self, name)))
+        for record, taken in zip(chain.o_record, collector.i, strict=True):
+            connect(m, record, taken)
         connect(m, collector.o, flipped(self.o_result))
-
-        flit: data.View = head.o
-        for block in self.blocks:
-            m.submodules[f"block_{block.index}"] = block
-            m.d.comb += block.i.eq(flit)
-            connect(m, block.o_record, collector.i[block.index])
-            flit = block.o
-        for block, following in zip(self.blocks[:-1], self.blocks[1:], strict=True):
-            m.d.comb += block.i_back.eq(following.o_back)
-        m.d.comb += self.blocks[-1].i_back.as_value().eq(-1)
-
-        back = self.blocks[0].o_back
         m.d.comb += [
-            self.o_quiet.eq(back.quiet & ~collector.o.valid),
-            head.i_back.room.eq(back.room & self.i_room),
-            head.i_back.quiet.eq(self.o_quiet),
-            head.i_halt.eq(self.i_halt),
-            self.o_stalled.eq(head.o_stalled),
-            self.o_starved.eq(head.o_starved),
+            chain.i_quiet.eq(~collector.o.valid),
+            self.o_quiet.eq(chain.o_quiet & ~collector.o.valid),
+            chain.i_room.eq(self.i_room),
+            chain.i_halt.eq(self.i_halt),
+            self.o_stalled.eq(chain.o_stalled),
+            self.o_starved.eq(chain.o_starved),
         ]
         return m
+
+
+def _head_inputs(head: Head) -> list[str]:
+    """Inputs of the head that come from outside the chain."""
+    names = [name for name in head.signature.members if name.startswith("i_")]
+    return [name for name in names if name != "i_back"]
