@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.admission import FOREVER, NEVER, Admission
@@ -19,6 +19,7 @@ def times(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
+@settings(deadline=None)
 @given(TIMES, TIMES, OFFSET, OFFSET)
 def test_time_ranges(stream: list, window: list, low: int | None, high: int | None) -> None:
     stream, window = sorted(stream), sorted(window)
@@ -34,12 +35,14 @@ def test_time_ranges(stream: list, window: list, low: int | None, high: int | No
                 assert (start[i] <= j < end[i]) == wanted
 
 
+@settings(deadline=None)
 @given(TIMES, st.integers(-(1 << 70), 1 << 70))
 def test_shifting_stops_at_the_ends(values: list, by: int) -> None:
     wanted = [min(max(v + by, LEAST), MOST) for v in values]
     assert shifted(times(values), by).tolist() == wanted
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 5), max_size=9),
     st.lists(st.integers(0, 5), max_size=9),
@@ -55,6 +58,7 @@ def test_rows_ranges(left: list, right: list, size: int) -> None:
     assert (end - start).tolist() == [min(size, n) for n in before_left.tolist()]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 20) | st.just(("signal", 12)), max_size=25),
     st.integers(0, 6),
