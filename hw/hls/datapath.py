@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal, Value, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.errors import DeviceError
 from penstock.expr.node import Expr, Op
+from penstock.hw.hls.compare import at_most
+from penstock.hw.hls.delay import is_inversion, is_sign_test
 from penstock.hw.hls.schedule import Schedule
 from penstock.types import Type
 
@@ -72,16 +74,34 @@ class Datapath(wiring.Component):
             m.d.sync += later.eq(value)
             return later
 
+        def compute(node: Expr, stage: int, name: str) -> Signal:
+            value = Signal(shape_of(node.type), name=name)
+            m.d.comb += value.eq(logic(m, node, [at(arg, stage) for arg in node.args]))
+            return value
+
         def at(node: Expr, stage: int) -> Value:
             """The node's value as the logic of a stage sees it."""
             stage = self.schedule.seen_at(node, stage)
             if (node, stage) not in values:
-                values[node, stage] = register(at(node, stage - 1), f"{names[node]}_{stage}")
+                name = f"{names[node]}_{stage}"
+                values[node, stage] = (
+                    compute(node, stage, name)
+                    if self.schedule.moves_on(node)
+                    else register(at(node, stage - 1), name)
+                )
             return values[node, stage]
 
         names: dict[Expr, str] = {}
+        # A comparison with a round constant may not need the lowest bits; linters let such a
+        # name pass.
+        rounded = {
+            arg
+            for node in self.schedule.slots
+            if node.op in (Op.LT, Op.LE) and any(arg.is_const for arg in node.args)
+            for arg in node.args
+        }
         for number, (node, slot) in enumerate(self.schedule.slots.items()):
-            names[node] = f"n{number}_{_WORDS.get(node.op, node.op.value)}"
+            names[node] = f"n{number}_{_WORDS[node.op]}{'_unused_low' * (node in rounded)}"
             if node.is_const:
                 values[node, 0] = Const(int(node.attr), shape_of(node.type))
                 continue
@@ -89,8 +109,7 @@ class Datapath(wiring.Component):
                 side, index = node.attr
                 values[node, 0] = (self.s if side == "s" else self.w)[f"k{index}"]
                 continue
-            value = Signal(shape_of(node.type), name=names[node])
-            m.d.comb += value.eq(logic(node, [at(arg, slot.stage) for arg in node.args]))
+            value = compute(node, slot.stage, names[node])
             for stage in range(slot.stage + 1, slot.ready + 1):
                 value = register(value, f"{names[node]}_{stage}")
             values[node, slot.ready] = value
@@ -104,9 +123,21 @@ class Datapath(wiring.Component):
         return m
 
 
-def logic(node: Expr, a: list[Value]) -> Value:
+def logic(m: Module, node: Expr, a: list[Value]) -> Value:
     """One operation. The result may be wider than the node's register, whose bounds are exact."""
     op = node.op
+    if op is Op.ADD and len(a) == 3:
+        first, second = a[:2] if is_inversion(node.args[1]) else (a[1], a[0])
+        return _sum(m, first, second, a[2])
+    if op is Op.LE:
+        return at_most(m, *a, shared=any(map(is_inversion, node.args)))
+    if is_sign_test(node):
+        return a[0] < 0
+    if op is Op.LT:
+        return ~at_most(m, a[1], a[0])
+    if op in (Op.LEAST, Op.GREATEST):
+        low, high = a if op is Op.LEAST else a[::-1]
+        return Mux(at_most(m, a[0], a[1]), low, high)
     if op in _TWO_OPERANDS:
         return _TWO_OPERANDS[op](a[0], a[1])
     if op in (Op.AND, Op.OR):
@@ -116,8 +147,6 @@ def logic(node: Expr, a: list[Value]) -> Value:
         return every
     if op is Op.NEG:
         return -a[0]
-    if op is Op.ABS:
-        return Mux(a[0] < 0, -a[0], a[0])
     if op is Op.NOT:
         return ~a[0]
     if op is Op.BIT_NOT:
@@ -140,15 +169,25 @@ _TWO_OPERANDS = {
     Op.ADD: lambda a, b: a + b,
     Op.SUB: lambda a, b: a - b,
     Op.MUL: lambda a, b: a * b,
-    Op.LEAST: lambda a, b: Mux(b < a, b, a),
-    Op.GREATEST: lambda a, b: Mux(a < b, b, a),
     Op.BIT_AND: lambda a, b: a & b,
     Op.BIT_OR: lambda a, b: a | b,
     Op.BIT_XOR: lambda a, b: a ^ b,
-    Op.LT: lambda a, b: a < b,
-    Op.LE: lambda a, b: a <= b,
     Op.EQ: lambda a, b: a == b,
 }
+
+
+def _sum(m: Module, a: Value, b: Value, carry: Value) -> Value:
+    """``a + b + carry`` in one chain.
+
+    As a difference, since a chain link takes its first operand as it is: it costs nothing to
+    invert or select the bits of b.
+    """
+    inverse = ~b if b.shape().signed else Cat(~b, Const(1)).as_signed()
+    difference = (a.shift_left(1) | carry) - (inverse.shift_left(1) | ~carry)
+    # Linters take a name with `unused` in it as said on purpose: the lowest bit is dropped.
+    total = Signal(difference.shape(), name="sum_above_unused_bit")
+    m.d.comb += total.eq(difference)
+    return total.shift_right(1)
 
 
 def _shift(op: Op, value: Value, amount: Value) -> Value:

@@ -6,6 +6,7 @@ are not timing closure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from penstock.expr.node import Expr, Op
@@ -14,7 +15,7 @@ from penstock.expr.node import Expr, Op
 LUT_INPUTS, DSP_NARROW_BITS, DSP_WIDE_BITS = 6, 17, 26
 
 _WIRES = frozenset({Op.CONST, Op.KEY, Op.CAST, Op.NOT, Op.BIT_NOT})
-_CARRIES = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.ABS})
+_CARRIES = frozenset({Op.ADD, Op.SUB, Op.NEG})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +63,18 @@ class DelayModel:
         """Delay of a lowered node from its arguments to its value."""
         op, args = node.op, node.args
         bits = max((x.type.bits for x in (node, *args)), default=0)
-        if op in _WIRES:
+        if is_wire(node):
             return 0
         if op in _CARRIES:
             return self._carry(bits)
         if op in (Op.LT, Op.LE):
-            return 0 if is_sign_test(node) else self._carry(bits)
+            return self._compare(args)
         if op is Op.EQ:
             return self._tree(2 * bits)
         if op in (Op.AND, Op.OR):
             return self._tree(len(args))
         if op in (Op.LEAST, Op.GREATEST):
-            return self._carry(bits) + self.lut_ps
+            return self._compare(args) + self.lut_ps
         if op is Op.CASE:
             return len(args) // 2 * self.lut_ps
         if op in (Op.SHL, Op.SHR):
@@ -85,6 +86,12 @@ class DelayModel:
 
     def _carry(self, bits: int) -> int:
         return self.lut_ps + bits * self.carry_ps
+
+    def _compare(self, args: Sequence[Expr]) -> int:
+        """A carry chain between two LUTs, as :mod:`penstock.hw.hls.compare` builds it."""
+        a, b, *_ = args
+        links = max(a.type.bits, b.type.bits) * (2 - a.is_const - b.is_const) // LUT_INPUTS
+        return 2 * self.lut_ps + links * self.carry_ps
 
     def _tree(self, inputs: int) -> int:
         levels, reach = 1, LUT_INPUTS
@@ -102,6 +109,19 @@ class DelayModel:
         narrow, wide = sorted((a.type.bits, b.type.bits))
         tiles = -(-narrow // DSP_NARROW_BITS) * -(-wide // DSP_WIDE_BITS)
         return self.multiply_ps + (tiles - 1).bit_length() * self._carry(bits)
+
+
+def is_wire(node: Expr) -> bool:
+    """Whether the operation costs nothing: wires, or a part of the LUT that reads it."""
+    return node.op in _WIRES or is_sign_test(node) or is_inversion(node)
+
+
+def is_inversion(node: Expr) -> bool:
+    """Whether the node is ``case when c then ~x else x end``, an XOR."""
+    if node.op is not Op.CASE or len(node.args) != 3:
+        return False
+    _, inverse, x = node.args
+    return inverse.op is Op.BIT_NOT and inverse.args[0] is x
 
 
 def is_sign_test(node: Expr) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from penstock.errors import DeviceError
 from penstock.expr.build import raw_factor
 from penstock.expr.node import Expr, Op, node, transform
+from penstock.hw.hls.carry import absorb_carries
 from penstock.hw.hls.check import refusal
 from penstock.program import GeneralProgram
 from penstock.types import BOOL, Kind, integer
@@ -27,7 +28,7 @@ def lower(program: GeneralProgram) -> Expr:
     """
     if reason := refusal(program):
         raise DeviceError(reason)
-    return transform(program.predicate, _lower_node)
+    return absorb_carries(transform(program.predicate, _lower_node))
 
 
 def _lower_node(old: Expr, args: tuple[Expr, ...]) -> Expr:

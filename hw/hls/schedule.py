@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from penstock.expr.node import Expr, Op, node, show, walk
-from penstock.hw.hls.delay import DelayModel
+from penstock.hw.hls.delay import DelayModel, is_wire
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,14 @@ class Schedule:
     def register_bits(self) -> int:
         """Flip-flops between stages, without the ranks at the input and behind the result."""
         last_use = dict.fromkeys(self.slots, 0)
-        for current, slot in self.slots.items():
+        for current in reversed(self.slots):
+            used = last_use[current] if self.moves_on(current) else self.slots[current].stage
             for arg in current.args:
-                last_use[arg] = max(last_use[arg], slot.stage)
+                last_use[arg] = max(last_use[arg], used)
         total = 0
         for current, slot in self.slots.items():
+            if self.moves_on(current):
+                continue
             delays = self.seen_at(current, max(last_use[current], slot.ready)) - slot.ready
             total += current.type.bits * (slot.ready - slot.stage + delays)
         return total
@@ -97,6 +100,10 @@ class Schedule:
             return stage
         return min(stage, ready + 1 if node.sides and node.args else ready)
 
+    def moves_on(self, node: Expr) -> bool:
+        """Whether the node is made anew in each stage that uses it, from registered arguments."""
+        return is_wire(node) and bool(node.args) and all("w" in arg.sides for arg in node.args)
+
     def nodes_of(self, stage: int) -> list[Expr]:
         """Operations that start in a stage, arguments first."""
         return [n for n, slot in self.slots.items() if n.args and slot.stage == stage]
@@ -111,9 +118,10 @@ class Schedule:
                 names[current] = current
                 continue
             # Shown on its own: the text of a whole DAG grows exponentially.
-            alone = node(
-                current.op, tuple(names[a] for a in current.args), current.type, current.attr
-            )
+            args = tuple(names[a] for a in current.args)
+            if current.op is Op.LE and len(args) == 3:
+                args = (node(Op.ADD, (args[0], args[2]), args[0].type), args[1])
+            alone = node(current.op, args, current.type, current.attr)
             names[current] = name = node(Op.KEY, (), current.type, ("t", next(number)))
             bits = current.type.bits
             more = f", {slot.ready - slot.stage} stages more" if slot.ready > slot.stage else ""

@@ -7,6 +7,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from penstock.hw.hls.compare import at_most
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import entry_layout
 
@@ -77,7 +78,7 @@ class BandTest(wiring.Component):
         met = Signal(self.config.tests, reset_less=True)
         m.d.sync += met.eq(
             Cat(
-                (low[d] <= self.keys[d]) & (self.keys[d] <= high[d])
+                at_most(m, low[d], self.keys[d]) & at_most(m, self.keys[d], high[d])
                 for d in range(self.config.tests)
             )
         )

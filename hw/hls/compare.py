@@ -1,0 +1,101 @@
+"""Comparisons as one short carry chain.
+
+A bit-by-bit comparison takes a LUT per bit. Here a chain link stands for as many bits as two LUTs
+of six inputs can compare, constants for free; what the first link and the logic behind the chain
+can do in a LUT of their own is left out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+
+from penstock.hw.hls.delay import LUT_INPUTS
+
+#: Inputs of the top link that are compared behind the chain, in the LUT that reads its result.
+_TOP_INPUTS = 2
+
+_Bits = tuple[Value, Value]
+
+
+def at_most(
+    m: Module, a: Value, b: Value, carry: Value | None = None, *, shared: bool = False
+) -> Value:
+    """``a + carry <= b``, exact for operands of any width and sign.
+
+    Parameters
+    ----------
+    m : Module
+        Where the chain goes.
+    a, b : Value
+        Integers.
+    carry : Value, optional
+        One bit; 0 by default.
+    shared : bool
+        Whether each bit of an operand depends on one more input, the same for all: the carry, if
+        there is one. Only the size of the links depends on it.
+    """
+    pairs = _aligned(a, b)
+    top = _take([*reversed(pairs)], _TOP_INPUTS)[::-1]
+    rest = pairs[: len(pairs) - len(top)]
+    first = _take(rest, LUT_INPUTS - (shared or carry is not None))
+    links, at = [], len(first)
+    while at < len(rest):
+        link = _take(rest[at:], LUT_INPUTS - shared)
+        links.append(link)
+        at += len(link)
+    fits = _not_less(first, Const(1) if carry is None else ~carry)
+    if links:
+        # The links as digits of a difference that is negative where b is less. The first digit
+        # is never zero, so that it needs no carry into the chain.
+        greater, less = zip(*(_digit(link) for link in links), strict=True)
+        # Linters take a name with `unused` in it as said on purpose: only the sign is of use.
+        difference = Signal(len(links) + 2, name="unused_digits")
+        m.d.comb += difference.eq(Cat(fits, *greater) - Cat(~fits, *less))
+        fits = ~difference[-1]
+    return _not_less(top, fits)
+
+
+def _digit(link: Sequence[_Bits]) -> _Bits:
+    """Two bits whose difference has the sign of ``b - a``."""
+    if len(link) == 1:
+        return link[0][::-1]
+    return _not_less(link, Const(0)), ~_not_less(link, Const(1))
+
+
+def _aligned(a: Value, b: Value) -> list[_Bits]:
+    """Bit pairs of both operands as unsigned numbers of one width, lowest first."""
+    a_shape, b_shape = a.shape(), b.shape()
+    signed = a_shape.signed or b_shape.signed
+    width = max(shape.width + (signed and not shape.signed) for shape in (a_shape, b_shape))
+    pairs = list(zip(_bits(a, width), _bits(b, width), strict=True))
+    if signed and pairs:
+        pairs[-1] = pairs[-1][::-1]
+    return pairs
+
+
+def _bits(value: Value, width: int) -> list[Value]:
+    if isinstance(value, Const):
+        return [Const(value.value >> bit & 1) for bit in range(width)]
+    own = len(value)
+    fill = value[-1] if own and value.shape().signed else Const(0)
+    return [value[bit] if bit < own else fill for bit in range(width)]
+
+
+def _take(pairs: Sequence[_Bits], inputs: int) -> list[_Bits]:
+    """As many pairs from the start as have so many inputs."""
+    taken = []
+    for pair in pairs:
+        inputs -= sum(not isinstance(bit, Const) for bit in pair)
+        if inputs < 0:
+            break
+        taken.append(pair)
+    return taken
+
+
+def _not_less(pairs: Sequence[_Bits], below: Value) -> Value:
+    """Whether b is greater, or equal and ``below`` holds."""
+    for a, b in pairs:
+        below = b & ~a | ~(a ^ b) & below
+    return below

@@ -1,0 +1,99 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.expr import build
+from penstock.expr.evaluate import evaluate
+from penstock.expr.node import Op, node, transform, walk
+from penstock.hw.hls.carry import absorb_carries
+from penstock.types import BOOL, integer
+
+BOOLEAN = BOOL.as_nullable(False)
+TYPES = [
+    integer(-100, 27, nullable=False),
+    integer(0, 255, nullable=False),
+    integer(-9, -2, nullable=False),
+    integer(-1, 0, nullable=False),
+]
+KEYS = [build.key("s", i, t) for i, t in enumerate(TYPES)]
+FLAG = build.key("w", 0, BOOLEAN)
+BIT = node(Op.CAST, (FLAG,), integer(0, 1, nullable=False))
+
+numbers = st.recursive(
+    st.sampled_from([*KEYS, BIT, *map(build.const, (-8, 0, 3, 40))]),
+    lambda below: st.one_of(
+        below.map(build.absolute),
+        below.map(build.neg),
+        st.tuples(st.sampled_from([build.add, build.sub]), below, below).map(
+            lambda x: x[0](x[1], x[2])
+        ),
+        st.just(BIT),
+    ),
+    max_leaves=12,
+)
+comparisons = st.tuples(
+    st.sampled_from([build.lt, build.le, build.eq]), numbers.map(build.absolute), numbers
+).flatmap(lambda x: st.sampled_from([x[0](x[1], x[2]), x[0](x[2], x[1])]))
+
+
+def expanded(expr):
+    """The carries as additions again, for plain evaluation."""
+
+    def rule(old, args):
+        if len(args) == 3 and old.op in (Op.ADD, Op.LE):
+            first = build.add(args[0], args[2])
+            return (build.add if old.op is Op.ADD else build.le)(first, args[1])
+        return node(old.op, args, old.type, old.attr)
+
+    return transform(expr, rule)
+
+
+def check(expr, seed):
+    rng = random.Random(seed)
+    found = absorb_carries(expr)
+    assert not any(x.op is Op.ABS for x in walk(found))
+    plain = expanded(found)
+    for _ in range(30):
+        row = {
+            ("s", i): rng.choice([t.lo, t.hi, rng.randint(t.lo, t.hi)]) for i, t in enumerate(TYPES)
+        }
+        row["w", 0] = rng.random() < 0.5
+        assert evaluate(plain, row) == evaluate(expr, row)
+        for part in walk(found):
+            value = evaluate(expanded(part), row)
+            assert not part.type.is_integral or part.type.lo <= value <= part.type.hi
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(expr=st.one_of(numbers, comparisons), seed=st.integers(0, 1 << 16))
+def test_same_value_within_its_bounds(expr, seed):
+    check(expr, seed)
+
+
+A, B, C = KEYS[0], build.sub(KEYS[1], build.const(100)), build.add(KEYS[3], KEYS[0])
+DISTANCE = build.add(build.absolute(A), build.absolute(B))
+
+
+@pytest.mark.parametrize(
+    ("expr", "chains"),
+    [
+        (build.lt(build.absolute(A), build.const(20)), 1),
+        (build.le(build.const(20), build.absolute(A)), 1),
+        (build.lt(DISTANCE, build.const(70)), 3),
+        (build.lt(DISTANCE, KEYS[1]), 4),
+        (build.le(DISTANCE, KEYS[1]), 3),
+        (build.lt(KEYS[1], DISTANCE), 3),
+        (build.lt(build.add(DISTANCE, build.absolute(C)), build.const(70)), 5),
+        (build.lt(build.sub(KEYS[1], build.absolute(A)), build.const(9)), 2),
+        (build.lt(build.neg(build.absolute(A)), build.const(-9)), 1),
+    ],
+)
+def test_chains(expr, chains):
+    """Additions and comparisons that are left, without tests of a sign."""
+    found = check(expr, 1)
+    carry = {Op.ADD, Op.SUB, Op.NEG, Op.LT, Op.LE}
+    is_sign = [x for x in walk(found) if x.op is Op.LT and x.args[1].attr == 0]
+    assert sum(x.op in carry for x in walk(found)) - len(is_sign) == chains
