@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.expr.columns import Vector
 from penstock.host.admission import FOREVER
 from penstock.host.device.base import Device
+from penstock.host.prepare import check
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, shifted, time_ranges
 from penstock.host.sides import Arrival
@@ -147,6 +148,9 @@ class RowsEngine(Engine):
 
     def step(self, new: Arrival | None, promises: Promises) -> list[Match]:
         if new is not None and len(new.rows):
+            for window, prober in self.probers.items():
+                is_window = window == new.side
+                check(prober.form, new.rows.columns, len(new.rows), window=is_window)
             self.waiting[new.side].append(new)
         horizon = min(promises.values()) if self.timed else FOREVER
         ready = {side: self._release(side, horizon) for side in (LEFT, RIGHT)}

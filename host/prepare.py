@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.expr.columns import Vector, evaluate_columns
-from penstock.expr.node import Expr, walk
+from penstock.expr.node import Expr, Op, walk
 from penstock.host import keys
 from penstock.host.device.storage import storage_dtype
 from penstock.host.keys import Encoder
@@ -94,6 +94,34 @@ def layout(
     if isinstance(form.form, BandForm):
         return _BandLayout(form.form, window, widths, spare_bits > 0)
     return _GeneralLayout(form.form, window, stream, spare_bits)
+
+
+def check(form: JoinForm, columns: Columns, rows: int, *, window: bool) -> None:
+    """Meet every CAST that can fail in tuples of one side, before they change any state.
+
+    Raises
+    ------
+    DataError
+    """
+    for expr in _expressions(form, window):
+        if any(e.op is Op.CAST for e in walk(expr)):
+            evaluate_columns(expr, columns, rows)
+
+
+def _expressions(form: JoinForm, window: bool) -> list[Expr]:
+    """What is evaluated of a window tuple, or of a stream tuple."""
+    if isinstance(form.form, BandForm):
+        tests = form.form.tests
+        return [t.key for t in tests] if window else [e for t in tests for e in _of_stream(t)]
+    sources = form.form.window_keys if window else form.form.stream_keys
+    found = []
+    for source in sources:
+        found += [source.expr] if source.test is None or window else _of_stream(source.test)
+    return found
+
+
+def _of_stream(test: BandTest) -> list[Expr]:
+    return [*(b.expr for b in (*test.lo, *test.hi)), *test.when]
 
 
 def stream_values(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:

@@ -280,6 +280,18 @@ def test_rows_without_time_may_be_filtered_out(device: Device) -> None:
     assert pairs(stream.close()) == [(2, 3)]
 
 
+@pytest.mark.parametrize("on", ["{} >= b.x", "{} * b.x < 5000 AND a.x = b.x"])
+def test_a_refused_batch_costs_no_row_that_waits(device: Device, on: str) -> None:
+    stream = opened(device, on.format("CAST(1000 * a.x AS SMALLINT)"), rows=5)
+    stream.push("a", batch((1, 5, 1)))
+    stream.push("b", batch((7, 6, 1)))
+    with pytest.raises(DataError, match="overflows"):
+        stream.push("a", batch((2, 90, 99)))
+    stream.push("a", batch((3, 8, 1)))
+    assert sorted(pairs(stream.close())) == [(1, 7), (3, 7)]
+    assert stream.stats.late == {"a": 0, "b": 0}
+
+
 @pytest.mark.parametrize("place", ["filter", "window key", "stream bound"])
 def test_a_refused_batch_leaves_no_trace(device: Device, place: str) -> None:
     narrow = "CAST(1000 * a.x AS SMALLINT)"
