@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -165,14 +165,14 @@ def _simulated(query: JoinQuery, tables: dict[str, pa.Table], units: int) -> _Si
         join = BatchJoin(query, part, device)
         expected = pa.Table.from_batches(join, join.schema)
     with (
-        AmaranthDevice(units=units, trace=True) as device,
+        closing(AmaranthDevice(units=units, trace=True)) as pipeline,
         _step(f"simulating a pipeline of {units} units"),
     ):
         began = time.perf_counter()
-        join = BatchJoin(query, part, device)
+        join = BatchJoin(query, part, pipeline)
         found = pa.Table.from_batches(join, join.schema)
         seconds = time.perf_counter() - began
-        trace = device.trace
+        trace = pipeline.trace
     _check_same("the simulated pipeline", found, expected)
     counters = join.stats.counters
     run = _Run(found, join.stats.pairs_evaluated, seconds)

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 
@@ -103,7 +102,8 @@ class CpuKernel(Kernel):
             )
         dtypes = tuple(np.asarray(column).dtype for column in task.stream)
         if len(dtypes) != len(self._stream) or not all(
-            map(np.can_cast, dtypes, self._stream, repeat("safe"))
+            np.can_cast(given, wanted, "safe")
+            for given, wanted in zip(dtypes, self._stream, strict=True)
         ):
             raise DeviceError(
                 f"a task has stream columns of {_names(dtypes)} where device cpu expects "

@@ -38,7 +38,7 @@ class ResultMemory:
         if block.nbytes > LARGEST_KEPT_BYTES:
             return block
         # NumPy makes views of a view refer to the owner, unless a foreign object lies between.
-        lent = np.frombuffer(memoryview(block), np.uint32)
+        lent = np.frombuffer(block.data, np.uint32)
         weakref.finalize(lent, self._free.append, block).atexit = False
         return lent
 

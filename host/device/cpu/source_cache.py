@@ -44,6 +44,8 @@ def load_source(source: str) -> ModuleType:
         except OSError:
             path = _write(Path(tempfile.mkdtemp(prefix="penstock-kernels-")), name, source)
         spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         sys.modules[name] = module
@@ -53,9 +55,9 @@ def load_source(source: str) -> ModuleType:
 def _digest(source: str) -> str:
     """Hash of the source, of the loops it is compiled with, and of the compiler's version."""
     digest = hashlib.sha256(f"numba {numba.__version__}\n{source}".encode())
-    for module in (loops, vector):
+    for path in (loops.__file__, vector.__file__):
         # Numba looks at the time of the generated file only, not at those of what it calls.
-        digest.update(Path(module.__file__).read_bytes())
+        digest.update(Path(str(path)).read_bytes())
     return digest.hexdigest()[:32]
 
 

@@ -8,10 +8,15 @@ lanes into whatever the machine has: 512-bit registers, 256-bit ones, or none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+#: Numba drops the first parameter of an intrinsic, which a type checker cannot know.
+intrinsic: Callable[[Callable], Callable[..., Any]] = extending.intrinsic
 
 #: Window positions per granule, one bit of a mask each.
 GRANULE = 64
