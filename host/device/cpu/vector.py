@@ -9,14 +9,23 @@ lanes into whatever the machine has: 512-bit registers, 256-bit ones, or none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
 
-#: Numba drops the first parameter of an intrinsic, which a type checker cannot know.
-intrinsic: Callable[[Callable], Callable[..., Any]] = extending.intrinsic
+
+class Intrinsic(Protocol):
+    """An intrinsic as compiled code calls it: without the typing context."""
+
+    def __call__(self, *args: Any) -> Any: ...
+
+
+def intrinsic(function: Callable[..., Any]) -> Intrinsic:
+    """Numba's decorator, with a type that says what it does to the parameters."""
+    return extending.intrinsic(function)
+
 
 #: Window positions per granule, one bit of a mask each.
 GRANULE = 64
