@@ -16,18 +16,19 @@ def storage_dtype(dtype: Type) -> np.dtype:
     Parameters
     ----------
     dtype : Type
-        Integer-like, boolean or float. Keys are never NULL, so ``nullable`` is not looked at.
+        Of a key: never NULL, so ``nullable`` is not looked at.
 
     Returns
     -------
     dtype
         ``bool``; ``float32``; ``float64``; the smallest of ``int8`` to ``int64`` that holds
-        ``[lo, hi]``; beyond them ``uint64``, and beyond that ``object`` (Python integers).
+        ``[lo, hi]``; beyond them ``uint64``, and beyond that ``object`` (Python integers). Text is
+        ``object`` (str or bytes).
 
     Raises
     ------
     DeviceError
-        The type is text or NULL, which no device joins on directly.
+        The type is NULL, which no device joins on.
     """
     if dtype.kind is Kind.BOOL:
         return np.dtype(np.bool_)
@@ -35,10 +36,12 @@ def storage_dtype(dtype: Type) -> np.dtype:
         return np.dtype(np.float32)
     if dtype.kind is Kind.FLOAT64:
         return np.dtype(np.float64)
+    if dtype.is_text:
+        return np.dtype(object)
     if not dtype.is_integral:
         raise DeviceError(
-            f"a key of type {dtype} cannot be stored on a device; prepare an integer, boolean or "
-            "float key from it"
+            f"a key of type {dtype} cannot be stored on a device; prepare an integer, boolean, "
+            "float or text key from it"
         )
     for signed in _SIGNED:
         info = np.iinfo(signed)

@@ -187,14 +187,15 @@ class _Hoister:
         return join(*parts)
 
     def text(self, atom: Expr) -> Expr:
-        """Comparison of text as comparisons of codes."""
+        """Comparison of text as comparisons of codes.
+
+        Text that is computed from both sides, and a prefix taken from the side that holds the
+        window, have no codes: their keys are the text itself.
+        """
         try:
             form = band_form(atom, self.window)
-        except NotBandError as error:
-            raise QueryError(
-                f"{error}: text that is computed from both sides, and a prefix taken from the side "
-                "that holds the window, cannot be joined on"
-            ) from None
+        except NotBandError:
+            return build.remake(atom, [self.values(a) for a in atom.args])
         tests = []
         for test in form.tests:
             code = self.key("w", KeySource("code", test.key, test), _CODE)

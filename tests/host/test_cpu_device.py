@@ -24,7 +24,7 @@ from penstock.host.device.cpu.memory import ResultMemory
 from penstock.host.device.run import run_task
 from penstock.host.device.storage import key_dtype, storage_dtype
 from penstock.program import BandProgram, GeneralProgram
-from penstock.types import BOOL, FLOAT32, FLOAT64, STRING, integer
+from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer
 from tests.host.kit.tasks import Join, band_join, expected, load, run_to_end, sorted_pairs
 
 ALL_OF_TWO = BandProgram(2, 0b1000, 32)
@@ -95,9 +95,10 @@ def test_storage_is_the_narrowest_that_holds_the_bounds(dtype, stored) -> None:
     assert storage_dtype(dtype) == np.dtype(stored)
 
 
-def test_text_has_no_storage() -> None:
+def test_text_is_stored_as_it_is_and_null_is_not() -> None:
+    assert storage_dtype(STRING) == np.dtype(object)
     with pytest.raises(DeviceError, match="prepare an integer"):
-        storage_dtype(STRING)
+        storage_dtype(NULL)
 
 
 def test_key_dtypes() -> None:

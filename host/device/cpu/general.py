@@ -13,6 +13,7 @@ from penstock.host.device.cpu.source_cache import load_source
 from penstock.host.device.cpu.vector import GRANULE
 from penstock.host.device.storage import storage_dtype
 from penstock.program import GeneralProgram
+from penstock.types import Type
 
 #: Stream tuples per block.
 BLOCK_ROWS = 256
@@ -111,13 +112,19 @@ class InterpretedKernel(CpuKernel):
     def _evaluate(
         self, window: tuple[np.ndarray, ...], task: Task, i: np.ndarray, j: np.ndarray
     ) -> np.ndarray:
-        keys = {("s", k): _vector(np.asarray(column)[i]) for k, column in enumerate(task.stream)}
-        keys |= {("w", k): _vector(column[j]) for k, column in enumerate(window)}
+        keys = {
+            (side, k): _vector(np.asarray(column)[rows], dtype)
+            for side, columns, types, rows in (
+                ("s", task.stream, self.program.stream, i),
+                ("w", window, self.program.window, j),
+            )
+            for k, (column, dtype) in enumerate(zip(columns, types, strict=True))
+        }
         outcome = evaluate_columns(self.program.predicate, keys, len(i))
         return outcome.values if outcome.valid is None else outcome.values & outcome.valid
 
 
-def _vector(values: np.ndarray) -> Vector:
-    if values.dtype.kind in "bf":
+def _vector(values: np.ndarray, dtype: Type) -> Vector:
+    if not dtype.is_integral:
         return Vector(values)
     return int_vector(values.astype(np.int64 if values.dtype.kind == "i" else object))
