@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.expr import build
-from penstock.expr.node import Expr, Op
+from penstock.expr.node import Expr, Op, node
 from penstock.types import Kind, Type, integer
 
 
@@ -84,4 +84,4 @@ def as_integer(expr: Expr) -> Expr:
     dtype = integer(expr.type.lo, expr.type.hi, nullable=expr.type.nullable)
     if expr.is_const:
         return build.const(expr.attr, dtype)
-    return build.node(Op.RAW, (expr,), dtype)
+    return node(Op.RAW, (expr,), dtype)
