@@ -56,7 +56,8 @@ class Source:
     def span(self, span: Span) -> int:
         """A span in the window's unit."""
         if isinstance(span, datetime.timedelta):
-            span = self._counted(span // datetime.timedelta(microseconds=1), "disorder")
+            # Rounded up: a span is a promise that rows may use to the full.
+            span = -self._counted(-span // datetime.timedelta(microseconds=1), "disorder")
         if span < 0:
             raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
         return self._in_window_unit(span) - self._in_window_unit(0)
@@ -76,10 +77,11 @@ class Source:
         return min(max(self._in_window_unit(time), -FOREVER), FOREVER)
 
     def _counted(self, micros: int, what: str) -> int:
-        unit = "" if self.column is None else self.column.type.unit
+        unit = self.side.unit
         if not unit:
             raise UsageError(
-                f"the time of {self.side.alias} is a plain integer; give {what} as an integer"
+                f"the time of {self.side.alias} is a plain integer; give {what} as an integer, "
+                f"or declare its unit ({self.side.alias}=COLUMN:s)"
             )
         return micros * 1000 // UNIT_NS[unit]
 

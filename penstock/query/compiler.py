@@ -79,6 +79,7 @@ def compile_query(
         for side in range(2):  # without a common clock the order of ROWS is that of arrival
             time_of[side] = None
     _check_units(statement.scope, time_of)
+    own_units = [_unit_of(moment, statement.scope) for moment in time_of]
     unit, time_of = _one_unit(time_of)
     window: Window
     if counts is not None:
@@ -88,12 +89,17 @@ def compile_query(
         filters, conjuncts = _move_one_sided(filters, conjuncts)
     predicate = fold(build.and_(*conjuncts))
     left, right = (
-        Side(name, source.alias, source.table, fold(build.and_(source.filter, *own)), moment)
-        for name, source, own, moment in zip(
-            (LEFT, RIGHT), statement.sources, filters, time_of, strict=True
+        Side(name, source.alias, source.table, fold(build.and_(source.filter, *own)), *clock)
+        for name, source, own, *clock in zip(
+            (LEFT, RIGHT), statement.sources, filters, time_of, own_units, strict=True
         )
     )
     return JoinQuery(text, left, right, window, predicate, statement.select, statement.scales)
+
+
+def _unit_of(time: Expr | None, scope: Scope) -> str:
+    """Unit of a time column: its type's, or the one declared for an integer."""
+    return "" if time is None else time.type.unit or scope.unit_of(time) or ""
 
 
 def _time_columns(

@@ -29,6 +29,8 @@ class Side:
         Rows for which it is not TRUE are left out before the window.
     time : Expr or None
         Event time as an integer in the window's unit; None for ROWS in order of arrival.
+    unit : str
+        Unit of the time column itself, "" for plain integers.
     """
 
     side: str
@@ -36,6 +38,7 @@ class Side:
     table: str
     filter: Expr
     time: Expr | None
+    unit: str = ""
 
 
 @dataclass(frozen=True)

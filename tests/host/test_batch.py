@@ -40,6 +40,14 @@ def test_a_declared_disorder_is_checked() -> None:
         joined(disorder=datetime.timedelta(seconds=1))
 
 
+def test_a_declared_unit_takes_durations() -> None:
+    tables, time = {"a": A, "b": B}, {"a": "t:ms", "b": "t:ms"}
+    four = datetime.timedelta(milliseconds=3, microseconds=1)  # rounds up to what is there
+    assert penstock.sql(TEXT, tables, time=time, disorder=four).num_rows == len(joined())
+    with pytest.raises(DataError, match="declared disorder of 3"):
+        penstock.sql(TEXT, tables, time=time, disorder=datetime.timedelta(milliseconds=3))
+
+
 def test_counts_and_progress() -> None:
     seen = []
     query = compile_query(TEXT, {"a": A.schema, "b": B.schema}, time=TIME)
