@@ -78,6 +78,7 @@ class BatchJoin:
             )
         check_names(disorder, query.sides)
         self.device = device
+        self.names = query.names
         self.stats = Stats(device.name)
         self.on_progress = on_progress
         # Rows are picked from single chunks: finding the chunk of each would cost more.
@@ -104,7 +105,7 @@ class BatchJoin:
     def _run(self, join: RangeJoin) -> Iterator[pa.RecordBatch]:
         window_side = join.form.window
         window, stream = self.sides[window_side], self.sides[other(window_side)]
-        prober = Prober(join.form, self.device, self.stats, growing=False)
+        prober = Prober(join.form, self.device, self.stats, names=self.names, growing=False)
         keys = prober.keys(window.columns, len(window))
         run = WindowRun(window.time, keys)
         try:

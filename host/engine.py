@@ -204,7 +204,13 @@ class RowsEngine(Engine):
 def open_engine(query: JoinQuery, device: Device, stats: Stats, *, band: bool) -> Engine:
     """The engine for a query's window."""
     probers = {
-        window: Prober(join_form(query.predicate, window, band=band), device, stats, growing=True)
+        window: Prober(
+            join_form(query.predicate, window, band=band),
+            device,
+            stats,
+            names=query.names,
+            growing=True,
+        )
         for window in (LEFT, RIGHT)
     }
     if isinstance(query.window, TimeWindow):

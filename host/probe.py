@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -34,12 +34,23 @@ class Prober:
     device : Device
     stats : Stats
         Gets the counts of every task.
+    names : mapping of side to str
+        What the query calls the sides, for messages.
     growing : bool
         Whether windows grow, so that layouts should leave room for later values.
     """
 
-    def __init__(self, form: JoinForm, device: Device, stats: Stats, *, growing: bool) -> None:
+    def __init__(
+        self,
+        form: JoinForm,
+        device: Device,
+        stats: Stats,
+        *,
+        names: Mapping[str, str],
+        growing: bool,
+    ) -> None:
         self.form = form
+        self.names = names
         self.device = device
         self.stats = stats
         self.spare_bits = SPARE_BITS if growing else 0
@@ -119,7 +130,8 @@ class Prober:
             reason = self.device.refuses(program)
             if reason is not None:
                 shape = "band" if isinstance(program, BandProgram) else "general"
-                why = f": {self.form.why_general}" if self.form.why_general else ""
+                not_band = self.form.why_general(self.names)
+                why = f": {not_band}" if not_band else ""
                 raise DeviceError(
                     f"device {self.device.name} cannot run this query: {reason} ({shape} form{why})"
                 )

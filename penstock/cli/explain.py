@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 
@@ -48,7 +48,7 @@ class _Explanation:
     def __init__(self, query: JoinQuery, join: BatchJoin) -> None:
         self.compiled = query
         self.join = join
-        self.names: Mapping[str, str] = {s.side: s.alias for s in query.sides}
+        self.names = query.names
 
     def text(self, expr: Expr) -> str:
         return show(expr, self.names)
@@ -79,7 +79,7 @@ class _Explanation:
         if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
             self.band(form.form, program, prepared)
         elif isinstance(form.form, GeneralForm) and isinstance(program, GeneralProgram):
-            _line("form", f"general, because {form.why_general}")
+            _line("form", f"general, because {form.why_general(self.names)}")
             self.keys(form.form, program, prepared, values)
             _line("per pair", show(program.predicate))
             _show_stages(program)

@@ -75,6 +75,11 @@ class JoinQuery:
     def sides(self) -> tuple[Side, Side]:
         return self.left, self.right
 
+    @property
+    def names(self) -> dict[str, str]:
+        """What the query calls each side."""
+        return {side.side: side.alias for side in self.sides}
+
     def side(self, name: str) -> Side:
         return self.left if name == LEFT else self.right
 

@@ -8,10 +8,11 @@ split by side, |a|, GREATEST and LEAST become conjunctions or disjunctions of su
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.expr import build
-from penstock.expr.node import Expr, Op
+from penstock.expr.node import Expr, Op, show
 from penstock.program import MAX_BAND_TESTS
 from penstock.rewrite.linear import Linear, linear, total
 from penstock.types import Kind
@@ -23,7 +24,24 @@ _MAX_FAN_OUT = 16
 
 
 class NotBandError(Exception):
-    """The predicate has no band form; the text says which part and why."""
+    """The predicate has no band form.
+
+    Parameters
+    ----------
+    reason : str
+        Why, with ``{}`` for each part.
+    *parts : Expr
+        What part of the predicate it is about.
+    """
+
+    def __init__(self, reason: str, *parts: Expr) -> None:
+        self.reason = reason
+        self.parts = parts
+        super().__init__(self.text())
+
+    def text(self, names: Mapping[str, str] | None = None) -> str:
+        """The reason, with the sides called by these names."""
+        return self.reason.format(*(f"`{show(part, names)}`" for part in self.parts))
 
 
 @dataclass(frozen=True)
@@ -150,7 +168,7 @@ class _Splitter:
             if atom.args[0].type.is_integral:
                 return self.integers(atom)
             return self.direct(atom)
-        raise NotBandError(f"`{atom!r}` is not a comparison")
+        raise NotBandError("{} is not a comparison", atom)
 
     def one_sided(self, condition: Expr) -> BandTest:
         if self.window in condition.sides:
@@ -187,7 +205,7 @@ class _Splitter:
     def at_most_zero(self, form: Linear, atom: Expr, fan_out: int = 1) -> _Tree:
         """Tree for ``form <= 0``."""
         if fan_out > _MAX_FAN_OUT:
-            raise NotBandError(f"`{atom!r}` fans out to more than {_MAX_FAN_OUT} sums")
+            raise NotBandError(f"{{}} fans out to more than {_MAX_FAN_OUT} sums", atom)
         mixed = [(t, c) for t, c in form.terms if len(t.sides) > 1]
         if mixed:
             term, coefficient = mixed[0]
@@ -217,8 +235,8 @@ class _Splitter:
         a, b = atom.args
         if len(a.sides) > 1 or len(b.sides) > 1:
             raise NotBandError(
-                f"`{atom!r}` computes with both sides in {a.type}, which may round: "
-                "it is not rearranged"
+                f"{{}} computes with both sides in {a.type}, which may round: it is not rearranged",
+                atom,
             )
         is_open = atom.op is Op.LT
         if a.sides == {self.window}:
@@ -230,7 +248,7 @@ class _Splitter:
     def prefix(self, atom: Expr, negated: bool) -> _Tree:
         text, start = atom.args
         if text.sides != {self.window} or self.window in start.sides:
-            raise NotBandError(f"`{atom!r}` is a band only where {self.window} holds the text")
+            raise NotBandError("{} is a band only where the window holds the text", atom)
         if negated:
             below = BandTest(text, hi=(Bound(start, open=True),))
             above = BandTest(text, lo=(Bound(start, after=True),))
@@ -246,7 +264,7 @@ def _choices(term: Expr, atom: Expr) -> tuple[Expr, ...]:
     if term.op in (Op.LEAST, Op.GREATEST) and not any(a.type.nullable for a in term.args):
         return term.args
     why = "skips NULL" if term.op in (Op.LEAST, Op.GREATEST) else "mixes both sides"
-    raise NotBandError(f"`{term!r}` {why}")
+    raise NotBandError("{} " + why, term)
 
 
 def _xor_prefix(atom: Expr) -> Expr | None:

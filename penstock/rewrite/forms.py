@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.expr.node import Expr
@@ -15,12 +16,16 @@ from penstock.rewrite.logic import when_true
 class JoinForm:
     """Form of a predicate with the side ``window`` flowing past the other.
 
-    ``why_general`` says why it is not a band, "" if it is.
+    ``not_band`` says why it is not a band, None if it is.
     """
 
     window: str
     form: BandForm | GeneralForm
-    why_general: str = ""
+    not_band: NotBandError | None = None
+
+    def why_general(self, names: Mapping[str, str] | None = None) -> str:
+        """Why it is not a band, with the sides called by these names; "" if it is."""
+        return "" if self.not_band is None else self.not_band.text(names)
 
     @property
     def cost(self) -> int:
@@ -37,10 +42,10 @@ def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:
         The predicate has neither form.
     """
     formula = when_true(predicate)
-    why = "band form is switched off"
+    why = NotBandError("band form is switched off")
     if band:
         try:
             return JoinForm(window, band_form(formula, window))
         except NotBandError as error:
-            why = str(error)
+            why = error
     return JoinForm(window, general_form(formula, window), why)
