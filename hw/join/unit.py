@@ -64,6 +64,11 @@ class Unit(wiring.Component):
         Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago.
     active : Out(1)
         Whether the unit holds a tuple.
+
+    Attributes
+    ----------
+    phase, stored : Signal
+        Parity of the lap it takes next, and the parts of its tuple. No ports; proofs read them.
     """
 
     i: data.View
@@ -85,13 +90,14 @@ class Unit(wiring.Component):
         if config.is_band and not config.table_in_units:
             members["table"] = In(config.table_bits)
         super().__init__(members)
+        self.phase = Signal()
+        self.stored = Signal(config.load_flits * config.payload_bits, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
         flit = Signal(flit_layout(config))
-        stored = Signal(config.load_flits * config.payload_bits, reset_less=True)
-        phase = Signal()
+        phase, stored = self.phase, self.stored
         m.d.sync += flit.eq(self.i)
         m.d.comb += [self.o.kind.eq(flit.kind), self.o.lap.eq(flit.lap)]
         if not self.last:

@@ -1,0 +1,7 @@
+"""Print the list of proofs."""
+
+import sys
+
+from penstock.hw.formal.registry import document
+
+sys.stdout.write(document())

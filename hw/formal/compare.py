@@ -1,0 +1,57 @@
+"""Proof of the comparison behind band tests and general predicates."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Assert, Elaboratable, Module, Shape, Signal, signed, unsigned
+
+from penstock.hw.formal.proof import Claim, Mutation, Proof
+
+_SHAPES = (
+    (unsigned(32), unsigned(32)),
+    (signed(32), signed(32)),
+    (signed(13), unsigned(24)),
+    (unsigned(3), signed(17)),
+)
+
+
+class CompareProof(Elaboratable):
+    """Comparisons of several shapes beside those of the language."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.at_most = module.at_most
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        clocked = Signal()
+        m.d.sync += clocked.eq(1)
+        for a_shape, b_shape in _SHAPES:
+            a, b, carry = self._any(m, a_shape), self._any(m, b_shape), self._any(m, unsigned(1))
+            m.d.comb += Assert(self.at_most(m, a, b) == (a <= b))
+            m.d.comb += Assert(self.at_most(m, a, b, carry) == (a + carry <= b))
+        return m
+
+    def _any(self, m: Module, shape: Shape) -> Signal:
+        value = Signal(shape)
+        m.d.comb += value.eq(AnySeq(shape.width))
+        return value
+
+
+PROOFS = (
+    Proof(
+        name="comparison",
+        module="penstock.hw.hls.compare",
+        build=CompareProof,
+        size="3 to 32 bits",
+        depth=1,
+        inductive=True,
+        claims=(
+            Claim(
+                "at_most is a + carry <= b for operands of any sign.",
+                Mutation("Cat(~fits, *less)", "Cat(fits, *less)"),
+            ),
+        ),
+    ),
+)

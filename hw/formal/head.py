@@ -1,0 +1,198 @@
+"""Proofs of the head: what it takes, it sends; and what it sends first."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Assert, Assume, Elaboratable, Module, Signal, Value
+from amaranth.lib import stream
+
+from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind
+
+_CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
+
+
+class HeadProof(Elaboratable):
+    """A head with any inputs that keep the rules of a stream; ranges may be wrong.
+
+    What it takes in a cycle is seen one cycle later, beside the flit that came of it.
+    """
+
+    def __init__(self, module: ModuleType) -> None:
+        self.head = module.Head(_CONFIG)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.head = head = self.head
+        for port in (head.i_pass, head.i_tuple, head.i_window, head.i_entry):
+            self._feed(m, port)
+        m.d.comb += [
+            head.i_back.as_value().eq(AnySeq(2)),
+            head.i_halt.eq(AnySeq(1)),
+            head.o_report.ready.eq(AnySeq(1)),
+        ]
+        self.check(m)
+        return m
+
+    def check(self, m: Module) -> None:
+        """Add the assertions."""
+        raise NotImplementedError
+
+    def _feed(self, m: Module, port: stream.Interface) -> None:
+        payload = Value.cast(port.payload)
+        m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
+        waited, offered = Signal(), Signal(len(payload))
+        m.d.sync += [waited.eq(port.valid & ~port.ready), offered.eq(payload)]
+        with m.If(waited):
+            m.d.comb += Assume(port.valid & (payload == offered))
+
+    def taken(self, m: Module, port: stream.Interface) -> tuple[Signal, Signal]:
+        """Whether the head took an item in the cycle before, and the item."""
+        taken = Signal()
+        item = Signal(len(Value.cast(port.payload)))
+        m.d.sync += [taken.eq(port.valid & port.ready), item.eq(port.payload)]
+        return taken, item
+
+
+class Streams(HeadProof):
+    """Every item becomes a flit, and only with room."""
+
+    def check(self, m: Module) -> None:
+        head = self.head
+        window, keys = self.taken(m, head.i_window)
+        loaded, new = self.taken(m, head.i_tuple)
+        room = Signal()
+        m.d.sync += room.eq(head.i_back.room)
+        size = _CONFIG.payload_bits
+        m.d.comb += [
+            Assert((head.o.kind == Kind.WINDOW) == window),
+            Assert((head.o.kind == Kind.LOAD_LAST) == loaded),
+            Assert(~window | room),
+        ]
+        with m.If(window):
+            m.d.comb += Assert(head.o.payload == keys)
+        with m.If(loaded):
+            m.d.comb += Assert(head.o.payload == new[size : 2 * size])
+
+
+class Order(HeadProof):
+    """Retirements before loads before the window tuple of a position, and laps."""
+
+    def check(self, m: Module) -> None:
+        head, units = self.head, _CONFIG.units
+        kind = head.o.kind
+        began, pass_bits = self.taken(m, head.i_pass)
+        new_pass = Signal(head.i_pass.payload.shape())
+        m.d.comb += new_pass.as_value().eq(pass_bits)
+        position, todo = Signal(_CONFIG.position_bits), Signal(_CONFIG.position_bits)
+        with m.If(began):
+            m.d.sync += [position.eq(new_pass.begin), todo.eq(new_pass.tuples)]
+        with m.Elif(kind == Kind.WINDOW):
+            m.d.sync += position.eq(position + 1)
+
+        # The tuple that is next, and the ends of those that are active, the oldest first.
+        start, end, here = Signal.like(position), Signal.like(position), Signal()
+        m.d.sync += [
+            start.eq(head.i_tuple.payload.start),
+            end.eq(head.i_tuple.payload.end),
+            here.eq(head.i_tuple.valid),
+        ]
+        ends = [Signal.like(position, name=f"end_{place}") for place in range(units + 1)]
+        active, loads, retires = Signal(range(units + 2)), Signal(3), Signal(3)
+        with m.Switch(kind):
+            with m.Case(Kind.LOAD_LAST):
+                m.d.sync += [todo.eq(todo - 1), active.eq(active + 1), loads.eq(loads + 1)]
+                for place, kept in enumerate(ends):
+                    with m.If(active == place):
+                        m.d.sync += kept.eq(end)
+            with m.Case(Kind.RETIRE):
+                m.d.sync += [active.eq(active - 1), retires.eq(retires + 1)]
+                m.d.sync += [ends[place].eq(ends[place + 1]) for place in range(units)]
+            with m.Case(Kind.CLEAR):
+                m.d.sync += [active.eq(0), loads.eq(0), retires.eq(0)]
+
+        due = (active != 0) & (ends[0] == position)
+        with m.Switch(kind):
+            with m.Case(Kind.RETIRE):
+                m.d.comb += [Assert(due), Assert(head.o.lap == self._lap(retires))]
+            with m.Case(Kind.LOAD, Kind.LOAD_LAST):
+                m.d.comb += [
+                    Assert(~due),
+                    Assert((todo != 0) & here & (start == position)),
+                    Assert(active < units),
+                    Assert(head.o.lap == self._lap(loads)),
+                ]
+            with m.Case(Kind.WINDOW):
+                m.d.comb += [Assert(~due), Assert((todo == 0) | (here & (start != position)))]
+
+    def _lap(self, count: Signal) -> Value:
+        return count[1]  # of two units
+
+
+PROOFS = (
+    Proof(
+        name="head, streams",
+        module="penstock.hw.join.head",
+        build=Streams,
+        size="2 units, 1 x 2 bits, 2-bit positions",
+        depth=6,
+        inductive=True,
+        claims=(
+            Claim(
+                "Each window tuple that the head takes leaves as one WINDOW flit with its keys, "
+                "and no other WINDOW flit leaves.",
+                Mutation("                    self.i_window.ready.eq(1),\n", ""),
+            ),
+            Claim(
+                "Each stream tuple that it takes leaves as one LOAD_LAST flit.",
+                Mutation("m.If(part == config.load_flits - 1)", "m.If(part != 3)"),
+            ),
+            Claim(
+                "A WINDOW flit leaves only if there was room in the cycle before.",
+                Mutation("m.Elif(~self.i_back.room)", "m.Elif(self.i_halt)"),
+            ),
+        ),
+    ),
+    Proof(
+        name="head, order",
+        module="penstock.hw.join.head",
+        build=Order,
+        size="2 units, 1 x 2 bits, 2-bit positions",
+        depth=11,
+        inductive=False,
+        slow=True,
+        claims=(
+            Claim(
+                "At a position the head sends a RETIRE for each active tuple that ends there, in "
+                "order, before anything else.",
+                Mutation("(read.data == position)", "(read.data < position)"),
+            ),
+            Claim(
+                "Then it sends the loads of the tuples that start there, and then the window "
+                "tuple.",
+                Mutation(
+                    "(todo != 0) & (self.i_tuple.payload.start == position)",
+                    "(todo != 0) & (self.i_tuple.payload.start < position)",
+                ),
+            ),
+            Claim(
+                "At most N tuples are active, whatever ranges it is given.",
+                Mutation(
+                    "m.If(~fits | (active == config.units)):\n"
+                    "                        fail()\n"
+                    "                    with m.Elif(~closed.all):",
+                    "m.If(~fits):\n"
+                    "                        fail()\n"
+                    "                    with m.Else():",
+                ),
+            ),
+            Claim(
+                "Load k and retirement k of a pass carry the parity of lap k div N.",
+                Mutation("flit.lap.eq(load.lap)", "flit.lap.eq(retire.lap)"),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,104 @@
+"""What is proved: sentences, the design that asserts them, and mutations they must not survive."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+
+from amaranth.hdl import Elaboratable
+
+from penstock.hw.formal.sby import Verdict, prove
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change of one place in a module's source.
+
+    Parameters
+    ----------
+    old, new : str
+        Text that occurs once, and what stands there instead.
+    """
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence about a block, and a mutation that breaks it.
+
+    Parameters
+    ----------
+    sentence : str
+        The contract.
+    mutation : Mutation
+        Makes the proof fail.
+    """
+
+    sentence: str
+    mutation: Mutation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """Claims about one block that are checked in one run.
+
+    Parameters
+    ----------
+    name : str
+        Short name.
+    module : str
+        Module with the block's source.
+    build : callable
+        Takes the module, or a mutant of it, and gives the design with the assertions.
+    size : str
+        The block's parameters in the proof.
+    depth : int
+        Cycles that are searched, and cycles of the induction.
+    inductive : bool
+        Whether the claims are proved for runs of any length.
+    claims : tuple of Claim
+        What the assertions say.
+    slow : bool
+        Whether it takes longer than some seconds.
+    """
+
+    name: str
+    module: str
+    build: Callable[[ModuleType], Elaboratable]
+    size: str
+    depth: int
+    inductive: bool
+    claims: tuple[Claim, ...]
+    slow: bool = False
+
+    def run(self, mutation: Mutation | None = None) -> Verdict:
+        """Prove the claims, of the block as it is or of a mutant."""
+        module = importlib.import_module(self.module)
+        if mutation is not None:
+            module = mutant(module, mutation)
+        return prove(self.build(module), depth=self.depth, inductive=self.inductive)
+
+
+def mutant(module: ModuleType, mutation: Mutation) -> ModuleType:
+    """A copy of a module with the mutation in its source.
+
+    Raises
+    ------
+    ValueError
+        The text to change does not occur exactly once.
+    """
+    source = inspect.getsource(module)
+    if (count := source.count(mutation.old)) != 1:
+        raise ValueError(
+            f"a mutation must fit one place of {module.__name__}, not {count}: {mutation.old!r}"
+        )
+    copy = ModuleType(module.__name__)
+    copy.__package__ = module.__package__
+    code = compile(source.replace(mutation.old, mutation.new), module.__name__, "exec")
+    exec(code, copy.__dict__)
+    return copy

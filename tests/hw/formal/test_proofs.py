@@ -1,0 +1,79 @@
+import types
+from pathlib import Path
+
+import pytest
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Assert, Elaboratable, Module, Signal
+
+from penstock.errors import MissingToolError
+from penstock.hw.formal import sby
+from penstock.hw.formal.proof import Mutation, mutant
+from penstock.hw.formal.registry import PROOFS, document
+
+REASON = sby.missing_tool()
+needs_tools = pytest.mark.skipif(REASON is not None, reason=REASON or "all tools are there")
+
+CASES = [
+    pytest.param(proof, id=proof.name, marks=[pytest.mark.slow] * proof.slow) for proof in PROOFS
+]
+MUTANTS = [
+    pytest.param(proof, claim.mutation, id=f"{proof.name}-{number}")
+    for proof in PROOFS
+    for number, claim in enumerate(proof.claims)
+]
+
+
+class Counter(Elaboratable):
+    """Counts to nine, or to ten."""
+
+    def __init__(self, most):
+        self.most = most
+
+    def elaborate(self, platform):
+        m = Module()
+        count, more = Signal(4), Signal()
+        m.d.comb += [more.eq(AnySeq(1)), Assert(count <= 9)]
+        with m.If(more & (count < self.most)):
+            m.d.sync += count.eq(count + 1)
+        return m
+
+
+@needs_tools
+def test_verdicts():
+    assert sby.prove(Counter(9), depth=3, inductive=True).holds
+    verdict = sby.prove(Counter(10), depth=12, inductive=True)
+    assert verdict.refuted
+    assert not verdict.holds
+    unknown = sby.prove(Counter(10), depth=3, inductive=True)
+    assert not unknown.holds
+    assert not unknown.refuted
+
+
+def test_missing_tool(monkeypatch):
+    monkeypatch.setattr(sby.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr(sby.importlib.util, "find_spec", lambda name: object())
+    with pytest.raises(MissingToolError, match=r"z3 is not installed; run `pip install penstock"):
+        sby.prove(object(), depth=1, inductive=False)
+
+
+def test_a_mutation_must_fit_one_place():
+    with pytest.raises(ValueError, match=r"must fit one place of types, not 0: 'no such text'"):
+        mutant(types, Mutation("no such text", ""))
+
+
+def test_the_document_lists_the_proofs():
+    path = Path(__file__).parents[3] / "docs" / "proofs.md"
+    assert path.read_text() == document(), "run `python -m penstock.hw.formal > docs/proofs.md`"
+
+
+@needs_tools
+@pytest.mark.parametrize("proof", CASES)
+def test_claims_hold(proof):
+    verdict = proof.run()
+    assert verdict.holds, verdict.report
+
+
+@needs_tools
+@pytest.mark.parametrize(("proof", "mutation"), MUTANTS)
+def test_mutants_are_caught(proof, mutation):
+    assert proof.run(mutation).refuted
