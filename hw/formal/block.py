@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from types import ModuleType
 
-from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Elaboratable, Module, Signal, Value
+from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value
+from amaranth.lib import data
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnySeq, Assert, Assume
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, flit_layout
 
@@ -50,7 +51,7 @@ class BlockProof(Elaboratable):
         self._check_room(m, is_window)
         return m
 
-    def _check_records(self, m: Module, flit: Signal) -> None:
+    def _check_records(self, m: Module, flit: data.View) -> None:
         """What is written is the mask of the window flit that left the last unit, if any bit is."""
         fifo, units = self.block.fifo, self.block.units
         lag = len(units) + _CONFIG.test_cycles + 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Elaboratable, Module, Shape, Signal, signed, unsigned
+from amaranth.hdl import Elaboratable, Module, Shape, Signal, signed, unsigned
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnySeq, Assert
 
 _SHAPES = (
     (unsigned(32), unsigned(32)),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from amaranth.asserts import AnySeq
-from amaranth.hdl import Array, Assert, Elaboratable, Module, Signal
+from amaranth.hdl import Array, Elaboratable, Module, Signal
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnySeq, Assert
 
 _DEPTH, _WIDTH = 3, 2
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Assume, Elaboratable, Module, Signal, Value
-from amaranth.lib import stream
+from amaranth.hdl import Elaboratable, Module, Signal, Value
+from amaranth.lib import data, stream
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnySeq, Assert, Assume
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind
+from penstock.hw.join.flit import Kind, pass_layout
 
 _CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
 
@@ -85,8 +85,7 @@ class Order(HeadProof):
         head, units = self.head, _CONFIG.units
         kind = head.o.kind
         began, pass_bits = self.taken(m, head.i_pass)
-        new_pass = Signal(head.i_pass.payload.shape())
-        m.d.comb += new_pass.as_value().eq(pass_bits)
+        new_pass = data.View(pass_layout(_CONFIG), pass_bits)
         position, todo = Signal(_CONFIG.position_bits), Signal(_CONFIG.position_bits)
         with m.If(began):
             m.d.sync += [position.eq(new_pass.begin), todo.eq(new_pass.tuples)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module
+from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
 
 from penstock.errors import DeviceError, MissingToolError
 
@@ -98,9 +98,11 @@ def prove(design: Elaboratable, *, depth: int, inductive: bool) -> Verdict:
 def _rtlil(design: Elaboratable) -> str:
     # Without a reset signal: a proof starts from the initial state.
     top = Module()
-    top.domains.sync = clock = ClockDomain("sync", reset_less=True)
-    top.submodules.design = design
-    return rtlil.convert(Fragment.get(top, "formal"), name="top", ports=[clock.clk], emit_src=False)
+    clock = Signal(name="clk")
+    top.domains.sync = domain = ClockDomain("sync", reset_less=True)
+    domain.clk = clock  # pyright: ignore[reportAttributeAccessIssue]
+    top.submodules.design = design  # pyright: ignore[reportArgumentType]
+    return rtlil.convert(Fragment.get(top, "formal"), name="top", ports=[clock], emit_src=False)
 
 
 def _path() -> str:

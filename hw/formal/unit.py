@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from types import ModuleType
 
-from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Array, Assert, Cat, Elaboratable, Module, Signal
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Signal
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnyConst, AnySeq, Assert
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, flit_layout
 

@@ -60,7 +60,8 @@ def at_most(
 def _digit(link: Sequence[_Bits]) -> _Bits:
     """Two bits whose difference has the sign of ``b - a``."""
     if len(link) == 1:
-        return link[0][::-1]
+        a, b = link[0]
+        return b, a
     return _not_less(link, Const(0)), ~_not_less(link, Const(1))
 
 
@@ -71,7 +72,8 @@ def _aligned(a: Value, b: Value) -> list[_Bits]:
     width = max(shape.width + (signed and not shape.signed) for shape in (a_shape, b_shape))
     pairs = list(zip(_bits(a, width), _bits(b, width), strict=True))
     if signed and pairs:
-        pairs[-1] = pairs[-1][::-1]
+        a_sign, b_sign = pairs[-1]
+        pairs[-1] = b_sign, a_sign
     return pairs
 
 

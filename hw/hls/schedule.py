@@ -77,7 +77,7 @@ class Schedule:
     def register_bits(self) -> int:
         """Flip-flops between stages, without the ranks at the input and behind the result."""
         last_use = dict.fromkeys(self.slots, 0)
-        for current in reversed(self.slots):
+        for current in reversed(list(self.slots)):
             used = last_use[current] if self.moves_on(current) else self.slots[current].stage
             for arg in current.args:
                 last_use[arg] = max(last_use[arg], used)

@@ -2,12 +2,12 @@ import types
 from pathlib import Path
 
 import pytest
-from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Elaboratable, Module, Signal
+from amaranth.hdl import Elaboratable, Module, Signal
 
 from penstock.errors import MissingToolError
 from penstock.hw.formal import sby
 from penstock.hw.formal.proof import Mutation, mutant
+from penstock.hw.formal.properties import AnySeq, Assert
 from penstock.hw.formal.registry import PROOFS, document
 
 REASON = sby.missing_tool()
