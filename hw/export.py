@@ -1,8 +1,12 @@
-"""Write the join pipeline as Verilog: ``python -m penstock.hw.export --tests 2 --units 64``."""
+"""Write hardware as files: the kernel with all that describes it, or the pipeline alone.
+
+``python -m penstock.hw.export --tests 2 --units 64`` writes the pipeline's Verilog.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -11,10 +15,17 @@ from pathlib import Path
 from penstock.errors import FileError, PenstockError
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.pipeline import Pipeline
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.describe import c_header, documentation, kernel_xml, table
+from penstock.hw.kernel.kernel import KERNEL, Kernel
 from penstock.hw.verilog import verilog
 
 #: Module name of the pipeline unless the caller has another.
 TOP = "penstock_join"
+
+#: AXI has signals that the kernel has no use for, memory slots have padding, and Vitis wants a
+#: port named interrupt.
+_KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
 
 _DEFAULTS = {field.name: field.default for field in fields(JoinConfig)}
 
@@ -22,6 +33,60 @@ _DEFAULTS = {field.name: field.default for field in fields(JoinConfig)}
 def export(config: JoinConfig, name: str = TOP) -> str:
     """Verilog of a pipeline, band or general; the same text for the same arguments."""
     return verilog(Pipeline(config), name)
+
+
+def kernel_verilog(config: KernelConfig, *, cache: Path | None = None) -> str:
+    """Verilog of a kernel; the same text for the same configuration.
+
+    Parameters
+    ----------
+    config : KernelConfig
+    cache : Path, optional
+        See :func:`penstock.hw.verilog.verilog`.
+    """
+    return _KERNEL_WAIVERS + verilog(Kernel(config), KERNEL, cache=cache)
+
+
+def export_kernel(config: KernelConfig, board: str, out: Path) -> list[Path]:
+    """Write all of a kernel that packaging and host software need.
+
+    Parameters
+    ----------
+    config : KernelConfig
+        The build.
+    board : str
+        Name of the board, for the table.
+    out : Path
+        Folder; made if it is not there.
+
+    Returns
+    -------
+    list of Path
+        Verilog, register table as JSON, C header and Markdown, and ``kernel.xml``. The same bytes
+        for the same arguments.
+
+    Raises
+    ------
+    FileError
+        The folder cannot be written.
+    """
+    if not board.isidentifier():
+        raise ValueError(f"board must be a name of letters and digits, not {board!r}")
+    described = {"board": board, **table(config)}
+    texts = {
+        f"{KERNEL}.v": kernel_verilog(config),
+        f"{KERNEL}.json": json.dumps(described, indent=2) + "\n",
+        f"{KERNEL}.h": c_header(config),
+        "registers.md": documentation(),
+        "kernel.xml": kernel_xml(config),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{out} cannot be made: {error.strerror}") from None
+    for name, text in texts.items():
+        _write(out / name, text)
+    return [out / name for name in texts]
 
 
 def add_band_arguments(parser: argparse.ArgumentParser) -> None:

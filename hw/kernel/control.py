@@ -1,0 +1,211 @@
+"""The register file: an AXI4-Lite slave with the ap_ctrl_hs protocol."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.registers import (
+    RANGE_BYTES,
+    Ctrl,
+    Gier,
+    IpIer,
+    IpIsr,
+    StatusCode,
+    arguments,
+)
+
+ADDRESS_BITS = (RANGE_BYTES - 1).bit_length()
+
+#: Signals of the slave: name, direction as the slave sees it, width.
+LITE = {
+    "AWADDR": In(ADDRESS_BITS),
+    "AWVALID": In(1),
+    "AWREADY": Out(1),
+    "WDATA": In(32),
+    "WSTRB": In(4),
+    "WVALID": In(1),
+    "WREADY": Out(1),
+    "BRESP": Out(2),
+    "BVALID": Out(1),
+    "BREADY": In(1),
+    "ARADDR": In(ADDRESS_BITS),
+    "ARVALID": In(1),
+    "ARREADY": Out(1),
+    "RDATA": Out(32),
+    "RRESP": Out(2),
+    "RVALID": Out(1),
+    "RREADY": In(1),
+}
+
+
+class Lite(wiring.PureInterface):
+    """Type of an interface with the signals of :data:`LITE`."""
+
+    AWADDR: Signal
+    AWVALID: Signal
+    AWREADY: Signal
+    WDATA: Signal
+    WSTRB: Signal
+    WVALID: Signal
+    WREADY: Signal
+    BRESP: Signal
+    BVALID: Signal
+    BREADY: Signal
+    ARADDR: Signal
+    ARVALID: Signal
+    ARREADY: Signal
+    RDATA: Signal
+    RRESP: Signal
+    RVALID: Signal
+    RREADY: Signal
+
+
+def arguments_layout(config: KernelConfig) -> data.StructLayout:
+    """All arguments of a build."""
+    return data.StructLayout(
+        {name: register.bits for register, name, _ in arguments(config.table_words)}
+    )
+
+
+class RegisterFile(wiring.Component):
+    """Control registers and arguments.
+
+    Accepts an address and its data in any order, one access of each kind at a time; answers the
+    cycle after. Addresses without a register read 0 and ignore writes. Master stalls hold answers.
+
+    Parameters
+    ----------
+    config : KernelConfig
+        The build.
+
+    Members
+    -------
+    bus : In
+        The AXI4-Lite signals of :data:`LITE`.
+    o_arguments : Out
+        Arguments, by name.
+    o_start : Out(1)
+        A task is to run; high until ``i_done``.
+    i_done : In(1)
+        High for the cycle in which a task ends.
+    i_idle : In(1)
+        No task is running.
+    i_status : In(32)
+        How the latest task ended.
+    o_interrupt : Out(1)
+        The interrupt line.
+    """
+
+    bus: Lite
+    o_arguments: data.View
+    o_start: Signal
+    i_done: Signal
+    i_idle: Signal
+    i_status: Signal
+    o_interrupt: Signal
+
+    def __init__(self, config: KernelConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "bus": Out(wiring.Signature(LITE)),
+                "o_arguments": Out(arguments_layout(config)),
+                "o_start": Out(1),
+                "i_done": In(1),
+                "i_idle": In(1),
+                "i_status": In(32),
+                "o_interrupt": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus = self.bus
+        written, value, strobe, address = self._writes(m)
+        read = Signal()
+        m.d.comb += [read.eq(bus.ARVALID & bus.ARREADY), bus.ARREADY.eq(~bus.RVALID)]
+
+        done, ready, restart, enable = (
+            Signal(name=name) for name in ("done", "ready", "restart", "enable")
+        )
+        interrupts, causes = Signal(2), Signal(2)
+        control = Signal(32)
+        m.d.comb += [
+            control.eq(Cat(self.o_start, done, self.i_idle, ready, Const(0, 3), restart)),
+            self.o_interrupt.eq(enable & causes.any()),
+        ]
+        values: dict[int, Value] = {
+            Ctrl.offset: control,
+            Gier.offset: enable,
+            IpIer.offset: interrupts,
+            IpIsr.offset: causes,
+            StatusCode.offset: self.i_status,
+        }
+        for register, name, offset in arguments(self.config.table_words):
+            for word in range(register.bits // 32):
+                values[offset + 4 * word] = self.o_arguments[name][32 * word : 32 * word + 32]
+
+        toggle = Signal(2)
+        with m.If(read & (bus.ARADDR[2:] == Ctrl.offset >> 2)):
+            m.d.sync += [done.eq(0), ready.eq(0)]
+        with m.If(written), m.Switch(address[2:]):
+            with m.Case(Ctrl.offset >> 2), m.If(strobe[0]):
+                m.d.sync += restart.eq(value[7])
+                with m.If(value[0]):
+                    m.d.sync += self.o_start.eq(1)
+            with m.Case(Gier.offset >> 2), m.If(strobe[0]):
+                m.d.sync += enable.eq(value[0])
+            with m.Case(IpIer.offset >> 2), m.If(strobe[0]):
+                m.d.sync += interrupts.eq(value)
+            with m.Case(IpIsr.offset >> 2), m.If(strobe[0]):
+                m.d.comb += toggle.eq(value)
+            for register, name, offset in arguments(self.config.table_words):
+                for word in range(register.bits // 32):
+                    with m.Case(offset // 4 + word):
+                        self._store(m, self.o_arguments[name], word, value, strobe)
+        event = Cat(self.i_done, self.i_done) & interrupts
+        m.d.sync += causes.eq((causes ^ toggle) | event)
+        with m.If(self.i_done):
+            m.d.sync += [done.eq(1), ready.eq(1), self.o_start.eq(restart)]
+
+        with m.If(bus.RREADY):
+            m.d.sync += bus.RVALID.eq(0)
+        with m.If(read):
+            m.d.sync += [bus.RVALID.eq(1), bus.RDATA.eq(0)]
+            with m.Switch(bus.ARADDR[2:]):
+                for offset, source in values.items():
+                    with m.Case(offset >> 2):
+                        m.d.sync += bus.RDATA.eq(source)
+        return m
+
+    def _writes(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
+        """Gather address and data; returns (both are there, data, strobes, address)."""
+        bus = self.bus
+        addressed, filled, both = (
+            Signal(name=name) for name in ("addressed", "filled", "write_both")
+        )
+        address, value, strobe = Signal(ADDRESS_BITS), Signal(32), Signal(4)
+        m.d.comb += [
+            bus.AWREADY.eq(~addressed),
+            bus.WREADY.eq(~filled),
+            both.eq(addressed & filled & ~bus.BVALID),
+        ]
+        with m.If(bus.AWVALID & bus.AWREADY):
+            m.d.sync += [addressed.eq(1), address.eq(bus.AWADDR)]
+        with m.If(bus.WVALID & bus.WREADY):
+            m.d.sync += [filled.eq(1), value.eq(bus.WDATA), strobe.eq(bus.WSTRB)]
+        with m.If(bus.BREADY):
+            m.d.sync += bus.BVALID.eq(0)
+        with m.If(both):
+            m.d.sync += [addressed.eq(0), filled.eq(0), bus.BVALID.eq(1)]
+        return both, value, strobe, address
+
+    @staticmethod
+    def _store(m: Module, target: Signal, word: int, value: Signal, strobe: Signal) -> None:
+        for byte in range(4):
+            low = 32 * word + 8 * byte
+            with m.If(strobe[byte]):
+                m.d.sync += target[low : low + 8].eq(value[8 * byte : 8 * byte + 8])

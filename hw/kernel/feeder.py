@@ -1,0 +1,378 @@
+"""Feeds a chain from memory: passes, stream tuples, and the window tuples that passes name."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from penstock.hw.join.flit import pass_layout, tuple_layout
+from penstock.hw.kernel.axi import READ_PORT, ReadPort
+from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
+from penstock.hw.kernel.layout import (
+    PASS_SLOTS,
+    Slots,
+    pass_item_layout,
+    tuple_item_layout,
+    tuple_slots,
+    window_slots,
+)
+from penstock.hw.kernel.reader import FETCH, Reader
+from penstock.hw.kernel.slots import Unpacker, run_layout
+
+#: Passes that are checked ahead of the head, so that their window tuples are fetched in time.
+PASSES_AHEAD = 16
+
+#: What a task reads, as its arguments say.
+JOB = data.StructLayout(
+    {
+        "pass_address": 64,
+        "tuple_address": 64,
+        "window_address": 64,
+        "passes": 32,
+        "tuples": 32,
+        "window": 32,
+    }
+)
+
+#: Window positions of a pass.
+SPAN = data.StructLayout({"begin": 32, "end": 32})
+
+
+def words_of(slots: Slots, count: Signal) -> Signal:
+    """Words that so many items take from a word's start, as an expression."""
+    if slots.words > 1:
+        return count * slots.words  # pyright: ignore[reportReturnType]
+    return (count + (1 << slots.per_word_log2) - 1) >> slots.per_word_log2  # pyright: ignore
+
+
+class PassCheck(wiring.Component):
+    """Lets passes through that the head can run, to the head and to the window's reader.
+
+    One pass per cycle, without delay; either output may stall. A pass that is empty, that ends
+    beyond the window, that does not add up with the number of stream tuples, or with which there
+    are more window flits than ordinals ends the flow.
+
+    Members
+    -------
+    i : In(stream)
+        Passes as they are in memory.
+    i_start, i_passes, i_tuples, i_window : In
+        At the start of a task: its passes, its stream tuples, the window's length.
+    o_pass, o_span : Out(stream)
+        Passes for the head, and their positions for the window's reader.
+    o_error : Out(1)
+        There was a pass that cannot be run, since the last start.
+    """
+
+    i: stream.Interface
+    i_start: Signal
+    i_passes: Signal
+    i_tuples: Signal
+    i_window: Signal
+    o_pass: stream.Interface
+    o_span: stream.Interface
+    o_error: Signal
+
+    def __init__(self, config: KernelConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(pass_item_layout())),
+                "i_start": In(1),
+                "i_passes": In(32),
+                "i_tuples": In(32),
+                "i_window": In(32),
+                "o_pass": Out(stream.Signature(pass_layout(config.join))),
+                "o_span": Out(stream.Signature(SPAN)),
+                "o_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        item, last = self.i.payload, Signal()
+        passes, tuples = Signal(32), Signal(32)
+        ordinals = 1 << self.config.join.ordinal_bits
+        flits, sum_of_flits = Signal(range(ordinals + 1)), Signal(34)
+        m.d.comb += sum_of_flits.eq(flits + (item.end - item.begin)[:32])
+        fits, both = Signal(), Signal()
+        m.d.comb += [
+            last.eq(passes == 1),
+            fits.eq(
+                (item.begin < item.end)
+                & (item.end <= self.i_window)
+                & (item.tuples != 0)
+                & Mux(last, item.tuples == tuples, item.tuples < tuples)
+                & (sum_of_flits <= ordinals)
+                & ~self.o_error
+            ),
+            both.eq(self.i.valid & fits & self.o_pass.ready & self.o_span.ready),
+            self.i.ready.eq(both),
+            self.o_pass.valid.eq(both),
+            self.o_pass.payload.tuples.eq(item.tuples),
+            self.o_pass.payload.begin.eq(item.begin),
+            self.o_pass.payload.end.eq(item.end),
+            self.o_pass.payload.last.eq(last),
+            self.o_span.valid.eq(both),
+            self.o_span.payload.begin.eq(item.begin),
+            self.o_span.payload.end.eq(item.end),
+        ]
+        with m.If(self.i_start):
+            m.d.sync += [
+                passes.eq(self.i_passes),
+                tuples.eq(self.i_tuples),
+                flits.eq(0),
+                self.o_error.eq(0),
+            ]
+        with m.Elif(both):
+            m.d.sync += [
+                passes.eq(passes - 1),
+                tuples.eq(tuples - item.tuples),
+                flits.eq(sum_of_flits),
+            ]
+        with m.Elif(self.i.valid & ~fits):
+            m.d.sync += self.o_error.eq(1)
+        return m
+
+
+class WindowFetch(wiring.Component):
+    """Turns window positions into a range of words, and into a run of items in them.
+
+    One pass per cycle, without delay, once both outputs take it.
+
+    Members
+    -------
+    i : In(stream)
+        Positions of a pass.
+    i_address : In(64)
+        Where position 0 is.
+    o_fetch, o_run : Out(stream)
+        For the reader and for the unpacker behind it.
+    """
+
+    i: stream.Interface
+    i_address: Signal
+    o_fetch: stream.Interface
+    o_run: stream.Interface
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        super().__init__(
+            {
+                "i": In(stream.Signature(SPAN)),
+                "i_address": In(64),
+                "o_fetch": Out(stream.Signature(FETCH)),
+                "o_run": Out(stream.Signature(run_layout(slots))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        slots, log2 = self.slots, self.slots.per_word_log2
+        begin, end = self.i.payload.begin, self.i.payload.end
+        word = Signal(32)
+        both = self.i.valid & self.o_fetch.ready & self.o_run.ready
+        m.d.comb += [
+            word.eq(begin >> log2),
+            self.o_fetch.payload.address.eq(self.i_address + word * (WORD_BYTES * slots.words)),
+            self.o_fetch.payload.words.eq((((end - 1)[:32] >> log2) - word + 1) * slots.words),
+            self.o_run.payload.first.eq(begin),
+            self.o_run.payload.count.eq(end - begin),
+            self.o_fetch.valid.eq(both),
+            self.o_run.valid.eq(both),
+            self.i.ready.eq(both),
+        ]
+        return m
+
+
+class Feeder(wiring.Component):
+    """Reads a task's passes, stream tuples and window.
+
+    Each output has one item per cycle as long as memory keeps up; the window of later passes is
+    fetched while an earlier one flows. Outputs may stall.
+
+    Parameters
+    ----------
+    config : KernelConfig
+        The build.
+
+    Members
+    -------
+    i_job, i_start : In
+        A task; high for one cycle, when all is idle.
+    i_cancel : In(1)
+        Ask memory for no more.
+    i_clear : In(1)
+        Forget everything; after ``i_cancel``, when ``o_idle``.
+    o_pass, o_tuple, o_window : Out(stream)
+        For the head.
+    o_task_port, o_window_port : Out
+        To memory: passes and stream tuples; the window.
+    o_idle : Out(1)
+        No word is on its way.
+    o_bad_pass, o_read_error : Out(1)
+        Since the last clear: a pass that cannot be run; an error from memory.
+    """
+
+    i_job: data.View
+    i_start: Signal
+    i_cancel: Signal
+    i_clear: Signal
+    o_pass: stream.Interface
+    o_tuple: stream.Interface
+    o_window: stream.Interface
+    o_task_port: ReadPort
+    o_window_port: ReadPort
+    o_idle: Signal
+    o_bad_pass: Signal
+    o_read_error: Signal
+
+    def __init__(self, config: KernelConfig) -> None:
+        self.config = config
+        join = config.join
+        super().__init__(
+            {
+                "i_job": In(JOB),
+                "i_start": In(1),
+                "i_cancel": In(1),
+                "i_clear": In(1),
+                "o_pass": Out(stream.Signature(pass_layout(join))),
+                "o_tuple": Out(stream.Signature(tuple_layout(join))),
+                "o_window": Out(stream.Signature(max(join.window_bits, 1))),
+                "o_task_port": Out(READ_PORT),
+                "o_window_port": Out(READ_PORT),
+                "o_idle": Out(1),
+                "o_bad_pass": Out(1),
+                "o_read_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        readers = [self._reader(m, name, n) for n, name in enumerate(("pass", "tuple"))]
+        passes, tuples = readers
+        window = self._reader(m, "window", 0)
+        self._share(m, readers)
+        connect(m, window.o_port, flipped(self.o_window_port))
+        m.d.comb += [
+            self.o_idle.eq(passes.o_idle & tuples.o_idle & window.o_idle),
+            self.o_read_error.eq(passes.o_error | tuples.o_error | window.o_error),
+        ]
+        self._passes(m, passes, window)
+        self._tuples(m, tuples)
+        return m
+
+    def _add(self, m: Module, name: str, part: wiring.Component | SyncFIFO) -> None:
+        """A part that starts afresh with each task."""
+        m.submodules[name] = ResetInserter(self.i_clear)(part)
+
+    def _reader(self, m: Module, name: str, ident: int) -> Reader:
+        reader = Reader(self.config, ident)
+        self._add(m, f"{name}_reader", reader)
+        m.d.comb += reader.i_cancel.eq(self.i_cancel)
+        return reader
+
+    def _share(self, m: Module, readers: list[Reader]) -> None:
+        """One port for two readers: requests take turns, words have IDs and room."""
+        port, latest = self.o_task_port, Signal()
+        first, second = (reader.o_port.burst for reader in readers)
+        with m.If(port.burst.ready):
+            m.d.sync += port.burst.valid.eq(0)
+        with m.If(~port.burst.valid | port.burst.ready):
+            with m.If(first.valid & (latest | ~second.valid)):
+                m.d.comb += first.ready.eq(1)
+                m.d.sync += [
+                    port.burst.payload.eq(first.payload),
+                    port.burst.valid.eq(1),
+                    latest.eq(0),
+                ]
+            with m.Elif(second.valid):
+                m.d.comb += second.ready.eq(1)
+                m.d.sync += [
+                    port.burst.payload.eq(second.payload),
+                    port.burst.valid.eq(1),
+                    latest.eq(1),
+                ]
+        m.d.comb += port.word.ready.eq(1)
+        for reader in readers:
+            m.d.comb += [
+                reader.o_port.word.payload.eq(port.word.payload),
+                reader.o_port.word.valid.eq(port.word.valid),
+            ]
+
+    def _begin(self, m: Module, port: stream.Interface, values: dict[str, object]) -> None:
+        """Offer one item at the start of a task, until it is taken."""
+        with m.If(self.i_start):
+            m.d.sync += port.valid.eq(1)
+            m.d.sync += [port.payload[name].eq(value) for name, value in values.items()]
+        with m.Elif(port.ready | self.i_clear):
+            m.d.sync += port.valid.eq(0)
+
+    def _passes(self, m: Module, reader: Reader, window_reader: Reader) -> None:
+        job, join = self.i_job, self.config.join
+        items = Unpacker(PASS_SLOTS, pass_item_layout())
+        check = PassCheck(self.config)
+        self._add(m, "pass_items", items)
+        self._add(m, "pass_check", check)
+        self._begin(
+            m,
+            reader.i_fetch,
+            {"address": job.pass_address, "words": words_of(PASS_SLOTS, job.passes)},
+        )
+        self._begin(m, items.i_run, {"first": 0, "count": job.passes})
+        connect(m, reader.o, items.i)
+        connect(m, items.o, check.i)
+        m.d.comb += [
+            check.i_start.eq(self.i_start),
+            check.i_passes.eq(job.passes),
+            check.i_tuples.eq(job.tuples),
+            check.i_window.eq(job.window),
+            self.o_bad_pass.eq(check.o_error),
+        ]
+        self._queue(m, "passes", check.o_pass, self.o_pass)
+
+        slots = window_slots(join)
+        fetch = WindowFetch(slots)
+        window = Unpacker(slots, max(join.window_bits, 1))
+        self._add(m, "window_fetch", fetch)
+        self._add(m, "window_items", window)
+        self._queue(m, "spans", check.o_span, fetch.i)
+        self._queue(m, "runs", fetch.o_run, window.i_run)
+        connect(m, fetch.o_fetch, window_reader.i_fetch)
+        connect(m, window_reader.o, window.i)
+        connect(m, window.o, flipped(self.o_window))
+        m.d.comb += fetch.i_address.eq(job.window_address)
+
+    def _queue(self, m: Module, name: str, i: stream.Interface, o: stream.Interface) -> None:
+        fifo = SyncFIFO(width=i.payload.as_value().shape().width, depth=PASSES_AHEAD)
+        self._add(m, name, fifo)
+        m.d.comb += [
+            fifo.w_data.eq(i.payload),
+            fifo.w_en.eq(i.valid),
+            i.ready.eq(fifo.w_rdy),
+            o.payload.eq(fifo.r_data),
+            o.valid.eq(fifo.r_rdy),
+            fifo.r_en.eq(o.ready),
+        ]
+
+    def _tuples(self, m: Module, reader: Reader) -> None:
+        job, join = self.i_job, self.config.join
+        slots = tuple_slots(join)
+        items = Unpacker(slots, tuple_item_layout(join))
+        self._add(m, "tuple_items", items)
+        self._begin(
+            m,
+            reader.i_fetch,
+            {"address": job.tuple_address, "words": words_of(slots, job.tuples)},
+        )
+        self._begin(m, items.i_run, {"first": 0, "count": job.tuples})
+        connect(m, reader.o, items.i)
+        m.d.comb += [
+            self.o_tuple.payload.start.eq(items.o.payload.start),
+            self.o_tuple.payload.end.eq(items.o.payload.end),
+            self.o_tuple.payload.keys.eq(items.o.payload["keys"]),
+            self.o_tuple.valid.eq(items.o.valid),
+            items.o.ready.eq(self.o_tuple.ready),
+        ]

@@ -1,0 +1,275 @@
+"""The kernel behind its registers: runs a task from start to done."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Module, Mux, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from penstock.hw.join.flit import report_layout
+from penstock.hw.join.pipeline import Chain
+from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
+from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
+from penstock.hw.kernel.control import arguments_layout
+from penstock.hw.kernel.counters import STEPS, Counters
+from penstock.hw.kernel.feeder import Feeder
+from penstock.hw.kernel.lanes import Lanes
+from penstock.hw.kernel.layout import HEADER, Status, header_layout
+from penstock.hw.kernel.registers import Passes, Register, Results, Tuples, Window
+from penstock.hw.kernel.writer import Writer
+
+
+class Shell(wiring.Component):
+    """Runs tasks.
+
+    The truth table is written while the first words come from memory; then window tuples flow at
+    one per cycle as memory, result room and result port allow. A task that runs out of result
+    room, finds an error or gets one from memory is halted, drained and reported like any other.
+    The header is written last, when all results were answered.
+
+    Parameters
+    ----------
+    config : KernelConfig
+        The build.
+
+    Members
+    -------
+    i_arguments : In
+        Arguments; they must not change while a task runs.
+    i_start, o_done : In(1), Out(1)
+        Run a task; it has ended (one cycle).
+    o_idle : Out(1)
+        No task runs.
+    o_status : Out(32)
+        How the latest task ended.
+    o_task_port, o_window_port, o_result_port : Out
+        To memory: passes and stream tuples; window; results.
+    """
+
+    i_arguments: data.View
+    i_start: Signal
+    o_done: Signal
+    o_idle: Signal
+    o_status: Signal
+    o_task_port: ReadPort
+    o_window_port: ReadPort
+    o_result_port: WritePort
+
+    def __init__(self, config: KernelConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i_arguments": In(arguments_layout(config)),
+                "i_start": In(1),
+                "o_done": Out(1),
+                "o_idle": Out(1),
+                "o_status": Out(32),
+                "o_task_port": Out(READ_PORT),
+                "o_window_port": Out(READ_PORT),
+                "o_result_port": Out(WRITE_PORT),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        self._begun = Signal()  # the head took a pass of this task
+        self._report = Signal(report_layout(config.join))
+        m.submodules.chain = self._chain = chain = Chain(config.join)
+        m.submodules.feeder = self._feeder = feeder = Feeder(config)
+        m.submodules.lanes = self._lanes = lanes = Lanes(config)
+        m.submodules.writer = self._writer = writer = Writer(config)
+        m.submodules.counters = self._counters = Counters()
+        connect(m, feeder.o_task_port, flipped(self.o_task_port))
+        connect(m, feeder.o_window_port, flipped(self.o_window_port))
+        connect(m, writer.o_port, flipped(self.o_result_port))
+        for record, taken in zip(chain.o_record, lanes.i, strict=True):
+            connect(m, record, taken)
+        connect(m, feeder.o_tuple, chain.i_tuple)
+        connect(m, feeder.o_window, chain.i_window)
+        m.d.comb += chain.i_quiet.eq(1)
+        self._job(m)
+        if config.join.is_band:
+            self._table(m)
+        self._room(m)
+        running = self._control(m)
+        self._count(m, running)
+        return m
+
+    def _argument(self, register: type[Register]) -> Signal:
+        return self.i_arguments[register.name]
+
+    def _job(self, m: Module) -> None:
+        given, job = self.i_arguments, self._feeder.i_job
+        m.d.comb += [
+            job.pass_address.eq(given.passes),
+            job.tuple_address.eq(given.tuples),
+            job.window_address.eq(given.window),
+            job.passes.eq(given.pass_count),
+            job.tuples.eq(given.tuple_count),
+            job.window.eq(given.window_count),
+        ]
+
+    def _table(self, m: Module) -> None:
+        """Write the truth table at the start of each task, an entry per cycle."""
+        entry, bits = self._chain.i_entry, self.config.join.table_bits
+        index = Signal(range(bits))
+        words = [self.i_arguments[f"table_{k}"] for k in range(self.config.table_words)]
+        table = Signal(32 * len(words))
+        m.d.comb += [
+            *(table[32 * k : 32 * k + 32].eq(word) for k, word in enumerate(words)),
+            entry.payload.index.eq(index),
+            entry.payload.value.eq(Array(table[:bits])[index]),
+        ]
+        with m.If(self._feeder.i_start):
+            m.d.sync += [index.eq(0), entry.valid.eq(1)]
+        with m.Elif(entry.valid & entry.ready):
+            m.d.sync += [index.eq(index + 1), entry.valid.eq(index != bits - 1)]
+
+    def _room(self, m: Module) -> None:
+        """Stop the head while the room that is left still takes all that may follow."""
+        room = self._chain.i_room
+        needed = self._counters.sum("words") + self.config.reserve_words
+        m.d.sync += room.eq(needed <= self.i_arguments.result_words)
+
+    def _refusal(self) -> tuple[Value, Value, Value]:
+        """Whether addresses are misaligned, something is empty, the room is too small."""
+        given = self.i_arguments
+        addresses = [self._argument(r) for r in (Passes, Tuples, Window, Results)]
+        misaligned = [address[: WORD_BYTES.bit_length() - 1].any() for address in addresses]
+        any_misaligned = misaligned[0] | misaligned[1] | misaligned[2] | misaligned[3]
+        empty = (given.pass_count == 0) | (given.tuple_count == 0) | (given.window_count == 0)
+        return any_misaligned, empty, given.result_words < self.config.least_result_words
+
+    def _control(self, m: Module) -> Signal:
+        """The task's state machine; returns whether the head runs."""
+        chain, feeder, lanes, writer = self._chain, self._feeder, self._lanes, self._writer
+        counters, status, report = self._counters, self.o_status, self._report
+        results = self._argument(Results)
+        running = Signal()
+        header = Signal()  # the word for the writer is the header
+        failed = feeder.o_read_error | writer.o_error | feeder.o_bad_pass
+
+        # The head gets no pass once the task is being halted.
+        m.d.comb += [
+            chain.i_pass.payload.eq(feeder.o_pass.payload),
+            chain.o_report.ready.eq(running),
+            self._pour(lanes.o, header),
+        ]
+        with m.If(chain.i_pass.valid & chain.i_pass.ready):
+            m.d.sync += self._begun.eq(1)
+
+        def end_run() -> None:
+            with m.If(chain.o_fault):
+                m.d.sync += status.eq(Status.BAD_RANGE)
+            with m.Elif(chain.o_report.payload.complete == self.i_arguments.tuple_count):
+                m.d.sync += status.eq(Status.OK)
+            m.d.sync += report.eq(chain.o_report.payload)
+            m.next = "COLLECT"
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [self.o_idle.eq(~self.i_start), counters.i_clear.eq(1)]
+                m.d.sync += [self._begun.eq(0), report.eq(0)]
+                with m.If(self.i_start):
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                misaligned, empty, small = self._refusal()
+                m.next = "HEADER"
+                with m.If(misaligned):
+                    m.d.sync += status.eq(Status.MISALIGNED)
+                    with m.If(results[: WORD_BYTES.bit_length() - 1].any()):
+                        m.next = "DONE"
+                with m.Elif(empty):
+                    m.d.sync += status.eq(Status.EMPTY)
+                with m.Elif(small):
+                    m.d.sync += status.eq(Status.NO_ROOM)
+                with m.Else():
+                    m.d.sync += status.eq(Status.PAUSED)
+                    m.d.comb += [
+                        feeder.i_start.eq(1),
+                        writer.i_start.eq(1),
+                        writer.i_address.eq(results + WORD_BYTES),
+                    ]
+                    m.next = "RUN"
+            with m.State("RUN"):
+                m.d.comb += [
+                    running.eq(1),
+                    chain.i_pass.valid.eq(feeder.o_pass.valid),
+                    feeder.o_pass.ready.eq(chain.i_pass.ready),
+                ]
+                with m.If(chain.o_report.valid):
+                    end_run()
+                with m.Elif(failed | ~chain.i_room):
+                    m.next = "HALT"
+            with m.State("HALT"):
+                m.d.comb += [running.eq(1), chain.i_halt.eq(1), feeder.i_cancel.eq(1)]
+                with m.If(chain.o_report.valid):
+                    end_run()
+                with m.Elif(~self._begun):
+                    m.next = "COLLECT"
+            with m.State("COLLECT"):
+                m.d.comb += [
+                    feeder.i_cancel.eq(1),
+                    lanes.i_flush.eq(1),
+                    writer.i_flush.eq(lanes.o_empty),
+                ]
+                with m.If(lanes.o_empty & writer.o_idle & feeder.o_idle):
+                    m.d.comb += feeder.i_clear.eq(1)
+                    with m.If(feeder.o_read_error):
+                        m.d.sync += status.eq(Status.READ_ERROR)
+                    with m.Elif(writer.o_error):
+                        m.d.sync += status.eq(Status.WRITE_ERROR)
+                    with m.Elif(feeder.o_bad_pass):
+                        m.d.sync += status.eq(Status.BAD_PASS)
+                    m.next = "HEADER"
+            with m.State("HEADER"):
+                m.d.comb += [writer.i_start.eq(1), writer.i_address.eq(results)]
+                m.next = "WRITE"
+            with m.State("WRITE"):
+                m.d.comb += header.eq(1)
+                with m.If(writer.i.ready):
+                    m.next = "ANSWER"
+            with m.State("ANSWER"):
+                m.d.comb += writer.i_flush.eq(1)
+                with m.If(writer.o_idle):
+                    with m.If(writer.o_error):
+                        m.d.sync += status.eq(Status.WRITE_ERROR)
+                    m.next = "DONE"
+            with m.State("DONE"):
+                m.d.comb += self.o_done.eq(1)
+                m.next = "IDLE"
+        return running
+
+    def _pour(self, words: stream.Interface, header: Signal) -> list:
+        """The writer's word: the header in its cycle, else from the lanes."""
+        i = self._writer.i
+        return [
+            i.payload.eq(Mux(header, self._header().as_value(), words.payload)),
+            i.valid.eq(words.valid | header),
+            words.ready.eq(i.ready & ~header),
+        ]
+
+    def _header(self) -> data.View:
+        header = data.View(header_layout(), Signal(header_layout().size, name="header"))
+        self._header_view = header
+        return header
+
+    def _count(self, m: Module, running: Signal) -> None:
+        chain, counters, lanes = self._chain, self._counters, self._lanes
+        word = lanes.o.valid & lanes.o.ready
+        steps = {
+            "cycles": 1,
+            "window_flits": chain.i_window.valid & chain.i_window.ready,
+            "admission_stalls": chain.o_stalled,
+            "memory_waits": running & (chain.o_starved | ~self._begun),
+            "records": Mux(word, lanes.o_records, 0),
+            "passes": chain.i_pass.valid & chain.i_pass.ready,
+            "words": word,
+        }
+        m.d.comb += [counters.step(name).eq(value) for name, value in steps.items()]
+        own = {"status": self.o_status}
+        own |= {name: self._report[name] for name in ("complete", "loaded", "position")}
+        for name in HEADER:
+            source = counters.sum(name) if name in STEPS else own[name]
+            m.d.comb += self._header_view[name].eq(source)

@@ -1,0 +1,109 @@
+"""Items out of memory words."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.kernel.config import WORD_BITS
+from penstock.hw.kernel.layout import Slots
+
+
+def run_layout(slots: Slots) -> data.StructLayout:
+    """So many items, the first of them in this slot of the next word."""
+    return data.StructLayout({"first": slots.per_word_log2, "count": 32})
+
+
+class Unpacker(wiring.Component):
+    """Takes items out of words, one cycle after its word came, one item per cycle.
+
+    An item of several words takes a cycle for each of them. Between two runs one cycle passes
+    without an item; the rest of the last word of a run is dropped. A stalled output stalls the
+    words.
+
+    Parameters
+    ----------
+    slots : Slots
+        How items lie in words.
+    shape : ShapeCastable
+        What an item is.
+
+    Members
+    -------
+    i_run : In(stream)
+        What to take out.
+    i : In(stream)
+        Words.
+    o : Out(stream)
+        Items.
+    o_idle : Out(1)
+        All items of the runs so far were taken.
+    """
+
+    i_run: stream.Interface
+    i: stream.Interface
+    o: stream.Interface
+    o_idle: Signal
+
+    def __init__(self, slots: Slots, shape: data.StructLayout | int) -> None:
+        self.slots = slots
+        super().__init__(
+            {
+                "i_run": In(stream.Signature(run_layout(slots))),
+                "i": In(stream.Signature(WORD_BITS)),
+                "o": Out(stream.Signature(shape)),
+                "o_idle": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        slots = self.slots
+        left = Signal(32)
+        m.d.comb += [
+            self.i_run.ready.eq(left == 0),
+            self.o_idle.eq((left == 0) & ~self.o.valid),
+        ]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        free = ~self.o.valid | self.o.ready
+        target = Value.cast(self.o.payload)
+
+        if slots.words == 1:
+            index = Signal(slots.per_word_log2)
+            item = Signal(slots.item_bits)
+            # A choice of slots, not a shift: a linter takes the bits that a shift drops for a slip.
+            with m.Switch(index):
+                for slot in range(1 << slots.per_word_log2):
+                    with m.Case(slot):
+                        low = slot * slots.bits
+                        m.d.comb += item.eq(self.i.payload[low : low + slots.item_bits])
+            with m.If(self.i_run.valid & self.i_run.ready):
+                m.d.sync += [
+                    left.eq(self.i_run.payload.count),
+                    index.eq(self.i_run.payload.first),
+                ]
+            with m.Elif((left != 0) & self.i.valid & free):
+                m.d.sync += [
+                    target.eq(item),
+                    self.o.valid.eq(1),
+                    left.eq(left - 1),
+                    index.eq(index + 1),
+                ]
+                m.d.comb += self.i.ready.eq(index.all() | (left == 1))
+        else:
+            part = Signal(range(slots.words))
+            words = Signal(slots.words * WORD_BITS)
+            m.d.comb += target.eq(words)
+            with m.If(self.i_run.valid & self.i_run.ready):
+                m.d.sync += left.eq(self.i_run.payload.count)
+            with m.Elif((left != 0) & self.i.valid & free):
+                m.d.comb += self.i.ready.eq(1)
+                m.d.sync += [
+                    words.eq(Cat(words, self.i.payload)[WORD_BITS:]),
+                    part.eq(part + 1),
+                ]
+                with m.If(part == slots.words - 1):
+                    m.d.sync += [part.eq(0), self.o.valid.eq(1), left.eq(left - 1)]
+        return m

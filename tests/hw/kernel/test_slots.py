@@ -1,0 +1,61 @@
+import random
+
+import pytest
+
+from penstock.hw.kernel.layout import Slots
+from penstock.hw.kernel.slots import Unpacker
+from tests.hw.kernel.kit import bench, collect, feed
+
+
+@pytest.mark.parametrize("item_bits", [8, 60, 128, 400, 512, 513, 1100])
+def test_random_runs(item_bits):
+    """Items of each run, wherever it starts; what is left of its last word is dropped."""
+    rng = random.Random(item_bits)
+    slots = Slots(item_bits)
+    per_word = 1 << slots.per_word_log2
+    unpacker = Unpacker(slots, item_bits)
+    runs, words, expected = [], [], []
+    for _ in range(12):
+        first, count = rng.randrange(per_word), rng.randrange(1, 20)
+        items = [rng.getrandbits(item_bits) for _ in range(count)]
+        runs.append({"first": first, "count": count})
+        expected += items
+        stored = sum(item << slots.bits * (first + k) for k, item in enumerate(items))
+        for k in range(-(-(first + count) // per_word) * slots.words):
+            words.append(stored >> 512 * k & (1 << 512) - 1)
+    found = []
+
+    async def finish(ctx):
+        while len(found) < len(expected) or not ctx.get(unpacker.o_idle):
+            await ctx.tick()
+
+    bench(
+        unpacker,
+        finish,
+        background=[
+            feed(unpacker.i_run, runs, rng),
+            feed(unpacker.i, words, rng),
+            collect(unpacker.o, found, rng),
+        ],
+    )
+    assert found == expected
+
+
+def test_one_item_per_cycle():
+    rng = random.Random(1)
+    unpacker, found = Unpacker(Slots(64), 64), []
+
+    async def finish(ctx):
+        for _ in range(85):
+            await ctx.tick()
+
+    bench(
+        unpacker,
+        finish,
+        background=[
+            feed(unpacker.i_run, [{"first": 0, "count": 80}], rng, 0),
+            feed(unpacker.i, [0] * 10, rng, 0),
+            collect(unpacker.o, found, rng, 0),
+        ],
+    )
+    assert len(found) == 80
