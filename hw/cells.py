@@ -26,21 +26,27 @@ _MEMORY_LUTS |= {"RAM128X1D": 4, "RAM256X1D": 8, "RAM256X1S": 4, "RAM64X1S": 1, 
 
 @dataclass(frozen=True)
 class Cells:
-    """Cells of a whole pipeline: LUTs (memories in LUTs included), flip-flops, block RAMs."""
+    """Cells of a design: LUTs (memories in LUTs included), flip-flops, block RAMs, DSPs."""
 
     lut: int
     ff: int
     bram: int
+    dsp: int = 0
 
 
 def count_cells(config: JoinConfig) -> Cells:
     """Synthesise a pipeline and count its cells."""
+    return synthesise(export(config), TOP)
+
+
+def synthesise(text: str, top: str) -> Cells:
+    """Synthesise Verilog and count its cells."""
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
-        (folder / "in.v").write_text(export(config))
+        (folder / "in.v").write_text(text)
         script = [
             "read_verilog in.v",
-            f"synth_xilinx -family xcup -abc9 -flatten -top {TOP}",
+            f"synth_xilinx -family xcup -abc9 -flatten -top {top}",
             "tee -q -o stat.txt stat",
         ]
         run_yosys(script, folder)
@@ -57,6 +63,7 @@ def _cells(report: str) -> Cells:
         lut=luts,
         ff=sum(n for name, n in counts.items() if name.startswith("FD")),
         bram=sum(n for name, n in counts.items() if name.startswith("RAMB")),
+        dsp=sum(n for name, n in counts.items() if name.startswith("DSP")),
     )
 
 

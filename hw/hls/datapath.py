@@ -9,7 +9,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.errors import DeviceError
-from penstock.expr.node import Expr, Op
+from penstock.expr.node import Expr, Op, walk
 from penstock.hw.hls.compare import at_most
 from penstock.hw.hls.delay import is_inversion, is_sign_test
 from penstock.hw.hls.schedule import Schedule
@@ -121,6 +121,22 @@ class Datapath(wiring.Component):
             live = later
         m.d.comb += self.o.eq(live & at(self.schedule.expr, self.schedule.latency))
         return m
+
+
+def plain_logic(m: Module, expr: Expr, stream: data.View, window: data.View) -> Value:
+    """A lowered DAG without stages, on the keys of both sides."""
+    values: dict[Expr, Value] = {}
+    for node in walk(expr):
+        if node.is_const:
+            values[node] = Const(int(node.attr), shape_of(node.type))
+        elif node.op is Op.KEY:
+            side, index = node.attr
+            values[node] = (stream if side == "s" else window)[f"k{index}"]
+        else:
+            value = Signal(shape_of(node.type), name=f"{_WORDS[node.op]}_{len(values)}_or_unused")
+            m.d.comb += value.eq(logic(m, node, [values[arg] for arg in node.args]))
+            values[node] = value
+    return values[expr]
 
 
 def logic(m: Module, node: Expr, a: list[Value]) -> Value:

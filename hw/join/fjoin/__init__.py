@@ -1,0 +1,1 @@
+"""The join pipeline as its paper describes it: the baseline that the figures compare with."""
