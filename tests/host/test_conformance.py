@@ -47,7 +47,9 @@ class Subject:
 SIZES = {"cpu": (60, 700, 60), "amaranth": (6, 24, 3), "rtl": (30, 200, 8)}
 
 
-@pytest.fixture(scope="module", params=["cpu", "amaranth", pytest.param("rtl", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module", params=["cpu", "amaranth", pytest.param("rtl", marks=pytest.mark.slow)]
+)
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name = request.param
     if name not in device_names():

@@ -12,7 +12,7 @@ from penstock.expr import build
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Expr, walk
-from penstock.host.device.cpu.general import _vector
+from penstock.host.device.cpu.general import key_vector
 from penstock.host.device.storage import storage_dtype
 from penstock.host.prepare import Layout, layout, stream_values, window_keys
 from penstock.program import BandProgram, GeneralProgram
@@ -82,8 +82,12 @@ def _general(program: GeneralProgram, stream: list, window: list, n: int, m: int
         for dtype, array in zip(types, arrays, strict=True):
             assert array.dtype == storage_dtype(dtype)
     assert not any(e.type.nullable for e in walk(program.predicate))
-    columns = {("s", k): _vector(np.repeat(a, m)) for k, a in enumerate(stream)}
-    columns |= {("w", k): _vector(np.tile(a, n)) for k, a in enumerate(window)}
+    columns = {
+        ("s", k): key_vector(np.repeat(a, m), program.stream[k]) for k, a in enumerate(stream)
+    }
+    columns |= {
+        ("w", k): key_vector(np.tile(a, n), program.window[k]) for k, a in enumerate(window)
+    }
     return evaluate_columns(program.predicate, columns, n * m).values.reshape(n, m)
 
 

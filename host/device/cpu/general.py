@@ -113,7 +113,7 @@ class InterpretedKernel(CpuKernel):
         self, window: tuple[np.ndarray, ...], task: Task, i: np.ndarray, j: np.ndarray
     ) -> np.ndarray:
         keys = {
-            (side, k): _vector(np.asarray(column)[rows], dtype)
+            (side, k): key_vector(np.asarray(column)[rows], dtype)
             for side, columns, types, rows in (
                 ("s", task.stream, self.program.stream, i),
                 ("w", window, self.program.window, j),
@@ -124,7 +124,8 @@ class InterpretedKernel(CpuKernel):
         return outcome.values if outcome.valid is None else outcome.values & outcome.valid
 
 
-def _vector(values: np.ndarray, dtype: Type) -> Vector:
+def key_vector(values: np.ndarray, dtype: Type) -> Vector:
+    """A stored key column as expressions take it."""
     if not dtype.is_integral:
         return Vector(values)
     return int_vector(values.astype(np.int64 if values.dtype.kind == "i" else object))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,20 +33,34 @@ def cli(
     return call
 
 
+def _heed_interrupts() -> None:
+    """A program started from a background shell would ignore Ctrl-C, as that shell does."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
-def program() -> Callable[..., subprocess.Popen[str]]:
-    """Start ``penstock`` as a program of its own."""
+def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start ``penstock`` as a program of its own; none outlives the test."""
+    started: list[subprocess.Popen[str]] = []
 
     def start(*args: str | Path) -> subprocess.Popen[str]:
         code = "from penstock.cli.main import run; run()"
-        return subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, args)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", code, *map(str, args)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=_heed_interrupts,
+            )
         )
+        return started[-1]
 
-    return start
+    yield start
+    for one in started:
+        if one.poll() is None:
+            one.kill()
+            one.communicate(timeout=60)
 
 
 @pytest.fixture

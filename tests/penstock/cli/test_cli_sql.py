@@ -234,16 +234,13 @@ def test_interrupt_leaves_nothing_behind(program, tmp_path):
     query = "SELECT a.x AS i, b.x AS j FROM a JOIN b ON abs(a.x * a.x - b.x * b.t) % 1009 = 3"
     out = tmp_path / "out.parquet"
     running = program(*arguments(tmp_path, query, "--rows", "300000", "--out", out))
-    try:
-        deadline = time.monotonic() + 120
-        while not any(p.name.endswith(".partial") for p in tmp_path.iterdir()):
-            assert running.poll() is None, running.communicate()
-            assert time.monotonic() < deadline
-            os.sched_yield()
-        running.send_signal(signal.SIGINT)
-        _, err = running.communicate(timeout=120)
-    finally:
-        running.kill()
+    deadline = time.monotonic() + 120
+    while not any(p.name.endswith(".partial") for p in tmp_path.iterdir()):
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        os.sched_yield()
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert err.strip().splitlines()[-1] == "penstock: interrupted; nothing was written"
     assert "Traceback" not in err
