@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import demo, devices, explain, sql
+from penstock.cli import demo, devices, explain, sql, synth
 from penstock.cli.terminal import errors
 from penstock.errors import PenstockError
 
@@ -28,6 +28,7 @@ app.command("sql")(sql.command)
 app.command("explain")(explain.command)
 app.command("devices")(devices.command)
 app.command("demo")(demo.command)
+app.command("synth")(synth.command)
 
 
 def _print_version(wanted: bool) -> None:
