@@ -89,8 +89,15 @@ def compile_query(
         filters, conjuncts = _move_one_sided(filters, conjuncts)
     predicate = fold(build.and_(*conjuncts))
     left, right = (
-        Side(name, source.alias, source.table, fold(build.and_(source.filter, *own)), *clock)
-        for name, source, own, *clock in zip(
+        Side(
+            name,
+            source.alias,
+            source.table,
+            fold(build.and_(source.filter, *own)),
+            moment,
+            own_unit,
+        )
+        for name, source, own, moment, own_unit in zip(
             (LEFT, RIGHT), statement.sources, filters, time_of, own_units, strict=True
         )
     )
