@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,9 @@ from penstock.rewrite.forms import JoinForm, join_form
 
 #: Rows of one output batch.
 BATCH_ROWS = 1 << 20
+#: Results are gathered to as many rows before they are restored: where matches are rare, a batch
+#: for each result would cost more than finding its rows.
+LEAST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -109,18 +112,35 @@ class BatchJoin:
         keys = prober.keys(window.columns, len(window))
         run = WindowRun(window.time, keys)
         try:
+            waiting: list[tuple[np.ndarray, np.ndarray]] = []
             for i, j in prober.probe(run, stream.columns, join.start, join.end):
                 if self.on_progress is not None:
                     self.on_progress(self.stats.pairs_evaluated, self.pairs_in_window)
-                rows = {other(window_side): stream.row[i], window_side: window.row[j]}
-                for at in range(0, len(i), BATCH_ROWS):
-                    part = slice(at, at + BATCH_ROWS)
-                    batch = self.restorer.restore(self.tables, rows[LEFT][part], rows[RIGHT][part])
-                    self.stats.rows += batch.num_rows
-                    yield batch
+                waiting.append((i, j))
+                if sum(len(i) for i, _ in waiting) >= LEAST_ROWS:
+                    yield from self._restored(window_side, waiting)
+                    waiting = []
+            yield from self._restored(window_side, waiting)
         finally:
             run.unload()
             prober.close()
+
+    def _restored(
+        self, window_side: str, found: Sequence[tuple[np.ndarray, np.ndarray]]
+    ) -> Iterator[pa.RecordBatch]:
+        """Output rows of some results, in batches."""
+        if not sum(len(i) for i, _ in found):
+            return
+        stream_side = other(window_side)
+        rows = {
+            stream_side: self.sides[stream_side].row[np.concatenate([i for i, _ in found])],
+            window_side: self.sides[window_side].row[np.concatenate([j for _, j in found])],
+        }
+        for at in range(0, len(rows[LEFT]), BATCH_ROWS):
+            part = slice(at, at + BATCH_ROWS)
+            batch = self.restorer.restore(self.tables, rows[LEFT][part], rows[RIGHT][part])
+            self.stats.rows += batch.num_rows
+            yield batch
 
 
 def check_order(source: Source, rows: SideRows) -> None:

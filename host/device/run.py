@@ -18,8 +18,9 @@ import numpy as np
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
 
-#: Evaluations of a task, at most: 3 ms of one core at 2e10 evaluations per second.
-TASK_EVALUATIONS = 1 << 26
+#: Evaluations of a task, at most: 6 ms of one core at 2e10 evaluations per second. Half of it cost
+#: 9 % of the rate of a large join, twice as much gained nothing.
+TASK_EVALUATIONS = 1 << 27
 #: Tasks per lane that a join is cut into where it is large enough, so that lanes end together.
 TASKS_PER_LANE = 8
 #: Evaluations below which a task is not cut further: its fixed cost, about 0.1 ms, would show.
