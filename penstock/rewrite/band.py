@@ -15,7 +15,6 @@ from penstock.expr import build
 from penstock.expr.node import Expr, Op, show
 from penstock.program import MAX_BAND_TESTS
 from penstock.rewrite.linear import Linear, linear, total
-from penstock.types import Kind
 
 _ONE = build.const(1)
 _ZERO = build.const(0)
@@ -339,8 +338,3 @@ def _holds(shape: _Formula, outcome: int) -> bool:
         return bool(outcome >> shape & 1)
     results = (_holds(part, outcome) for part in shape[1])
     return all(results) if shape[0] == "and" else any(results)
-
-
-def is_text(test: BandTest) -> bool:
-    """Whether the test compares text."""
-    return test.key.type.kind in (Kind.STRING, Kind.BINARY)
