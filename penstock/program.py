@@ -8,12 +8,35 @@ tuple once; a device evaluates the program for each pair.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from penstock.expr.node import Expr
 from penstock.types import Type
 
 #: Most band tests of one program; beyond it the truth table (2**D bits) stops being small.
 MAX_BAND_TESTS = 8
+
+
+class Mode(Enum):
+    """What a device does with the matches of a stream tuple: emit them, or fold them into one."""
+
+    #: Each match.
+    PAIRS = "pairs"
+    #: Number of matches.
+    COUNT = "count"
+    #: Whether there is a match.
+    EXISTS = "exists"
+    #: Sum, smallest and largest value over the matches.
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+    #: The match with the smallest value, of several the one at the lowest window position.
+    NEAREST = "nearest"
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether the program must say what is folded."""
+        return self not in (Mode.PAIRS, Mode.COUNT, Mode.EXISTS)
 
 
 @dataclass(frozen=True)
@@ -33,11 +56,21 @@ class BandProgram:
         function is monotone: no test is negated, since a NULL operand makes its test fail.
     key_bits : int
         Width of a code, 2 to 64.
+    payload : Type, optional
+        Integer with exact bounds, never nullable: a value of each window tuple that ``SUM``,
+        ``MIN`` and ``MAX`` fold. It is the last window column.
     """
 
     tests: int
     table: int
     key_bits: int = 32
+    payload: Type | None = None
+
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """Modes that the program can be asked for."""
+        folds = {Mode.SUM, Mode.MIN, Mode.MAX} if self.payload is not None else set()
+        return frozenset({Mode.PAIRS, Mode.COUNT, Mode.EXISTS} | folds)
 
     @property
     def cubes(self) -> tuple[int, ...]:
@@ -62,11 +95,20 @@ class GeneralProgram:
         Boolean DAG whose leaves are constants and ``Op.KEY`` nodes ``("s", k)``, ``("w", k)``.
         Two-valued: no IS NULL, no NULL constant. Integer arithmetic is exact: a device uses the
         width that each node's bounds require.
+    value : Expr, optional
+        Number over the same leaves, exact like the predicate, that ``SUM``, ``MIN``, ``MAX`` and
+        ``NEAREST`` fold over the matches.
     """
 
     stream: tuple[Type, ...]
     window: tuple[Type, ...]
     predicate: Expr
+    value: Expr | None = None
+
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """Modes that the program can be asked for."""
+        return frozenset(mode for mode in Mode if self.value is not None or not mode.needs_value)
 
 
 Program = BandProgram | GeneralProgram

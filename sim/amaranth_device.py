@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Device, Kernel, Pause, Result, Task, WindowBuffer
+from penstock.host.device.base import PAIRS, Device, Kernel, Pause, Result, Task, WindowBuffer
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, JoinConfig
-from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Program
+from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
 from penstock.sim._pipeline import Cycle, PipelineSimulator, Run
 
 
@@ -210,7 +210,9 @@ class AmaranthDevice(Device):
             **program,
         )
 
-    def refuses(self, program: Program) -> str | None:
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if modes != PAIRS:
+            return "it emits pairs only"
         if isinstance(program, GeneralProgram):
             return refusal(program)
         if not 1 <= program.tests <= MAX_BAND_TESTS:
@@ -219,8 +221,8 @@ class AmaranthDevice(Device):
             return f"the program's codes have {program.key_bits} bits, not 2 to 64"
         return None
 
-    def open(self, program: Program) -> AmaranthKernel:
-        if reason := self.refuses(program):
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
+        if reason := self.refuses(program, modes):
             raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
         if isinstance(program, BandProgram):
             config = self._config(tests=program.tests, key_bits=program.key_bits)

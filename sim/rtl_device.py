@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Device, Kernel, Pause, Result, Task, WindowBuffer
+from penstock.host.device.base import PAIRS, Device, Kernel, Pause, Result, Task, WindowBuffer
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, JoinConfig
@@ -23,7 +23,7 @@ from penstock.hw.join.passes import Pass, plan, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL
-from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Program
+from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, cache_folder, library
 from penstock.sim.verilated.packing import Packing
@@ -347,7 +347,9 @@ class RtlDevice(Device):
         )
         return KernelConfig.fit(join)
 
-    def refuses(self, program: Program) -> str | None:
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if modes != PAIRS:
+            return "it emits pairs only"
         if isinstance(program, GeneralProgram):
             return refusal(program)
         if not 1 <= program.tests <= MAX_BAND_TESTS:
@@ -356,8 +358,8 @@ class RtlDevice(Device):
             return f"the program's codes have {program.key_bits} bits, not 2 to 64"
         return None
 
-    def open(self, program: Program) -> RtlKernel:
-        if reason := self.refuses(program):
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
+        if reason := self.refuses(program, modes):
             raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
         if isinstance(program, BandProgram):
             config = self._config(

@@ -2,7 +2,7 @@
 
 Given stream tuples ``s[0..n)``, each with a range ``[start_i, end_i)`` into a resident window,
 starts and ends both non-decreasing in i: for every i and every j in its range with ``P(s_i, w_j)``,
-emit (i, j). A device needs no timestamps, ids or filters.
+emit (i, j), or fold (i, j) into an aggregate of i. A device needs no timestamps, ids or filters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.program import Program
+from penstock.program import Mode, Program
+
+#: What a kernel is opened for unless something else is asked.
+PAIRS = frozenset({Mode.PAIRS})
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,16 @@ class Task:
         Range of window positions per stream tuple; both non-decreasing, ``start <= end``.
     room : int
         Most pairs the result may hold, at least ``Kernel.min_room``; a task that needs more
-        pauses and says where.
+        pauses and says where. Aggregates do not look at it.
+    mode : Mode
+        One of those that the kernel was opened for.
     """
 
     stream: Sequence[np.ndarray]
     start: np.ndarray
     end: np.ndarray
     room: int
+    mode: Mode = Mode.PAIRS
 
     @property
     def rows(self) -> int:
@@ -58,24 +64,49 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Folds:
+    """Aggregates of a task, one element per stream tuple.
+
+    Parameters
+    ----------
+    found : ndarray of bool, shape (n,)
+        Whether the tuple has a match.
+    value : ndarray, shape (n,)
+        Where found; 0 (False) elsewhere. COUNT: int64. EXISTS: bool, the same as ``found``. SUM,
+        MIN, MAX, NEAREST: int64, or Python integers (``object``) where it may not hold them, or
+        float64.
+    position : ndarray of int64, shape (n,), or None
+        NEAREST: window position of the match with the smallest value, the lowest one of several;
+        -1 where there is none. None in other modes.
+    """
+
+    found: np.ndarray
+    value: np.ndarray
+    position: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
 class Result:
-    """Pairs of a task, each once, in no particular order.
+    """Pairs of a task, each once, in no particular order; or its aggregates.
 
     Parameters
     ----------
     i, j : ndarray of uint32, shape (m,)
-        Stream index within the task, and window position.
+        Stream index within the task, and window position. Empty if the task is not for pairs.
     pause : Pause or None
-        None if the task is complete.
+        None if the task is complete, as a task for aggregates always is.
     counters : mapping
         Exact counts of this task: ``evaluations`` always (predicate tests executed); simulated
         devices add ``cycles``, ``window_flits`` and more.
+    folds : Folds or None
+        None if the task is for pairs.
     """
 
     i: np.ndarray
     j: np.ndarray
     pause: Pause | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
+    folds: Folds | None = None
 
 
 class WindowBuffer(ABC):
@@ -105,8 +136,9 @@ class Kernel(ABC):
     #: Smallest ``Task.room`` that guarantees progress.
     min_room: int = 1
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, modes: frozenset[Mode] = PAIRS) -> None:
         self.program = program
+        self.modes = modes
 
     @abstractmethod
     def allocate(self, capacity: int) -> WindowBuffer:
@@ -137,17 +169,20 @@ class Device(ABC):
     key_widths: Sequence[int] = (16, 32, 64)
 
     @abstractmethod
-    def refuses(self, program: Program) -> str | None:
-        """Why the device cannot run the program, as a sentence for the user; None if it can."""
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        """Why the device cannot run the program, as a sentence for the user; None if it can.
+
+        Modes that are not in ``program.modes`` are a reason on every device.
+        """
 
     @abstractmethod
-    def open(self, program: Program) -> Kernel:
-        """Load a program.
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        """Load a program for tasks of these modes.
 
         Raises
         ------
         DeviceError
-            ``refuses(program)`` is not None; its text is in the message.
+            ``refuses(program, modes)`` is not None; its text is in the message.
         """
 
     @abstractmethod

@@ -7,13 +7,13 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.errors import UsageError
-from penstock.host.device.base import Device, Kernel, Result
+from penstock.errors import DeviceError, UsageError
+from penstock.host.device.base import PAIRS, Device, Kernel, Result
 from penstock.host.device.cpu.band import BandKernel
 from penstock.host.device.cpu.general import general_kernel
 from penstock.host.device.cpu.kernel import Host
 from penstock.host.device.cpu.memory import ResultMemory
-from penstock.program import BandProgram, Program
+from penstock.program import BandProgram, Mode, Program
 
 
 class CpuDevice(Device):
@@ -46,10 +46,14 @@ class CpuDevice(Device):
         self._lock = threading.Lock()
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
 
-    def refuses(self, program: Program) -> str | None:
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if modes != PAIRS:
+            return "it emits pairs only"
         return None
 
-    def open(self, program: Program) -> Kernel:
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        if reason := self.refuses(program, modes):
+            raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
         if isinstance(program, BandProgram):
             return BandKernel(program, self._host)
         return general_kernel(program, self._host)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from penstock.host.device.base import Kernel
+from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.device.cpu import CpuDevice
 from penstock.host.device.cpu.general import InterpretedKernel
-from penstock.program import GeneralProgram, Program
+from penstock.program import GeneralProgram, Mode, Program
 
 
 class InterpretingCpu(CpuDevice):
     """Interprets general programs: compiling takes about a second, a small task a millisecond."""
 
-    def open(self, program: Program) -> Kernel:
-        if isinstance(program, GeneralProgram):
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        if isinstance(program, GeneralProgram) and modes == PAIRS:
             return InterpretedKernel(program, self._host)
-        return super().open(program)
+        return super().open(program, modes)
