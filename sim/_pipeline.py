@@ -19,8 +19,8 @@ from amaranth.sim._async import ProcessContext
 from penstock.errors import DeviceError
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, entry_layout, pass_layout, tuple_layout
-from penstock.hw.join.passes import Pass, plan, recover
-from penstock.hw.join.pipeline import Pipeline
+from penstock.hw.join.passes import Pass, recover
+from penstock.hw.join.pipeline import Chain, Pipeline
 
 #: Simulated clock. Only waveforms show it.
 PERIOD_S = 10e-9
@@ -203,7 +203,7 @@ class PipelineSimulator:
             The simulation hangs.
         """
         config = self.config
-        passes = plan(start, end, config.units)
+        passes = config.plan(start, end)
         job = _Job(passes, room=room if room is not None else 1 << 62)
         keys = tuple_layout(config)["keys"].width
         ranges = zip(tuples, start.tolist(), end.tolist(), strict=True)
@@ -282,8 +282,11 @@ class PipelineSimulator:
             *(source.ready for source in self._sources),
         ]
         if self._trace:
-            observed.append(pipeline.head.o.kind)
-            observed += [unit.active for block in pipeline.blocks for unit in block.units]
+            chain = pipeline.chain
+            if not isinstance(chain, Chain):
+                raise DeviceError("only a chain of flits has a trace")
+            observed.append(chain.head.o.kind)
+            observed += [unit.active for block in chain.blocks for unit in block.units]
         idle = 0
         async for _clock, _reset, *seen in ctx.tick().sample(*observed):  # pyright: ignore
             job = self._job

@@ -15,7 +15,7 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
 from penstock.hw.export import kernel_verilog
-from penstock.hw.join.passes import Pass, plan, recover
+from penstock.hw.join.passes import Pass, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL
@@ -84,6 +84,7 @@ class RtlKernel(PipelineKernel):
     def __init__(self, device: RtlDevice, program: Program, config: KernelConfig) -> None:
         super().__init__(program, config.join.units, config.join.tests, device.count)
         self._device = device
+        self._config = config.join
         self._most_flits = 1 << config.join.ordinal_bits
         described = table(config)
         self._least_words = described["geometry"]["least_result_words"]
@@ -114,7 +115,7 @@ class RtlKernel(PipelineKernel):
             raise DeviceError("the window is not one of this kernel's, or was freed")
         if not self._open:
             raise DeviceError("the kernel was closed; open the program again")
-        passes = plan(work.start, work.end, self._units)
+        passes = self._config.plan(work.start, work.end)
         flits = sum(part.end - part.begin for part in passes)
         if flits > self._most_flits:
             raise DeviceError(

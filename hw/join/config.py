@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.hw.hls.check import refusal
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower
 from penstock.hw.hls.schedule import Schedule, schedule
+from penstock.hw.join.passes import Pass, plan
 from penstock.program import MAX_BAND_TESTS, GeneralProgram
+
+if TYPE_CHECKING:
+    from penstock.hw.join.chain import BaseChain
 
 #: Most units of a block: its mask and its ordinal are one 64-bit record.
 MAX_UNITS_PER_BLOCK = 32
@@ -171,9 +178,25 @@ class JoinConfig:
         return self.reserve(block) + self.spare_records
 
     @property
+    def in_flight_records(self) -> int:
+        """Most records that may leave the chain after its head was told to stop."""
+        return sum(self.fifo_depth(block) for block in range(self.blocks))
+
+    @property
     def drain_cycles(self) -> int:
         """Cycles from the head's last flit until a report that all FIFOs are empty is current."""
         return self.reserve(self.blocks - 1) + self.blocks
+
+    def plan(self, start: np.ndarray, end: np.ndarray) -> list[Pass]:
+        """Passes of a task, see :func:`penstock.hw.join.passes.plan`."""
+        return plan(start, end, self.units)
+
+    def chain(self) -> BaseChain:
+        """The hardware of this build."""
+        # The classes of the chain need this module.
+        from penstock.hw.join.pipeline import Chain
+
+        return Chain(self)
 
 
 def _check(name: str, value: object, low: int, high: int) -> None:

@@ -10,15 +10,9 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.join.block import BACK_LAYOUT
+from penstock.hw.join.chain import task_members
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import (
-    Kind,
-    entry_layout,
-    flit_layout,
-    pass_layout,
-    report_layout,
-    tuple_layout,
-)
+from penstock.hw.join.flit import Kind, flit_layout
 from penstock.hw.join.passes import Pass
 
 
@@ -97,21 +91,13 @@ class Head(wiring.Component):
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
-        members = {
-            "i_pass": In(stream.Signature(pass_layout(config))),
-            "i_tuple": In(stream.Signature(tuple_layout(config))),
-            "i_window": In(stream.Signature(max(config.window_bits, 1))),
-            "i_back": In(BACK_LAYOUT),
-            "i_halt": In(1),
-            "o": Out(flit_layout(config)),
-            "o_report": Out(stream.Signature(report_layout(config))),
-            "o_fault": Out(1),
-            "o_stalled": Out(1),
-            "o_starved": Out(1),
-        }
-        if config.is_band:
-            members["i_entry"] = In(stream.Signature(entry_layout(config)))
-        super().__init__(members)
+        super().__init__(
+            {
+                **task_members(config),
+                "i_back": In(BACK_LAYOUT),
+                "o": Out(flit_layout(config)),
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

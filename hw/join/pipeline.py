@@ -7,6 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.block import Block
+from penstock.hw.join.chain import BaseChain, task_members
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import record_layout, result_layout
 from penstock.hw.join.head import Head
@@ -70,76 +71,30 @@ class Collector(wiring.Component):
         return m
 
 
-class Chain(wiring.Component):
+class Chain(BaseChain):
     """Head and blocks: the pipeline without the collection of its records.
 
     A task is one or more passes (:func:`penstock.hw.join.passes.plan`). One window tuple per
     cycle; a record leaves ``config.reserve(block)`` cycles after its window tuple at the latest,
-    unless it stalls. Stalled records stop window tuples at the head; nothing is lost.
+    unless it stalls. Stalled records stop window tuples at the head; nothing is lost. The records
+    of a block are in the order of window tuples.
 
     Parameters
     ----------
     config : JoinConfig
         The build.
-
-    Members
-    -------
-    i_entry, i_pass, i_tuple, i_window, i_halt : In
-        See :class:`penstock.hw.join.head.Head`.
-    i_room : In(1)
-        Whether whoever takes the records has room for all that the next window tuple may cause;
-        window tuples wait while it is low.
-    i_quiet : In(1)
-        Whether the records that left are where they belong; a task's report waits for it.
-    o_record : Out(stream), one per block
-        Records, in the order of window tuples.
-    o_report : Out(stream)
-        Where a task ended, after its last record.
-    o_quiet : Out(1)
-        No record is in a FIFO. True of all records of a window tuple taken
-        ``config.drain_cycles`` ago or earlier.
-    o_fault, o_stalled, o_starved : Out(1)
-        See :class:`penstock.hw.join.head.Head`.
     """
 
-    i_entry: stream.Interface
-    i_pass: stream.Interface
-    i_tuple: stream.Interface
-    i_window: stream.Interface
-    i_halt: Signal
-    i_room: Signal
-    i_quiet: Signal
-    o_record: list[stream.Interface]
-    o_report: stream.Interface
-    o_quiet: Signal
-    o_fault: Signal
-    o_stalled: Signal
-    o_starved: Signal
-
     def __init__(self, config: JoinConfig) -> None:
-        self.config = config
         self.head = Head(config)
         self.blocks = [Block(config, index) for index in range(config.blocks)]
-        super().__init__(
-            {
-                **{name: self.head.signature.members[name] for name in _head_inputs(self.head)},
-                "i_room": In(1),
-                "i_quiet": In(1),
-                "o_record": Out(stream.Signature(record_layout(config))).array(config.blocks),
-                "o_report": self.head.signature.members["o_report"],
-                "o_quiet": Out(1),
-                "o_fault": Out(1),
-                "o_stalled": Out(1),
-                "o_starved": Out(1),
-            }
-        )
+        super().__init__(config)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.head = head = self.head
-        for name in (*_head_inputs(head), "o_report"):
-            if name != "i_halt":
-                connect(m, getattr(head, name), flipped(getattr(self, name)))
+        for name in _task_streams(self.config):
+            connect(m, getattr(head, name), flipped(getattr(self, name)))
 
         flit: data.View = head.o
         for block in self.blocks:
@@ -177,11 +132,11 @@ class Pipeline(wiring.Component):
     Members
     -------
     i_entry, i_pass, i_tuple, i_window, i_halt, i_room : In
-        See :class:`Chain`.
+        See :class:`penstock.hw.join.chain.BaseChain`.
     o_result : Out(stream)
-        Records, in the order of window tuples within a block.
+        Records, as the chain orders them within a block.
     o_report, o_quiet, o_fault, o_stalled, o_starved : Out
-        See :class:`Chain`.
+        See :class:`penstock.hw.join.chain.BaseChain`.
     """
 
     i_entry: stream.Interface
@@ -199,19 +154,13 @@ class Pipeline(wiring.Component):
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
-        self.chain = Chain(config)
-        self.head = self.chain.head
-        self.blocks = self.chain.blocks
+        self.chain = config.chain()
         super().__init__(
             {
-                **{name: self.head.signature.members[name] for name in _head_inputs(self.head)},
+                **task_members(config),
                 "i_room": In(1),
                 "o_result": Out(stream.Signature(result_layout(config))),
-                "o_report": self.head.signature.members["o_report"],
                 "o_quiet": Out(1),
-                "o_fault": Out(1),
-                "o_stalled": Out(1),
-                "o_starved": Out(1),
             }
         )
 
@@ -219,9 +168,8 @@ class Pipeline(wiring.Component):
         m = Module()
         m.submodules.chain = chain = self.chain
         m.submodules.collector = collector = Collector(self.config)
-        for name in (*_head_inputs(self.head), "o_report"):
-            if name != "i_halt":
-                connect(m, getattr(chain, name), flipped(getattr(self, name)))
+        for name in _task_streams(self.config):
+            connect(m, getattr(chain, name), flipped(getattr(self, name)))
         for record, taken in zip(chain.o_record, collector.i, strict=True):
             connect(m, record, taken)
         connect(m, collector.o, flipped(self.o_result))
@@ -237,7 +185,6 @@ class Pipeline(wiring.Component):
         return m
 
 
-def _head_inputs(head: Head) -> list[str]:
-    """Inputs of the head that come from outside the chain."""
-    names = [name for name in head.signature.members if name.startswith("i_")]
-    return [name for name in names if name != "i_back"]
+def _task_streams(config: JoinConfig) -> list[str]:
+    """Ports of a chain that are streams, but for its records."""
+    return [name for name, member in task_members(config).items() if member.is_signature]

@@ -100,9 +100,7 @@ class KernelConfig:
         Each word holds a record at least: of a block's FIFO with what may reach it, of a lane, or
         of the few cycles until the head hears of it.
         """
-        join = self.join
-        blocks = sum(join.fifo_depth(block) for block in range(join.blocks))
-        return blocks + self.lanes * self.lane_records + 8
+        return self.join.in_flight_records + self.lanes * self.lane_records + 8
 
     @property
     def least_result_words(self) -> int:

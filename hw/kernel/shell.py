@@ -7,7 +7,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.flit import report_layout
-from penstock.hw.join.pipeline import Chain
 from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
 from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
 from penstock.hw.kernel.control import arguments_layout
@@ -75,7 +74,7 @@ class Shell(wiring.Component):
         config = self.config
         self._begun = Signal()  # the head took a pass of this task
         self._report = Signal(report_layout(config.join))
-        m.submodules.chain = self._chain = chain = Chain(config.join)
+        m.submodules.chain = self._chain = chain = config.join.chain()
         m.submodules.feeder = self._feeder = feeder = Feeder(config)
         m.submodules.lanes = self._lanes = lanes = Lanes(config)
         m.submodules.writer = self._writer = writer = Writer(config)

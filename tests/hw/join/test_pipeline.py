@@ -166,7 +166,7 @@ def test_the_reserve_is_exact():
         ctx.set(pipeline.i_window.valid, 1)
         for _ in range(200):
             await ctx.tick()
-            for block in pipeline.blocks:
+            for block in pipeline.chain.blocks:
                 assert ctx.get(block.fifo.w_rdy) or not ctx.get(block.fifo.w_en)
                 deepest[block.index] = max(deepest[block.index], ctx.get(block.fifo.level))
 

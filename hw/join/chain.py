@@ -1,0 +1,93 @@
+"""What every chain of units has to the outside, whatever is in it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import (
+    entry_layout,
+    pass_layout,
+    record_layout,
+    report_layout,
+    tuple_layout,
+)
+
+
+def task_members(config: JoinConfig) -> dict[str, wiring.Member]:
+    """Ports through which tasks go in and are reported."""
+    members: dict[str, wiring.Member] = {
+        "i_pass": In(stream.Signature(pass_layout(config))),
+        "i_tuple": In(stream.Signature(tuple_layout(config))),
+        "i_window": In(stream.Signature(max(config.window_bits, 1))),
+        "i_halt": In(1),
+        "o_report": Out(stream.Signature(report_layout(config))),
+        "o_fault": Out(1),
+        "o_stalled": Out(1),
+        "o_starved": Out(1),
+    }
+    if config.is_band:
+        members["i_entry"] = In(stream.Signature(entry_layout(config)))
+    return members
+
+
+class BaseChain(wiring.Component):
+    """Ports of a chain; :meth:`penstock.hw.join.config.JoinConfig.chain` makes one.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+
+    Members
+    -------
+    i_entry, i_pass, i_tuple, i_window, i_halt : In
+        See :class:`penstock.hw.join.head.Head`.
+    i_room : In(1)
+        Whether whoever takes the records has room for all that the next window tuple may cause;
+        window tuples wait while it is low.
+    i_quiet : In(1)
+        Whether the records that left are where they belong; a task's report waits for it.
+    o_record : Out(stream), one per block
+        Records. Those of a pass come after those of the passes before it.
+    o_report : Out(stream)
+        Where a task ended, after its last record.
+    o_quiet : Out(1)
+        No record is in a FIFO. True of all records of a window tuple taken
+        ``config.drain_cycles`` ago or earlier.
+    o_fault, o_stalled, o_starved : Out(1)
+        See :class:`penstock.hw.join.head.Head`.
+    """
+
+    i_entry: stream.Interface
+    i_pass: stream.Interface
+    i_tuple: stream.Interface
+    i_window: stream.Interface
+    i_halt: Signal
+    i_room: Signal
+    i_quiet: Signal
+    o_record: list[stream.Interface]
+    o_report: stream.Interface
+    o_quiet: Signal
+    o_fault: Signal
+    o_stalled: Signal
+    o_starved: Signal
+
+    def __init__(self, config: JoinConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                **task_members(config),
+                "i_room": In(1),
+                "i_quiet": In(1),
+                "o_record": Out(stream.Signature(record_layout(config))).array(config.blocks),
+                "o_quiet": Out(1),
+            }
+        )
+
+    @abstractmethod
+    def elaborate(self, platform: object) -> Module: ...
