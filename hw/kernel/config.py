@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.passes import Pass
 
 #: Width of the memory ports, and so of a memory word.
 WORD_BITS = 512
@@ -18,6 +21,9 @@ LANES = WORD_BITS // RECORD_BITS
 PAGE_BYTES = 4096
 PAGE_WORDS = PAGE_BYTES // WORD_BYTES
 
+#: Most pipelines of a kernel.
+MAX_PIPELINES = 16
+
 #: Bits of a record that name the window tuple and the block; the others are its mask.
 _NAME_BITS = 32
 
@@ -30,6 +36,10 @@ class KernelConfig:
     ----------
     join : JoinConfig
         The pipeline. Positions have 32 bits; :meth:`fit` gives ordinals their width.
+    pipelines : int
+        Pipelines that share the readers; together they are as one of so many times the units.
+    lead_tuples : int
+        Window tuples by which one pipeline may be ahead of another.
     burst_words : int
         Longest burst, a power of two up to 64 (4 KiB).
     read_words : int
@@ -42,6 +52,8 @@ class KernelConfig:
     """
 
     join: JoinConfig
+    pipelines: int = 1
+    lead_tuples: int = 32
     burst_words: int = 64
     read_words: int = 512
     write_words: int = 256
@@ -51,6 +63,8 @@ class KernelConfig:
         if not isinstance(self.join, JoinConfig):
             raise TypeError(f"join must be a JoinConfig, not {self.join!r}")
         for name, low, high in (
+            ("pipelines", 1, MAX_PIPELINES),
+            ("lead_tuples", 4, 1 << 10),
             ("burst_words", 1, PAGE_WORDS),
             ("read_words", 4, 1 << 16),
             ("write_words", 4, 1 << 16),
@@ -59,7 +73,10 @@ class KernelConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise TypeError(f"{name} must be an integer, not {value!r}")
-            if not low <= value <= high or value & value - 1:
+            if name == "pipelines":
+                if not low <= value <= high:
+                    raise ValueError(f"{name} must be {low} to {high}, not {value!r}")
+            elif not low <= value <= high or value & value - 1:
                 raise ValueError(f"{name} must be a power of two, {low} to {high}, not {value!r}")
         if min(self.read_words, self.write_words) < self.burst_words:
             raise ValueError(
@@ -70,28 +87,44 @@ class KernelConfig:
             raise ValueError(f"position_bits must be 32, not {self.join.position_bits!r}")
         if self.join.ordinal_bits + self.member_bits != _NAME_BITS:
             raise ValueError(
-                f"ordinal_bits must be {_NAME_BITS - self.member_bits} for {self.join.blocks} "
+                f"ordinal_bits must be {_NAME_BITS - self.member_bits} for {self.blocks} "
                 f"blocks, not {self.join.ordinal_bits!r}"
             )
 
     @staticmethod
-    def fit(join: JoinConfig) -> KernelConfig:
+    def fit(join: JoinConfig, pipelines: int = 1) -> KernelConfig:
         """A kernel of this pipeline, its ordinals as wide as a record has room for."""
-        return KernelConfig(join=replace(join, ordinal_bits=_NAME_BITS - _member_bits(join)))
+        blocks = join.blocks * pipelines if isinstance(pipelines, int) else join.blocks
+        ordinal_bits = _NAME_BITS - _member_bits(max(blocks, 1))
+        return KernelConfig(join=replace(join, ordinal_bits=ordinal_bits), pipelines=pipelines)
+
+    @property
+    def units(self) -> int:
+        """Units of all pipelines."""
+        return self.join.units * self.pipelines
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of all pipelines: those of the first one come first."""
+        return self.join.blocks * self.pipelines
+
+    def plan(self, start: np.ndarray, end: np.ndarray) -> list[Pass]:
+        """Passes of a task, as of one pipeline with all units."""
+        return replace(self.join, units=self.units).plan(start, end)
 
     @property
     def member_bits(self) -> int:
         """Bits that name a block among those of its lane."""
-        return _member_bits(self.join)
+        return _member_bits(self.blocks)
 
     def blocks_of(self, lane: int) -> range:
         """Blocks whose records go through a lane."""
-        return range(lane, self.join.blocks, LANES)
+        return range(lane, self.blocks, LANES)
 
     @property
     def lanes(self) -> int:
         """Lanes that any block uses."""
-        return min(LANES, self.join.blocks)
+        return min(LANES, self.blocks)
 
     @property
     def reserve_words(self) -> int:
@@ -100,12 +133,18 @@ class KernelConfig:
         Each word holds a record at least: of a block's FIFO with what may reach it, of a lane, or
         of the few cycles until the head hears of it.
         """
-        return self.join.in_flight_records + self.lanes * self.lane_records + 8
+        in_flight = self.pipelines * self.join.in_flight_records
+        return in_flight + self.lanes * self.lane_records + 8
 
     @property
     def least_result_words(self) -> int:
-        """Smallest result room in which every task makes progress, without the header."""
-        return self.reserve_words + 1
+        """Smallest result room in which every task makes progress, without the header.
+
+        A task gets as far as its slowest pipeline: the others may fill words with a record each
+        for as many window tuples as they may be ahead.
+        """
+        ahead = (self.pipelines - 1) * self.lead_tuples * self.join.blocks
+        return self.reserve_words + ahead + 1
 
     @property
     def table_words(self) -> int:
@@ -113,5 +152,5 @@ class KernelConfig:
         return -(-self.join.table_bits // 32)
 
 
-def _member_bits(join: JoinConfig) -> int:
-    return (-(-join.blocks // LANES) - 1).bit_length()
+def _member_bits(blocks: int) -> int:
+    return (-(-blocks // LANES) - 1).bit_length()

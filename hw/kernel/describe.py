@@ -28,7 +28,9 @@ def table(config: KernelConfig) -> dict[str, Any]:
     """Registers, memory layout and geometry of a build, as values that JSON can hold."""
     join = config.join
     geometry: dict[str, Any] = {
+        "pipelines": config.pipelines,
         "units": join.units,
+        "blocks": join.blocks,
         "units_per_block": join.units_per_block,
         "tests": join.tests,
         "key_bits": join.key_bits if join.is_band else 0,

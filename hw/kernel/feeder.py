@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.join.flit import pass_layout, tuple_layout
+from penstock.hw.join.flit import tuple_layout
 from penstock.hw.kernel.axi import READ_PORT, ReadPort
 from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
 from penstock.hw.kernel.layout import (
     PASS_SLOTS,
     Slots,
     pass_item_layout,
+    task_pass_layout,
     tuple_item_layout,
     tuple_slots,
     window_slots,
@@ -79,12 +80,12 @@ class PassCheck(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(pass_item_layout())),
+                "i": In(stream.Signature(pass_item_layout(config))),
                 "i_start": In(1),
                 "i_passes": In(32),
                 "i_tuples": In(32),
                 "i_window": In(32),
-                "o_pass": Out(stream.Signature(pass_layout(config.join))),
+                "o_pass": Out(stream.Signature(task_pass_layout(config))),
                 "o_span": Out(stream.Signature(SPAN)),
                 "o_error": Out(1),
             }
@@ -98,16 +99,19 @@ class PassCheck(wiring.Component):
         flits, sum_of_flits = Signal(range(ordinals + 1)), Signal(34)
         m.d.comb += sum_of_flits.eq(flits + (item.end - item.begin)[:32])
         fits, both = Signal(), Signal()
+        adds_up = (
+            (item.begin < item.end)
+            & (item.end <= self.i_window)
+            & (item.tuples != 0)
+            & Mux(last, item.tuples == tuples, item.tuples < tuples)
+            & (sum_of_flits <= ordinals)
+            & ~self.o_error
+        )
+        if self.config.pipelines > 1:
+            adds_up = adds_up & self._shared(m)
         m.d.comb += [
             last.eq(passes == 1),
-            fits.eq(
-                (item.begin < item.end)
-                & (item.end <= self.i_window)
-                & (item.tuples != 0)
-                & Mux(last, item.tuples == tuples, item.tuples < tuples)
-                & (sum_of_flits <= ordinals)
-                & ~self.o_error
-            ),
+            fits.eq(adds_up),
             both.eq(self.i.valid & fits & self.o_pass.ready & self.o_span.ready),
             self.i.ready.eq(both),
             self.o_pass.valid.eq(both),
@@ -135,6 +139,14 @@ class PassCheck(wiring.Component):
         with m.Elif(self.i.valid & ~fits):
             m.d.sync += self.o_error.eq(1)
         return m
+
+    def _shared(self, m: Module) -> Value:
+        """Whether the share is the tuples divided by the pipelines."""
+        pipelines, item = self.config.pipelines, self.i.payload
+        m.d.comb += self.o_pass.payload.share.eq(item.share)
+        rest = Signal(32 + pipelines.bit_length() + 1)  # wraps around where the share is too large
+        m.d.comb += rest.eq(item.tuples - item.share * pipelines)
+        return rest < pipelines
 
 
 class WindowFetch(wiring.Component):
@@ -238,7 +250,7 @@ class Feeder(wiring.Component):
                 "i_start": In(1),
                 "i_cancel": In(1),
                 "i_clear": In(1),
-                "o_pass": Out(stream.Signature(pass_layout(join))),
+                "o_pass": Out(stream.Signature(task_pass_layout(config))),
                 "o_tuple": Out(stream.Signature(tuple_layout(join))),
                 "o_window": Out(stream.Signature(max(join.window_bits, 1))),
                 "o_task_port": Out(READ_PORT),
@@ -312,7 +324,7 @@ class Feeder(wiring.Component):
 
     def _passes(self, m: Module, reader: Reader, window_reader: Reader) -> None:
         job, join = self.i_job, self.config.join
-        items = Unpacker(PASS_SLOTS, pass_item_layout())
+        items = Unpacker(PASS_SLOTS, pass_item_layout(self.config))
         check = PassCheck(self.config)
         self._add(m, "pass_items", items)
         self._add(m, "pass_check", check)

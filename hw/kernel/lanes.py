@@ -123,7 +123,7 @@ class Lanes(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(record_layout(config.join))).array(config.join.blocks),
+                "i": In(stream.Signature(record_layout(config.join))).array(config.blocks),
                 "i_flush": In(1),
                 "o": Out(stream.Signature(WORD_BITS)),
                 "o_records": Out(4),

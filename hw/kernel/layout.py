@@ -6,7 +6,8 @@ else each in as many words as it takes. A slot's width is a power of two or a mu
 that an address is a shift and never a division.
 
 =========  =======================================================================================
-passes     tuples, begin, end: 32 bits each, 128 bits a slot
+passes     tuples, begin, end: 32 bits each, 128 bits a slot. With several pipelines a fourth
+           field, share: the tuples divided by the pipelines, rounded down
 tuples     start, end: 32 bits each; then the keys, the first lowest. Band form: all low bounds,
            then all high bounds
 window     keys, the first lowest
@@ -15,7 +16,7 @@ results    one header word (:class:`Header`), then words of eight records
 
 A record is 64 bits: the ordinal of the window tuple, the number of the block in its lane, and from
 bit 32 on the mask. Record k of a word is from lane k; block b is number ``b // 8`` of lane
-``b % 8``. A record whose mask is zero is none.
+``b % 8``. A record whose mask is zero is none. Blocks of the first pipeline come first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from enum import IntEnum
 from amaranth.lib import data
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import WORD_BITS
+from penstock.hw.join.flit import pass_layout
+from penstock.hw.kernel.config import WORD_BITS, KernelConfig
 
 #: Slot width of a pass.
 PASS_BITS = 128
@@ -37,7 +39,8 @@ class Status(IntEnum):
 
     #: Complete.
     OK = 0
-    #: Out of room for results; complete, loaded and position say where to go on.
+    #: Out of room for results; complete, loaded and position say where to go on. With several
+    #: pipelines position is an ordinal: all matches below it are there, others do not count.
     PAUSED = 1
     #: An address is not a multiple of 64. A misaligned results address leaves no header.
     MISALIGNED = 2
@@ -45,7 +48,8 @@ class Status(IntEnum):
     EMPTY = 3
     #: Less room for results than the kernel needs for progress.
     NO_ROOM = 4
-    #: A pass is empty, beyond the window, or does not add up with the number of stream tuples.
+    #: A pass is empty, beyond the window, or does not add up with the number of stream tuples or
+    #: with its share.
     BAD_PASS = 5
     #: A stream tuple's range does not fit its pass, or comes too early for a free unit.
     BAD_RANGE = 6
@@ -76,9 +80,19 @@ def header_layout() -> data.StructLayout:
     return data.StructLayout(dict(HEADER))
 
 
-def pass_item_layout() -> data.StructLayout:
+def pass_item_layout(config: KernelConfig) -> data.StructLayout:
     """A pass in memory."""
-    return data.StructLayout({"tuples": 32, "begin": 32, "end": 32})
+    share = {"share": 32} if config.pipelines > 1 else {}
+    return data.StructLayout({"tuples": 32, "begin": 32, "end": 32, **share})
+
+
+def task_pass_layout(config: KernelConfig) -> data.StructLayout:
+    """A pass as it goes to the pipeline, or to the pipelines with the share of each."""
+    layout = pass_layout(config.join)
+    if config.pipelines == 1:
+        return layout
+    members = {name: field.shape for name, field in layout}
+    return data.StructLayout({**members, "share": config.join.position_bits})
 
 
 def tuple_item_layout(join: JoinConfig) -> data.StructLayout:

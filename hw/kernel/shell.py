@@ -14,6 +14,7 @@ from penstock.hw.kernel.counters import STEPS, Counters
 from penstock.hw.kernel.feeder import Feeder
 from penstock.hw.kernel.lanes import Lanes
 from penstock.hw.kernel.layout import HEADER, Status, header_layout
+from penstock.hw.kernel.pipelines import Pipelines
 from penstock.hw.kernel.registers import Passes, Register, Results, Tuples, Window
 from penstock.hw.kernel.writer import Writer
 
@@ -74,7 +75,8 @@ class Shell(wiring.Component):
         config = self.config
         self._begun = Signal()  # the head took a pass of this task
         self._report = Signal(report_layout(config.join))
-        m.submodules.chain = self._chain = chain = config.join.chain()
+        self._chain = chain = Pipelines(config) if config.pipelines > 1 else config.join.chain()
+        m.submodules.chain = chain
         m.submodules.feeder = self._feeder = feeder = Feeder(config)
         m.submodules.lanes = self._lanes = lanes = Lanes(config)
         m.submodules.writer = self._writer = writer = Writer(config)

@@ -17,6 +17,7 @@ import numpy as np
 class Records:
     """Matches as records tell them, one element per match."""
 
+    #: Number among the units of all pipelines: tuple i of a pass is in unit i modulo their number.
     unit: np.ndarray
     ordinal: np.ndarray
 
@@ -63,8 +64,11 @@ class Packing:
 
     def passes(self, tuples: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Passes, as whole words."""
-        bits = self._geometry["pass_slot_bits"]
-        return self._whole(_slots([tuples, begin, end], [32] * 3, bits))
+        bits, pipelines = self._geometry["pass_slot_bits"], self._geometry["pipelines"]
+        fields = [tuples, begin, end]
+        if pipelines > 1:
+            fields.append(tuples // pipelines)
+        return self._whole(_slots(fields, [32] * len(fields), bits))
 
     def header(self, word: np.ndarray) -> dict[str, int]:
         """Fields of a result header."""
@@ -88,7 +92,9 @@ class Packing:
             np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"
         )
         record, unit = np.nonzero(bits)
-        return Records(block[record] * geometry["units_per_block"] + unit, ordinal[record])
+        pipeline, own = np.divmod(block[record], geometry["blocks"])
+        unit = own * geometry["units_per_block"] + unit
+        return Records(unit * geometry["pipelines"] + pipeline, ordinal[record])
 
     def _bytes(self, items: int, slot: str) -> int:
         size = items * self._geometry[slot] // 8

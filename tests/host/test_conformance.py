@@ -43,25 +43,31 @@ class Subject:
     examples: int
 
 
-#: Devices in simulation take about a millisecond per cycle, so they get small tasks.
-SIZES = {"cpu": (60, 700, 60), "amaranth": (6, 24, 3), "rtl": (30, 200, 8)}
+#: How each device is opened, and its sizes: tuples, window, seeds. Simulation in Amaranth takes
+#: about a millisecond per cycle, Verilator and a C++ compiler take most of a minute per program, so
+#: both get few units.
+SUBJECTS = {
+    "cpu": ("cpu", {}, (60, 700, 60)),
+    "amaranth": ("amaranth", {}, (6, 24, 3)),
+    "rtl": ("rtl", {"units": 4}, (30, 200, 8)),
+}
 
 
 @pytest.fixture(
     scope="module", params=["cpu", "amaranth", pytest.param("rtl", marks=pytest.mark.slow)]
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    name = request.param
+    name, options, sizes = SUBJECTS[request.param]
     if name not in device_names():
         pytest.skip(f"device {name} is not registered in this installation")
     try:
-        device = open_device(name)
+        device = open_device(name, **options)
     except (MissingToolError, DeviceError) as cause:
         if name == "cpu":
             raise
         pytest.skip(str(cause))
     with device:
-        yield Subject(device, *SIZES[name])
+        yield Subject(device, *sizes)
 
 
 def opened(subject: Subject, join: Join) -> Kernel:
