@@ -204,11 +204,14 @@ class PipelineDevice(Device):
     Parameters
     ----------
     units : int
-        Join units, in two blocks (more if a block would have more than 32).
+        Join units of a pipeline, in two blocks (more if a block would have more than 32).
+    pipelines : int
+        Pipelines side by side.
     """
 
-    def __init__(self, units: int) -> None:
+    def __init__(self, units: int, pipelines: int = 1) -> None:
         self._units = units
+        self._pipelines = pipelines
         self._sums: Counter[str] = Counter()
         self._lock = Lock()
         self._join_config(tests=1)  # says now what is wrong with the number of units
@@ -245,4 +248,4 @@ class PipelineDevice(Device):
 
     def counters(self) -> dict[str, int]:
         with self._lock:
-            return {**self._sums, "units": self._units}
+            return {**self._sums, "units": self._units * self._pipelines}

@@ -82,9 +82,9 @@ class RtlKernel(PipelineKernel):
     """A program on Verilated kernels, one per lane."""
 
     def __init__(self, device: RtlDevice, program: Program, config: KernelConfig) -> None:
-        super().__init__(program, config.join.units, config.join.tests, device.count)
+        super().__init__(program, config.units, config.join.tests, device.count)
         self._device = device
-        self._config = config.join
+        self._config = config
         self._most_flits = 1 << config.join.ordinal_bits
         described = table(config)
         self._least_words = described["geometry"]["least_result_words"]
@@ -123,8 +123,12 @@ class RtlKernel(PipelineKernel):
             )
         header, words = self._simulate(window.memory, window.capacity, work, passes)
         records = self.packing.records(words)
-        keep, stop = self._fit(records.ordinal, work, passes)
-        if stop is None and header["status"] == self._status_code("PAUSED"):
+        paused = header["status"] == self._status_code("PAUSED")
+        several = self._config.pipelines > 1
+        seen = header["position"] if paused and several else flits
+        keep, cut = _fit(records.ordinal, seen, work.room)
+        stop = None if cut == flits else _stop(cut, work, passes)
+        if stop is None and paused and not several:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self._units, records.unit[keep], records.ordinal[keep])
         return Outcome(i, j, stop, {name: header[name] for name in _COUNTERS})
@@ -178,28 +182,33 @@ class RtlKernel(PipelineKernel):
     def _status_code(self, name: str) -> int:
         return next(value for value, known in self._status.items() if known == name)
 
-    def _fit(
-        self, ordinal: np.ndarray, work: Work, passes: Sequence[Pass]
-    ) -> tuple[np.ndarray | slice, Stop | None]:
-        """Matches that fit the room, and where the task stops for it.
 
-        The kernel counts words, the contract counts pairs: what is too much is cut off at a
-        window tuple.
-        """
-        room, start, end = work.room, work.start, work.end
-        if len(ordinal) <= room:
-            return slice(None), None
-        # The first ordinal whose matches do not all fit; those before it do.
-        cut = int(np.partition(ordinal, room)[room])
-        upto = np.cumsum([part.end - part.begin for part in passes])
-        number = int(np.searchsorted(upto, cut, side="right"))
-        part = passes[number]
-        position = part.end - int(upto[number]) + cut
-        loaded = part.first + int(np.searchsorted(start[part.first : part.stop], position))
-        complete = part.first + int(
-            np.searchsorted(end[part.first : loaded], position, side="right")
-        )
-        return ordinal < cut, Stop(complete, loaded, position)
+def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
+    """Which matches count, and the ordinal up to which they are all there.
+
+    Matches below ``seen`` are there; where there are more than the room, the kernel having counted
+    words and the contract counting pairs, what is too much is cut off at a window tuple.
+    """
+    keep = ordinal < seen
+    there = ordinal[keep]
+    if len(there) <= room:
+        return keep, seen
+    # The first ordinal whose matches do not all fit; those before it do.
+    cut = int(np.partition(there, room)[room])
+    return ordinal < cut, cut
+
+
+def _stop(cut: int, work: Work, passes: Sequence[Pass]) -> Stop:
+    """Where a task stops whose matches below an ordinal count."""
+    upto = np.cumsum([part.end - part.begin for part in passes])
+    number = int(np.searchsorted(upto, cut, side="right"))
+    part = passes[number]
+    position = part.end - int(upto[number]) + cut
+    loaded = part.first + int(np.searchsorted(work.start[part.first : part.stop], position))
+    complete = part.first + int(
+        np.searchsorted(work.end[part.first : loaded], position, side="right")
+    )
+    return Stop(complete, loaded, position)
 
 
 def _table_arguments(program: Program, config: KernelConfig) -> dict[str, int]:
@@ -224,7 +233,9 @@ class RtlDevice(PipelineDevice):
     Parameters
     ----------
     units : int
-        Join units, in two blocks (more if a block would have more than 32).
+        Join units of a pipeline, in two blocks (more if a block would have more than 32).
+    pipelines : int
+        Pipelines of a kernel, each with so many units.
     lanes : int
         Kernels that run at the same time, each on a core.
     latency_cycles, bandwidth, stalls, seed
@@ -238,6 +249,7 @@ class RtlDevice(PipelineDevice):
         self,
         units: int = 16,
         *,
+        pipelines: int = 1,
         lanes: int = 1,
         latency_cycles: int = 0,
         bandwidth: float = 1.0,
@@ -248,7 +260,8 @@ class RtlDevice(PipelineDevice):
             raise TypeError(f"lanes must be an integer, not {lanes!r}")
         if not 1 <= lanes <= 64:
             raise ValueError(f"lanes must be 1 to 64, not {lanes!r}")
-        super().__init__(units)
+        super().__init__(units, pipelines)
+        KernelConfig.fit(self._join_config(tests=1), pipelines)  # says what is wrong with it
         self.lanes = lanes
         self._memory = MemoryModel(
             latency_cycles=latency_cycles, bandwidth=bandwidth, stalls=stalls, seed=seed
@@ -266,7 +279,7 @@ class RtlDevice(PipelineDevice):
             )
         else:
             join = self._join_config(program=program)
-        kernel = RtlKernel(self, program, KernelConfig.fit(join))
+        kernel = RtlKernel(self, program, KernelConfig.fit(join, self._pipelines))
         with self._lock:
             self._kernels.append(kernel)
         return kernel

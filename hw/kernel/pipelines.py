@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
@@ -143,7 +143,7 @@ class Pipelines(wiring.Component):
         counts = ResetInserter(ended)(SyncFIFO(width=32, depth=PASSES_READY))
         m.submodules.counts = counts
         m.d.comb += counts.w_data.eq(new.tuples)
-        self._fork(m, self.i_pass, [*queues, counts], 1)
+        self._fork(m, self.i_pass, [*queues, counts], Const(1))
         return counts
 
     @staticmethod
@@ -219,7 +219,7 @@ class Pipelines(wiring.Component):
             report.valid.eq(Cat(r.valid for r in reports).all()),
             report.payload.complete.eq(sum(r.payload.complete for r in reports)),
             report.payload.loaded.eq(sum(r.payload.loaded for r in reports)),
-            report.payload.position.eq(given - reduce(_larger, (w.level for w in windows))),
+            report.payload.position.eq(given - reduce(_larger, (w.r_level for w in windows))),
         ]
         m.d.comb += [r.ready.eq(report.ready & report.valid) for r in reports]
 

@@ -50,11 +50,14 @@ SUBJECTS = {
     "cpu": ("cpu", {}, (60, 700, 60)),
     "amaranth": ("amaranth", {}, (6, 24, 3)),
     "rtl": ("rtl", {"units": 4}, (30, 200, 8)),
+    "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
 }
+SLOW = ("rtl", "rtl, two pipelines")
 
 
 @pytest.fixture(
-    scope="module", params=["cpu", "amaranth", pytest.param("rtl", marks=pytest.mark.slow)]
+    scope="module",
+    params=[pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in SUBJECTS],
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name, options, sizes = SUBJECTS[request.param]
