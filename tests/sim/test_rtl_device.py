@@ -80,7 +80,7 @@ def test_the_cache_moves(monkeypatch, tmp_path):
 # -- packing --------------------------------------------------------------------------------------
 
 
-def packing(window_bits, stream_bits=(8,), slot=64, ordinal_bits=31):
+def packing(window_bits, stream_bits=(8,), slot=64, ordinal_bits=31, pipelines=1):
     geometry = {
         "window_key_bits": list(window_bits),
         "stream_key_bits": list(stream_bits),
@@ -91,6 +91,8 @@ def packing(window_bits, stream_bits=(8,), slot=64, ordinal_bits=31):
         "lanes": 8,
         "ordinal_bits": ordinal_bits,
         "units_per_block": 32,
+        "blocks": 16 // pipelines,
+        "pipelines": pipelines,
     }
     return Packing({"geometry": geometry, "header": {"a": 32, "b": 64}}, len(window_bits))
 
@@ -125,6 +127,16 @@ def test_records():
     records = packing([8]).records(words.reshape(-1).view(np.uint8))
     assert records.unit.tolist() == [96, 98, 15 * 32 + 31]
     assert records.ordinal.tolist() == [17, 17, 9]
+    # The second pipeline has the blocks from 8 on; its units are the odd ones.
+    records = packing([8], pipelines=2).records(words.reshape(-1).view(np.uint8))
+    assert records.unit.tolist() == [192, 196, 2 * (7 * 32 + 31) + 1]
+
+
+def test_passes_with_their_share():
+    columns = np.array([[7, 1], [10, 20], [90, 30]])
+    for pipelines, share in ((1, [0, 0]), (3, [2, 0])):
+        words = packing([8], pipelines=pipelines).passes(*columns).view("<u4").reshape(-1, 4)
+        assert words[:2].tolist() == [[7, 10, 90, share[0]], [1, 20, 30, share[1]]]
 
 
 def test_header():

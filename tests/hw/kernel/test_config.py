@@ -23,6 +23,9 @@ JOIN = JoinConfig(units=8, tests=2)
             {"join": JoinConfig(units=512, tests=2)},
             "ordinal_bits must be 31 for 16 blocks, not 32",
         ),
+        ({"pipelines": 17}, "pipelines must be 1 to 16, not 17"),
+        ({"pipelines": 16}, "ordinal_bits must be 31 for 16 blocks, not 32"),
+        ({"lead_tuples": 24}, "lead_tuples must be a power of two, 4 to 1024, not 24"),
     ],
 )
 def test_bad_values(arguments, message):
@@ -36,6 +39,7 @@ def test_bad_values(arguments, message):
         ({"join": "big"}, "join must be a JoinConfig, not 'big'"),
         ({"read_words": 512.0}, "read_words must be an integer, not 512.0"),
         ({"write_words": True}, "write_words must be an integer, not True"),
+        ({"pipelines": "two"}, "pipelines must be an integer, not 'two'"),
     ],
 )
 def test_bad_kinds(arguments, message):
@@ -44,14 +48,17 @@ def test_bad_kinds(arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("units", "per_block", "ordinal_bits"), [(8, 32, 32), (256, 32, 32), (288, 32, 31), (90, 2, 29)]
+    ("units", "per_block", "pipelines", "ordinal_bits"),
+    [(8, 32, 1, 32), (256, 32, 1, 32), (288, 32, 1, 31), (90, 2, 1, 29), (256, 32, 3, 30)],
 )
-def test_records_name_every_block(units, per_block, ordinal_bits):
+def test_records_name_every_block(units, per_block, pipelines, ordinal_bits):
     """Ordinal and number in the lane share 32 bits, and each block has a lane of its own number."""
-    config = KernelConfig.fit(JoinConfig(units=units, units_per_block=per_block, tests=1))
+    join = JoinConfig(units=units, units_per_block=per_block, tests=1)
+    config = KernelConfig.fit(join, pipelines)
+    assert config.units == units * pipelines
     assert config.join.ordinal_bits == ordinal_bits
     lanes = [config.blocks_of(lane) for lane in range(config.lanes)]
-    assert sorted(block for lane in lanes for block in lane) == [*range(config.join.blocks)]
+    assert sorted(block for lane in lanes for block in lane) == [*range(config.blocks)]
     assert max(map(len, lanes)) <= 1 << config.member_bits
 
 

@@ -16,9 +16,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 CONFIGS = {
-    "band": JoinConfig(units=6, units_per_block=2, tests=2, key_bits=24),
-    "wide band": JoinConfig(units=2, tests=8, key_bits=64),
-    "general": JoinConfig(units=4, units_per_block=2, program=general_program()),
+    "band": KernelConfig.fit(JoinConfig(units=6, units_per_block=2, tests=2, key_bits=24)),
+    "wide band": KernelConfig.fit(JoinConfig(units=2, tests=8, key_bits=64)),
+    "general": KernelConfig.fit(JoinConfig(units=4, units_per_block=2, program=general_program())),
+    "three pipelines": KernelConfig.fit(JoinConfig(units=2, tests=1, key_bits=8), 3),
 }
 
 
@@ -26,7 +27,7 @@ CONFIGS = {
 @needs_verilator
 def test_tools_accept_it(name, tmp_path):
     """Yosys finds nothing undriven or driven twice, Verilator nothing at all."""
-    (tmp_path / "kernel.v").write_text(kernel_verilog(KernelConfig.fit(CONFIGS[name])))
+    (tmp_path / "kernel.v").write_text(kernel_verilog(CONFIGS[name]))
     script = ["read_verilog kernel.v", f"hierarchy -check -top {KERNEL}", "proc", "check -assert"]
     assert "Warning" not in run_yosys(script, tmp_path)
     done = subprocess.run(
@@ -42,7 +43,7 @@ def test_tools_accept_it(name, tmp_path):
 
 
 def test_export_is_the_same_bytes(tmp_path):
-    config = KernelConfig.fit(CONFIGS["band"])
+    config = CONFIGS["band"]
     first = export_kernel(config, "u280", tmp_path / "a")
     second = export_kernel(config, "u280", tmp_path / "b")
     assert [file.name for file in first] == [
@@ -59,6 +60,6 @@ def test_export_is_the_same_bytes(tmp_path):
 def test_export_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot be made"):
-        export_kernel(KernelConfig.fit(CONFIGS["band"]), "u280", tmp_path / "file")
+        export_kernel(CONFIGS["band"], "u280", tmp_path / "file")
     with pytest.raises(ValueError, match="letters and digits, not 'a/b'"):
-        export_kernel(KernelConfig.fit(CONFIGS["band"]), "a/b", tmp_path)
+        export_kernel(CONFIGS["band"], "a/b", tmp_path)
