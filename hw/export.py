@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, PenstockError
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.pipeline import Pipeline
@@ -55,7 +56,7 @@ def export_kernel(config: KernelConfig, board: str, out: Path) -> list[Path]:
     config : KernelConfig
         The build.
     board : str
-        Name of the board, for the table.
+        Name of the board.
     out : Path
         Folder; made if it is not there.
 
@@ -67,11 +68,12 @@ def export_kernel(config: KernelConfig, board: str, out: Path) -> list[Path]:
 
     Raises
     ------
+    UsageError
+        There is no such board.
     FileError
         The folder cannot be written.
     """
-    if not board.isidentifier():
-        raise ValueError(f"board must be a name of letters and digits, not {board!r}")
+    find_board(board)
     described = {"board": board, **table(config)}
     texts = {
         f"{KERNEL}.v": kernel_verilog(config),

@@ -22,16 +22,17 @@ FOLDERS = CONFIG["tool"]["setuptools"]["package-dir"]
 #: under penstock/ that is not named in FACE.
 MAY_IMPORT = {
     "penstock": set(),
-    "hw": {"penstock"},
+    "constraints": {"penstock"},
+    "hw": {"penstock", "constraints"},
     "host": {"penstock"},
-    "sim": {"penstock", "hw", "host"},
+    "sim": {"penstock", "constraints", "hw", "host"},
     "spark_bridge": {"penstock", "hw", "host", "sim"},
 }
 
 #: Modules under penstock/ that a user calls, and what each may import besides the language. They
 #: sit on top of the other layers, so nothing below may import them.
 FACE = {
-    "penstock.cli": {"hw", "host", "sim", "spark_bridge"},
+    "penstock.cli": {"constraints", "hw", "host", "sim", "spark_bridge"},
     "penstock.api": {"host"},
     "penstock": {"host"},  # the package itself, which passes on what api offers
 }

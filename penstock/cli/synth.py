@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,33 +11,11 @@ import typer
 from rich.table import Table
 
 from penstock.cli.terminal import count, results
+from penstock.constraints.boards import BOARDS, Board
 from penstock.errors import MissingToolError, UsageError
 
 if TYPE_CHECKING:
     from penstock.hw.cells import Cells
-
-
-@dataclass(frozen=True)
-class Board:
-    """Cells of a board's part, from the manufacturer's tables."""
-
-    lut: int
-    ff: int
-    #: Block RAMs of 36 kbit.
-    bram: int
-    dsp: int
-
-
-BOARDS = {
-    "u50": Board(871_680, 1_743_360, 1_344, 5_952),
-    "u200": Board(1_182_240, 2_364_480, 2_160, 6_840),
-    "u250": Board(1_728_000, 3_456_000, 2_688, 12_288),
-    "u280": Board(1_303_680, 2_607_360, 2_016, 9_024),
-    "pynq-z2": Board(53_200, 106_400, 140, 220),
-    "zcu104": Board(230_400, 460_800, 312, 1_728),
-    "kv260": Board(117_120, 234_240, 144, 1_248),
-    "ultra96v2": Board(70_560, 141_120, 216, 360),
-}
 
 
 class Build(StrEnum):
@@ -105,8 +83,7 @@ def size(build: Build, *, tests: int, key_bits: int, units: int) -> Cells:
 
 
 def _share(cells: Cells, board: Board) -> dict[str, float]:
-    whole = asdict(board)
-    return {kind: number / whole[kind] for kind, number in asdict(cells).items()}
+    return {kind: number / getattr(board, kind) for kind, number in asdict(cells).items()}
 
 
 def _report(cells: Cells, units: int) -> dict:

@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cli.synth import BOARDS, Build, size
+from penstock.cli.synth import Build, size
+from penstock.constraints.boards import BOARDS
 
 RECORDED = json.loads((Path(__file__).parent / "cells.json").read_text())
 needs_yosys = pytest.mark.skipif(

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from penstock.errors import FileError
+from penstock.errors import FileError, UsageError
 from penstock.hw.export import export_kernel, kernel_verilog
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
@@ -61,5 +61,5 @@ def test_export_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="cannot be made"):
         export_kernel(CONFIGS["band"], "u280", tmp_path / "file")
-    with pytest.raises(ValueError, match="letters and digits, not 'a/b'"):
+    with pytest.raises(UsageError, match="no board named 'a/b'"):
         export_kernel(CONFIGS["band"], "a/b", tmp_path)

@@ -1,0 +1,1 @@
+"""What boards offer: the one table that sizes, exports and board builds read."""

@@ -1,0 +1,204 @@
+"""The boards that kernels are built for, and what their parts hold.
+
+Cells are the manufacturer's figures for the whole part; an Alveo card's shell takes a share of
+them before any kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.errors import UsageError
+
+
+class Flow(StrEnum):
+    """Which tools make the file that is loaded into a board."""
+
+    #: ``v++`` links kernels into an xclbin.
+    VITIS = "vitis"
+    #: A block design with the processing system becomes a bitstream and its hwh.
+    VIVADO = "vivado"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """A board and its part.
+
+    Parameters
+    ----------
+    part : str
+        Name of the part for the tools.
+    platform : str
+        Vitis platform of an Alveo card; Vivado's board part of a Zynq board.
+    flow : Flow
+    lut, ff : int
+        6-input LUTs and flip-flops.
+    bram, uram : int
+        Block RAMs of 36 kbit, and UltraRAMs of 288 kbit.
+    dsp : int
+        DSP slices.
+    slrs : int
+        Dies of the part; paths between them are slow.
+    memory : str
+        Kind of memory that kernels read and write: HBM, DDR, or PS (the processing system's).
+    banks : int
+        Independent ports to it: pseudo-channels of HBM, DIMMs of DDR, 1 of a processing system.
+    clock_mhz : int
+        Clock that builds ask the tools for. No build of Penstock has been timed on a board.
+    pynq : str
+        Version of the ``pynq`` package that drives the board.
+    """
+
+    part: str
+    platform: str
+    flow: Flow
+    lut: int
+    ff: int
+    bram: int
+    uram: int
+    dsp: int
+    slrs: int
+    memory: str
+    banks: int
+    clock_mhz: int
+    pynq: str
+
+
+BOARDS = {
+    "u50": Board(
+        part="xcu50-fsvh2104-2-e",
+        platform="xilinx_u50_gen3x16_xdma_5_202210_1",
+        flow=Flow.VITIS,
+        lut=871_680,
+        ff=1_743_360,
+        bram=1_344,
+        uram=640,
+        dsp=5_952,
+        slrs=2,
+        memory="HBM",
+        banks=32,
+        clock_mhz=300,
+        pynq="3.0.1",
+    ),
+    "u200": Board(
+        part="xcu200-fsgd2104-2-e",
+        platform="xilinx_u200_gen3x16_xdma_2_202110_1",
+        flow=Flow.VITIS,
+        lut=1_182_240,
+        ff=2_364_480,
+        bram=2_160,
+        uram=960,
+        dsp=6_840,
+        slrs=3,
+        memory="DDR",
+        banks=4,
+        clock_mhz=300,
+        pynq="3.0.1",
+    ),
+    "u250": Board(
+        part="xcu250-figd2104-2L-e",
+        platform="xilinx_u250_gen3x16_xdma_4_1_202210_1",
+        flow=Flow.VITIS,
+        lut=1_728_000,
+        ff=3_456_000,
+        bram=2_688,
+        uram=1_280,
+        dsp=12_288,
+        slrs=4,
+        memory="DDR",
+        banks=4,
+        clock_mhz=300,
+        pynq="3.0.1",
+    ),
+    # The platform is for tools up to 2023.x.
+    "u280": Board(
+        part="xcu280-fsvh2892-2L-e",
+        platform="xilinx_u280_gen3x16_xdma_1_202211_1",
+        flow=Flow.VITIS,
+        lut=1_303_680,
+        ff=2_607_360,
+        bram=2_016,
+        uram=960,
+        dsp=9_024,
+        slrs=3,
+        memory="HBM",
+        banks=32,
+        clock_mhz=300,
+        pynq="3.0.1",
+    ),
+    "pynq-z2": Board(
+        part="xc7z020clg400-1",
+        platform="tul.com.tw:pynq-z2:part0:1.0",
+        flow=Flow.VIVADO,
+        lut=53_200,
+        ff=106_400,
+        bram=140,
+        uram=0,
+        dsp=220,
+        slrs=1,
+        memory="PS",
+        banks=1,
+        clock_mhz=100,
+        pynq="3.1.2",
+    ),
+    "zcu104": Board(
+        part="xczu7ev-ffvc1156-2-e",
+        platform="xilinx.com:zcu104:part0:1.1",
+        flow=Flow.VIVADO,
+        lut=230_400,
+        ff=460_800,
+        bram=312,
+        uram=96,
+        dsp=1_728,
+        slrs=1,
+        memory="PS",
+        banks=1,
+        clock_mhz=200,
+        pynq="4.0.0",
+    ),
+    # The board part's last number is the tools' choice.
+    "kv260": Board(
+        part="xck26-sfvc784-2LV-c",
+        platform="xilinx.com:kv260_som:part0:1.x",
+        flow=Flow.VIVADO,
+        lut=117_120,
+        ff=234_240,
+        bram=144,
+        uram=64,
+        dsp=1_248,
+        slrs=1,
+        memory="PS",
+        banks=1,
+        clock_mhz=200,
+        pynq="4.0.0",
+    ),
+    "ultra96v2": Board(
+        part="xczu3eg-sbva484-1-i",
+        platform="em.avnet.com:ultra96v2",
+        flow=Flow.VIVADO,
+        lut=70_560,
+        ff=141_120,
+        bram=216,
+        uram=0,
+        dsp=360,
+        slrs=1,
+        memory="PS",
+        banks=1,
+        clock_mhz=200,
+        pynq="4.0.0",
+    ),
+}
+
+
+def board(name: str) -> Board:
+    """A board by its name.
+
+    Raises
+    ------
+    UsageError
+        There is no such board in the table.
+    """
+    if name not in BOARDS:
+        raise UsageError(f"there is no board named {name!r}; choose one of {', '.join(BOARDS)}")
+    return BOARDS[name]

@@ -1,0 +1,32 @@
+import re
+
+import pytest
+
+from penstock.constraints.boards import BOARDS, Flow, board
+from penstock.errors import UsageError
+
+#: Names of the first letters of a part's family.
+FAMILIES = {Flow.VITIS: r"xcu\d+-", Flow.VIVADO: r"xc(7z\d+|zu\d+|k\d+)"}
+
+
+def test_unknown_board():
+    with pytest.raises(UsageError, match=r"no board named 'u55'; choose one of u50, .*ultra96v2$"):
+        board("u55")
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_entry_is_plausible(name):
+    entry = board(name)
+    assert re.match(FAMILIES[entry.flow], entry.part)
+    assert entry.ff == 2 * entry.lut
+    assert (entry.memory == "PS") == (entry.flow is Flow.VIVADO)
+    assert (entry.uram > 0) == (name not in ("pynq-z2", "ultra96v2"))
+    # PYNQ dropped Alveo cards after 3.0.1.
+    assert (entry.pynq == "3.0.1") == (entry.flow is Flow.VITIS)
+    if entry.flow is Flow.VITIS:
+        assert entry.platform.startswith(f"xilinx_{name}_")
+
+
+def test_parts_and_platforms_are_not_copied():
+    for field in ("part", "platform"):
+        assert len({getattr(entry, field) for entry in BOARDS.values()}) == len(BOARDS)
