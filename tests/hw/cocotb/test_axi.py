@@ -1,0 +1,34 @@
+"""The exported kernel between independent bus models, in two simulators."""
+
+import pytest
+
+from penstock.hw.export import kernel_verilog
+from tests.hw.cocotb.builds import BUILDS
+from tests.hw.cocotb.simulators import Simulation, missing
+
+#: Compiling a kernel's model takes Verilator and g++ half a minute; one such run is enough.
+SLOW = {("verilator", "general")}
+
+RUNS = [
+    pytest.param(
+        simulator,
+        build,
+        id=f"{simulator}-{build}",
+        marks=[
+            pytest.mark.skipif(bool(missing(simulator)), reason=missing(simulator) or "is there"),
+            *([pytest.mark.slow] if (simulator, build) in SLOW else []),
+        ],
+    )
+    for simulator in ("icarus", "verilator")
+    for build in ("band", "general")
+]
+
+
+@pytest.mark.parametrize(("simulator", "build"), RUNS)
+def test_all_cases(simulator, build, tmp_path):
+    simulation = Simulation(simulator, kernel_verilog(BUILDS[build]().config), tmp_path)
+    outcome, violations = simulation.run(build)
+    assert len(outcome) == 8
+    failed = {case: failure for case, failure in outcome.items() if failure}
+    assert not failed, f"{failed}\n{simulation.log()}"
+    assert violations == "", violations
