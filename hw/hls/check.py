@@ -38,8 +38,15 @@ _NEVER = {
 }
 
 
-def refusal(program: GeneralProgram) -> str | None:
-    """Why the program cannot be built, as a sentence for the user; None if it can."""
+def refusal(program: GeneralProgram, *, value: bool = False) -> str | None:
+    """Why the program cannot be built, as a sentence for the user; None if it can.
+
+    Parameters
+    ----------
+    program : GeneralProgram
+    value : bool
+        Whether its value is to be built as well.
+    """
     predicate = program.predicate
     if predicate.type.kind is not Kind.BOOL:
         return (
@@ -49,7 +56,13 @@ def refusal(program: GeneralProgram) -> str | None:
         for index, dtype in enumerate(types):
             if reason := _type_reason(dtype):
                 return f"key {side}{index} cannot be built: {reason}"
-    for node in walk(predicate):
+    roots = [predicate]
+    if value and program.value is not None:
+        if not program.value.type.is_integral and not program.value.type.is_float:
+            kind = program.value.type
+            return f"{_text(program.value)} cannot be built: a value is a number, not {kind}"
+        roots.append(program.value)
+    for node in walk(*roots):
         if reason := _reason(node, program):
             return f"{_text(node)} cannot be built: {reason}"
     return None

@@ -27,9 +27,9 @@ def key_layout(types: tuple[Type, ...]) -> data.StructLayout:
 
 
 class Datapath(wiring.Component):
-    """Pipelined evaluation of a predicate.
+    """Pipelined evaluation of a predicate, and of a value beside it.
 
-    Takes new window keys in every cycle; the result follows ``schedule.latency`` cycles later.
+    Takes new window keys in every cycle; the results follow ``schedule.latency`` cycles later.
     Nothing stalls. Stream keys must stay for ``schedule.hold`` cycles after the window keys that
     they meet.
 
@@ -49,20 +49,31 @@ class Datapath(wiring.Component):
     o : Out(1)
         Whether the keys of ``schedule.latency`` cycles ago counted and meet the predicate. Not
         registered.
+    live, value : Out
+        Whether the keys of ``schedule.latency`` cycles ago counted, and the schedule's value for
+        them. Not registered; only where the schedule has a value.
     """
 
     s: data.View
     w: data.View
     valid: Signal
     o: Signal
+    live: Signal
+    value: Signal
 
     def __init__(
         self, schedule: Schedule, stream: tuple[Type, ...], window: tuple[Type, ...]
     ) -> None:
         self.schedule = schedule
-        super().__init__(
-            {"s": In(key_layout(stream)), "w": In(key_layout(window)), "valid": In(1), "o": Out(1)}
-        )
+        members = {
+            "s": In(key_layout(stream)),
+            "w": In(key_layout(window)),
+            "valid": In(1),
+            "o": Out(1),
+        }
+        if schedule.value is not None:
+            members |= {"live": Out(1), "value": Out(shape_of(schedule.value.type))}
+        super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -119,7 +130,11 @@ class Datapath(wiring.Component):
             later = Signal(name=f"live_{stage + 1}")
             m.d.sync += later.eq(live)
             live = later
-        m.d.comb += self.o.eq(live & at(self.schedule.expr, self.schedule.latency))
+        latency = self.schedule.latency
+        m.d.comb += self.o.eq(live & at(self.schedule.expr, latency))
+        if self.schedule.value is not None:
+            value = at(self.schedule.value, latency)
+            m.d.comb += [self.live.eq(live), self.value.eq(value)]
         return m
 
 

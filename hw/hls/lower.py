@@ -31,6 +31,21 @@ def lower(program: GeneralProgram) -> Expr:
     return absorb_carries(transform(program.predicate, _lower_node))
 
 
+def lower_value(program: GeneralProgram) -> Expr:
+    """The program's value in terms of the operations that can be built.
+
+    Raises
+    ------
+    DeviceError
+        The program has no value, or one with a part that cannot be built.
+    """
+    if program.value is None:
+        raise DeviceError("the program has no value that could be folded")
+    if reason := refusal(program, value=True):
+        raise DeviceError(reason)
+    return absorb_carries(transform(program.value, _lower_node))
+
+
 def _lower_node(old: Expr, args: tuple[Expr, ...]) -> Expr:
     if old.op is Op.MOD:
         return _remainder(args[0], abs(args[1].attr))

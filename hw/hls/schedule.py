@@ -41,16 +41,24 @@ class Schedule:
         Delays it was cut by.
     slots : mapping of Expr to Slot
         Every node of the DAG, arguments first.
+    value : Expr, optional
+        A lowered value beside the predicate, wanted in the same cycle.
     """
 
     expr: Expr
     model: DelayModel
     slots: Mapping[Expr, Slot]
+    value: Expr | None = None
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The results: the predicate, and the value if there is one."""
+        return (self.expr,) if self.value is None else (self.expr, self.value)
 
     @property
     def latency(self) -> int:
-        """Cycles from the inputs to the result, which is not registered."""
-        return self.slots[self.expr].ready
+        """Cycles from the inputs to the results, which are not registered."""
+        return max(self.slots[root].ready for root in self.roots)
 
     @property
     def stages(self) -> int:
@@ -77,6 +85,7 @@ class Schedule:
     def register_bits(self) -> int:
         """Flip-flops between stages, without the ranks at the input and behind the result."""
         last_use = dict.fromkeys(self.slots, 0)
+        last_use |= {root: self.latency for root in self.roots if not root.is_const}
         for current in reversed(list(self.slots)):
             used = last_use[current] if self.moves_on(current) else self.slots[current].stage
             for arg in current.args:
@@ -132,7 +141,13 @@ class Schedule:
         return [line for stage in text for line in (f"stage {stage}", *text[stage])]
 
 
-def schedule(expr: Expr, model: DelayModel | None = None, *, tail_ps: int = 0) -> Schedule:
+def schedule(
+    expr: Expr,
+    model: DelayModel | None = None,
+    *,
+    value: Expr | None = None,
+    tail_ps: int = 0,
+) -> Schedule:
     """Place every node as early as its arguments allow, chaining operations within a stage.
 
     Parameters
@@ -141,14 +156,17 @@ def schedule(expr: Expr, model: DelayModel | None = None, *, tail_ps: int = 0) -
         A lowered DAG (:func:`penstock.hw.hls.lower.lower`).
     model : DelayModel, optional
         Delays; those of a 300 MHz pipeline by default.
+    value : Expr, optional
+        A second lowered DAG, whose result is wanted in the same cycle.
     tail_ps : int
-        Delay of the logic that the caller puts behind the result in the last stage.
+        Delay of the logic that the caller puts behind each result in the last stage.
     """
     model = model or DelayModel()
+    roots = (expr,) if value is None else (expr, value)
     slots: dict[Expr, Slot] = {}
-    for current in walk(expr):
+    for current in walk(*roots):
         delay = model.delay_ps(current)
-        if current is expr:
+        if current in roots:
             delay += tail_ps
         arrivals = [(slots[a].ready, slots[a].end_ps) for a in current.args if not a.is_const]
         stage, start = max(arrivals, default=(0, 0))
@@ -158,4 +176,4 @@ def schedule(expr: Expr, model: DelayModel | None = None, *, tail_ps: int = 0) -
             slots[current] = Slot(stage, start, stage, start + delay)
         else:
             slots[current] = Slot(stage, start, stage + -(-delay // model.budget_ps), 0)
-    return Schedule(expr, model, slots)
+    return Schedule(expr, model, slots, value)

@@ -8,12 +8,21 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import TAIL_LAYOUT, Kind, entry_layout, flit_layout, record_layout
-from penstock.hw.join.unit import Unit
+from penstock.hw.join.flit import Kind, entry_layout, flit_layout, record_layout, tail_layout
+from penstock.hw.join.modes import keep_control
+from penstock.hw.join.unit import Unit, unit_controls
 
-#: What blocks report to the head, ANDed and registered in each block on the way: every FIFO can
-#: take what may be in flight (room), every FIFO is empty (quiet).
-BACK_LAYOUT = data.StructLayout({"room": 1, "quiet": 1})
+
+def back_layout(config: JoinConfig) -> data.StructLayout:
+    """What blocks report to the head, ANDed and registered in each block on the way.
+
+    ``room``: every FIFO can take what may be in flight; ``quiet``: every FIFO is empty. In a build
+    with aggregates also ``collect``: there is room for values at the chain's end.
+    """
+    fields = {"room": 1, "quiet": 1}
+    if config.folding:
+        fields["collect"] = 1
+    return data.StructLayout(fields)
 
 
 class Block(wiring.Component):
@@ -59,15 +68,16 @@ class Block(wiring.Component):
         super().__init__(
             {
                 "i": In(flit_layout(config)),
-                "o": Out(TAIL_LAYOUT if last else flit_layout(config)),
-                "i_back": In(BACK_LAYOUT),
-                "o_back": Out(BACK_LAYOUT),
+                "o": Out(tail_layout(config) if last else flit_layout(config)),
+                "i_back": In(back_layout(config)),
+                "o_back": Out(back_layout(config)),
                 "o_record": Out(stream.Signature(record_layout(config))),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        folds = self._mode(m)
         mask = self._chain(m)
         kind, lap = self._tail(m)
 
@@ -81,7 +91,7 @@ class Block(wiring.Component):
             record.mask.eq(mask),
             fifo.w_data.eq(record),
             # The mask of any other flit is zero: a match bit is live only for a window tuple.
-            fifo.w_en.eq(mask.any()),
+            fifo.w_en.eq(mask.any() if folds is None else mask.any() & ~folds),
             self.o_record.payload.eq(fifo.r_data),
             self.o_record.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.o_record.ready),
@@ -90,7 +100,23 @@ class Block(wiring.Component):
             self.o_back.room.eq(self.i_back.room & (fifo.r_level <= self.config.spare_records)),
             self.o_back.quiet.eq(self.i_back.quiet & (fifo.r_level == 0)),
         ]
+        if self.config.folding:
+            m.d.sync += self.o_back.collect.eq(self.i_back.collect)
         return m
+
+    def _mode(self, m: Module) -> Signal | None:
+        """Keep what the task's mode tells this block; returns whether it folds matches."""
+        config = self.config
+        if config.folding is None:
+            return None
+        entry = data.View(entry_layout(config), self.i.payload[: config.entry_bits])
+        names = unit_controls(config)
+        told = {name: Signal(name=name) for name in ("folds", *names)}
+        for name, signal in told.items():
+            keep_control(m, config.folding, name, entry.mode, signal, self.i.kind == Kind.CONFIG)
+        for unit in self.units:
+            m.d.comb += [getattr(unit, name).eq(told[name]) for name in names]
+        return told["folds"]
 
     def _chain(self, m: Module) -> Signal:
         """Connect the units; returns the mask behind the last one."""
@@ -112,7 +138,7 @@ class Block(wiring.Component):
         if not self.config.is_band or self.config.table_in_units:
             return None
         table = Signal(self.config.table_bits)
-        entry = data.View(entry_layout(self.config), self.i.payload[: self.config.tests + 1])
+        entry = data.View(entry_layout(self.config), self.i.payload[: self.config.entry_bits])
         with m.If(self.i.kind == Kind.CONFIG):
             m.d.sync += table.bit_select(entry.index, 1).eq(entry.value)
         return table

@@ -30,9 +30,16 @@ def task_members(config: JoinConfig) -> dict[str, wiring.Member]:
         "o_stalled": Out(1),
         "o_starved": Out(1),
     }
-    if config.is_band:
+    if config.entry_bits:
         members["i_entry"] = In(stream.Signature(entry_layout(config)))
     return members
+
+
+def value_members(config: JoinConfig) -> dict[str, wiring.Member]:
+    """The stream of values, in a build that has one."""
+    if config.folding is None:
+        return {}
+    return {"o_value": Out(stream.Signature(config.folding.layout))}
 
 
 class BaseChain(wiring.Component):
@@ -54,6 +61,9 @@ class BaseChain(wiring.Component):
         Whether the records that left are where they belong; a task's report waits for it.
     o_record : Out(stream), one per block
         Records. Those of a pass come after those of the passes before it.
+    o_value : Out(stream)
+        What was folded for each stream tuple of a task that folds, in their order. Only in builds
+        with aggregates.
     o_report : Out(stream)
         Where a task ended, after its last record.
     o_quiet : Out(1)
@@ -71,6 +81,7 @@ class BaseChain(wiring.Component):
     i_room: Signal
     i_quiet: Signal
     o_record: list[stream.Interface]
+    o_value: stream.Interface
     o_report: stream.Interface
     o_quiet: Signal
     o_fault: Signal
@@ -85,6 +96,7 @@ class BaseChain(wiring.Component):
                 "i_room": In(1),
                 "i_quiet": In(1),
                 "o_record": Out(stream.Signature(record_layout(config))).array(config.blocks),
+                **value_members(config),
                 "o_quiet": Out(1),
             }
         )

@@ -11,10 +11,11 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.hw.hls.check import refusal
 from penstock.hw.hls.delay import DelayModel
-from penstock.hw.hls.lower import lower
+from penstock.hw.hls.lower import lower, lower_value
 from penstock.hw.hls.schedule import Schedule, schedule
+from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum
 from penstock.hw.join.passes import Pass, plan
-from penstock.program import MAX_BAND_TESTS, GeneralProgram
+from penstock.program import MAX_BAND_TESTS, GeneralProgram, Mode
 
 if TYPE_CHECKING:
     from penstock.hw.join.chain import BaseChain
@@ -46,7 +47,12 @@ class JoinConfig:
     key_bits : int
         Width of a band code.
     program : GeneralProgram, optional
-        Predicate to build in.
+        Predicate to build in, and the value that modes fold.
+    modes : frozenset of Mode
+        What tasks can ask for; PAIRS is one of them. Aggregates cost area in every unit.
+    value_bits : int
+        Width of the window-side value that SUM, MIN and MAX of a band build fold, signed; 0 if no
+        mode needs one, and in general form.
     spare_records : int
         Room of a block's FIFO beyond what may be in flight when it fills up.
     max_load_flits : int
@@ -64,6 +70,8 @@ class JoinConfig:
     tests: int = 0
     key_bits: int = 32
     program: GeneralProgram | None = None
+    modes: frozenset[Mode] = frozenset({Mode.PAIRS})
+    value_bits: int = 0
     spare_records: int = 16
     max_load_flits: int = 2
     position_bits: int = 32
@@ -86,12 +94,39 @@ class JoinConfig:
                 f"exactly one of tests and program must be given, not {self.tests!r} and "
                 f"{self.program!r}"
             )
-        if self.program is None:
-            return
-        if not isinstance(self.program, GeneralProgram):
-            raise TypeError(f"program must be a GeneralProgram, not {self.program!r}")
-        if reason := refusal(self.program):
+        if self.program is not None:
+            if not isinstance(self.program, GeneralProgram):
+                raise TypeError(f"program must be a GeneralProgram, not {self.program!r}")
+            if reason := refusal(self.program, value=self._needs_value):
+                raise DeviceError(reason)
+        self._check_modes()
+
+    def _check_modes(self) -> None:
+        if not isinstance(self.modes, frozenset) or not all(
+            isinstance(mode, Mode) for mode in self.modes
+        ):
+            raise TypeError(f"modes must be a frozenset of modes, not {self.modes!r}")
+        if Mode.PAIRS not in self.modes:
+            raise ValueError("modes must have PAIRS among them")
+        _check("value_bits", self.value_bits, 0, 64)
+        needed = self.is_band and self._needs_value
+        if needed != (self.value_bits > 0):
+            raise ValueError(
+                "value_bits must be given for the modes of a band build that fold a value, and "
+                f"for no others, not {self.value_bits!r}"
+            )
+        if self.is_band and Mode.NEAREST in self.modes:
+            raise ValueError("modes of a band build cannot have NEAREST among them")
+        if self.program is not None and self.modes - self.program.modes:
+            raise ValueError("program must have a value for modes that fold one")
+        if Mode.SUM in self.modes and (
+            reason := refused_sum(self.operand_bits, self.position_bits)
+        ):
             raise DeviceError(reason)
+
+    @property
+    def _needs_value(self) -> bool:
+        return any(mode.needs_value for mode in self.modes)
 
     @property
     def is_band(self) -> bool:
@@ -99,10 +134,33 @@ class JoinConfig:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Stages of a general program. The unit adds one LUT: a result counts if it is live."""
+        """Stages of a general program.
+
+        The unit adds one LUT: a match counts if it is live, an operand is inverted for MAX.
+        """
         if self.program is None:
             raise ValueError("only a general program has a schedule, not a band program")
-        return schedule(lower(self.program), self.delays, tail_ps=self.delays.lut_ps)
+        return schedule(
+            lower(self.program),
+            self.delays,
+            value=lower_value(self.program) if self._needs_value else None,
+            tail_ps=self.delays.lut_ps,
+        )
+
+    @cached_property
+    def folding(self) -> Folding | None:
+        """What the units of a build with aggregates have; None in a build without."""
+        if self.modes == {Mode.PAIRS}:
+            return None
+        return Folding(self.modes, self.operand_bits, self.position_bits)
+
+    @property
+    def operand_bits(self) -> int:
+        """Width of the value that is folded, signed; 0 if no mode needs one."""
+        if not self._needs_value or self.program is None or self.program.value is None:
+            return self.value_bits
+        dtype = self.program.value.type
+        return dtype.bits + (not dtype.signed)
 
     @property
     def table_bits(self) -> int:
@@ -115,17 +173,28 @@ class JoinConfig:
         return self.tests > MAX_REGISTER_TESTS
 
     @property
-    def window_bits(self) -> int:
+    def entry_bits(self) -> int:
+        """What a CONFIG flit carries: an entry of the truth table, a mode; 0 in neither case."""
+        table = self.tests + 1 if self.is_band else 0
+        return table + (MODE_BITS if self.folding else 0)
+
+    @property
+    def key_bits_of_window(self) -> int:
         """Prepared keys of a window tuple."""
         if self.program is None:
             return self.tests * self.key_bits
         return sum(dtype.bits for dtype in self.program.window)
 
     @property
+    def window_bits(self) -> int:
+        """A window tuple: keys, and behind them a band build's value."""
+        return self.key_bits_of_window + self.value_bits
+
+    @property
     def stream_bits(self) -> int:
         """Prepared keys of a stream tuple: all low bounds and then all high bounds in band form."""
         if self.program is None:
-            return 2 * self.window_bits
+            return 2 * self.key_bits_of_window
         return sum(dtype.bits for dtype in self.program.stream)
 
     @property
@@ -133,14 +202,21 @@ class JoinConfig:
         """Width of a flit's payload.
 
         Each bit costs a register per unit, each flit of a load a cycle per stream tuple: a window
-        tuple fits one flit by necessity, a stream tuple ``max_load_flits``.
+        tuple's keys fit one flit by necessity, a stream tuple ``max_load_flits``; in a build with
+        aggregates also what a unit gives for its tuple, so that one leaves per cycle.
         """
-        return max(self.window_bits, -(-self.stream_bits // self.max_load_flits), 1)
+        folded = max(self.folding.layout.size, self.entry_bits) if self.folding else 1
+        return max(self.key_bits_of_window, -(-self.stream_bits // self.max_load_flits), folded)
 
     @property
     def load_flits(self) -> int:
         """Flits of a load."""
         return max(-(-self.stream_bits // self.payload_bits), 1)
+
+    @property
+    def part_bits(self) -> int:
+        """What each flit of a load carries of the stream tuple."""
+        return max(-(-self.stream_bits // self.load_flits), 1)
 
     @property
     def blocks(self) -> int:
@@ -155,6 +231,15 @@ class JoinConfig:
     def test_cycles(self) -> int:
         """Cycles from a unit's flit register to its match bit, which is not registered."""
         return BAND_LATENCY_CYCLES if self.is_band else self.schedule.latency
+
+    @property
+    def fold_cycles(self) -> int:
+        """Cycles from a window flit in a unit until its match is in the unit's value.
+
+        A general build that folds a value has a register in front of the fold. Not less than 2: a
+        stopped tuple can be collected in the cycle after its stop.
+        """
+        return max(self.test_cycles + 1 + (not self.is_band and self._needs_value), 2)
 
     @property
     def settle_cycles(self) -> int:
@@ -173,6 +258,20 @@ class JoinConfig:
         FIFO.
         """
         return self.units_of(block).stop + self.test_cycles + block + 4
+
+    @property
+    def value_reserve(self) -> int:
+        """Values that may still reach the outlet after it reports that it is full.
+
+        As :meth:`reserve`: to the head a cycle per block and its output register, back a cycle per
+        unit.
+        """
+        return self.units + self.blocks + 2
+
+    @property
+    def outlet_depth(self) -> int:
+        """Room of the outlet for values."""
+        return self.value_reserve + self.spare_records
 
     def fifo_depth(self, block: int) -> int:
         return self.reserve(block) + self.spare_records

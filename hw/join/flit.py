@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from amaranth.hdl import signed
 from amaranth.lib import data, enum
 
 from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.modes import MODE_BITS
 
 
 class Kind(enum.Enum, shape=3):
@@ -13,6 +15,11 @@ class Kind(enum.Enum, shape=3):
     A stream tuple is loaded by ``load_flits - 1`` LOAD flits and a LOAD_LAST: lo and then hi in
     band form. The unit that a LOAD, LOAD_LAST or RETIRE is for turns it into IDLE; the others
     pass every unit.
+
+    In a task that folds matches a RETIRE ends a tuple's range and a COLLECT fetches its value: the
+    unit whose turn it is puts it into the payload and inverts the flit's lap, so that no later
+    unit takes it for its own. Values are collected in the order of tuples; behind a unit that
+    gives one, any other of that lap parity was collected before or is not there yet.
     """
 
     IDLE = 0
@@ -26,17 +33,30 @@ class Kind(enum.Enum, shape=3):
     RETIRE = 4
     #: All units become inactive and the next tuple is for unit 0. With lap 1 ordinals restart.
     CLEAR = 5
-    #: Write one entry of the truth table (band form).
+    #: Write one entry of the truth table (band form), and the task's mode (with aggregates).
     CONFIG = 6
+    #: The unit whose turn it is gives its tuple's value and becomes free.
+    COLLECT = 7
 
 
 def flit_layout(config: JoinConfig) -> data.StructLayout:
-    """A flit: kind, parity of the tuple's lap ``i // units``, keys."""
-    return data.StructLayout({"kind": Kind, "lap": 1, "payload": config.payload_bits})
+    """A flit: kind, parity of the tuple's lap ``i // units``, keys.
+
+    A band build that folds a value has the operand of the window tuple *before* in it: a test takes
+    a cycle, so the operand is there when the match is.
+    """
+    fields = {"kind": Kind, "lap": 1, "payload": config.payload_bits}
+    if config.value_bits:
+        fields["operand"] = signed(config.value_bits)
+    return data.StructLayout(fields)
 
 
-#: What is left of a flit at the end of the chain.
-TAIL_LAYOUT = data.StructLayout({"kind": Kind, "lap": 1})
+def tail_layout(config: JoinConfig) -> data.StructLayout:
+    """What is left of a flit at the end of the chain."""
+    fields = {"kind": Kind, "lap": 1}
+    if config.folding:
+        fields["payload"] = config.folding.layout.size
+    return data.StructLayout(fields)
 
 
 def tuple_layout(config: JoinConfig) -> data.StructLayout:
@@ -74,8 +94,11 @@ def report_layout(config: JoinConfig) -> data.StructLayout:
 
 
 def entry_layout(config: JoinConfig) -> data.StructLayout:
-    """One entry of the truth table."""
-    return data.StructLayout({"index": config.tests, "value": 1})
+    """One entry of the truth table in band form; in a build with aggregates also the mode."""
+    fields = {"index": config.tests, "value": 1} if config.is_band else {}
+    if config.folding:
+        fields["mode"] = MODE_BITS
+    return data.StructLayout(fields)
 
 
 def record_layout(config: JoinConfig) -> data.StructLayout:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Mux, Signal, ValueLike, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.join.block import BACK_LAYOUT
+from penstock.hw.join.block import back_layout
 from penstock.hw.join.chain import task_members
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, flit_layout
+from penstock.hw.join.modes import keep_control
+from penstock.hw.join.occupancy import Closed, Turn, Values
 from penstock.hw.join.passes import Pass
 
 
 def merge(
     passes: Sequence[Pass], start: Sequence[int], end: Sequence[int], units: int, load_flits: int
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Reference: the flits of a task as (kind, lap, tuple or position), without idle ones."""
+    """Reference: the flits of a task as (kind, lap, tuple or position), without idle ones.
+
+    In a task that folds there are COLLECT flits besides, at the end of a pass in place of the
+    retirements that the CLEAR stands for.
+    """
     for number, part in enumerate(passes):
         loaded = retired = part.first
         for position in range(part.begin, part.end):
@@ -47,6 +53,11 @@ class Head(wiring.Component):
     per window tuple, and two cycles plus ``config.settle_cycles`` per pass. Window tuples wait
     while ``i_back.room`` is low; the other flits cause no records and do not wait.
 
+    In a task that folds matches a unit stays occupied until its tuple's value was collected. A
+    COLLECT is sent for each tuple, in their order, as soon as ``config.fold_cycles`` have passed
+    since the last window tuple that counts and ``i_back.collect`` is high; the tuples that are
+    left at the end of a pass are collected before its CLEAR.
+
     What the inputs must meet: no empty range; a pass's tuples start within it, in order, at most
     ``config.units`` of them active at a time; their ends do not decrease and lie within it. Where
     they do not, the task ends there and ``o_fault`` says so.
@@ -61,9 +72,11 @@ class Head(wiring.Component):
     i_pass, i_tuple, i_window : In(stream)
         Passes; stream tuples in the order of the passes; window tuples of the passes' positions.
     i_entry : In(stream)
-        Entries of the truth table, taken between tasks. Only in band form.
+        Entries of the truth table and the task's mode, taken between tasks. Only in band form and
+        in builds with aggregates.
     i_back : In
-        Reports of the blocks. ``room`` gates window tuples, ``quiet`` gates ``o_report``.
+        Reports of the blocks. ``room`` gates window tuples, ``quiet`` gates ``o_report``,
+        ``collect`` gates collections.
     i_halt : In(1)
         Stop at the next boundary between flits of different tuples. What was not taken from the
         inputs stays there.
@@ -94,7 +107,7 @@ class Head(wiring.Component):
         super().__init__(
             {
                 **task_members(config),
-                "i_back": In(BACK_LAYOUT),
+                "i_back": In(back_layout(config)),
                 "o": Out(flit_layout(config)),
             }
         )
@@ -102,8 +115,8 @@ class Head(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        flit = Signal.like(self.o)
-        m.d.sync += self.o.eq(flit)
+        flit = Signal(flit_layout(config))
+        self._send(m, flit)
 
         todo = Signal(config.position_bits)  # tuples of the pass that are not loaded
         last = Signal()
@@ -112,10 +125,11 @@ class Head(wiring.Component):
         report = self.o_report.payload
         position, loaded = Signal(config.position_bits), Signal(config.position_bits)
         part = Signal(range(config.load_flits))
-        load = _Turn(m, "load", config.units)
-        retire = _Turn(m, "retire", config.units)
+        load = Turn(m, "load", config.units)
+        retire = Turn(m, "retire", config.units)
         active = Signal(range(config.units + 1))
-        closed = _Closed(m, active, config)
+        closed = Closed(m, active, config)
+        values = Values(m, config, self.i_entry, self.i_back) if config.folding else None
         wait = Signal(range(config.drain_cycles + config.settle_cycles + 1))
         with m.If(wait != 0):
             m.d.sync += wait.eq(wait - 1)
@@ -147,11 +161,13 @@ class Head(wiring.Component):
             m.d.sync += [active.eq(0), part.eq(0)]
             load.restart()
             retire.restart()
+            if values:
+                values.restart()
 
         def finish() -> None:
             clear(ends_task=1)
             m.d.sync += [
-                report.complete.eq(loaded - active),
+                report.complete.eq(loaded - (values.kept(active) if values else active)),
                 report.loaded.eq(loaded),
                 report.position.eq(position),
                 wait.eq(config.drain_cycles + config.settle_cycles),
@@ -166,7 +182,7 @@ class Head(wiring.Component):
         fits = (end > position) & (end >= earliest) & (end <= stop)
 
         def send_part() -> None:
-            keys, size = self.i_tuple.payload.keys, config.payload_bits
+            keys, size = self.i_tuple.payload.keys, config.part_bits
             m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
             with m.Switch(part):
                 for word in range(config.load_flits):
@@ -187,12 +203,16 @@ class Head(wiring.Component):
                     active.eq(active + 1),
                 ]
                 load.advance()
+                if values:
+                    m.d.comb += values.load.eq(1)
 
         def send_retire() -> None:
             m.d.comb += [flit.kind.eq(Kind.RETIRE), flit.lap.eq(retire.lap)]
             m.d.sync += active.eq(active - 1)
             m.d.comb += closed.enter.eq(1)
             retire.advance()
+            if values:
+                m.d.comb += values.stop.eq(1)
 
         def send_window() -> None:
             with m.If(~self.i_window.valid):
@@ -202,16 +222,27 @@ class Head(wiring.Component):
             with m.Else():
                 m.d.comb += [
                     flit.kind.eq(Kind.WINDOW),
-                    flit.payload.eq(self.i_window.payload),
+                    flit.payload.eq(self.i_window.payload[: config.key_bits_of_window]),
                     self.i_window.ready.eq(1),
                 ]
                 m.d.sync += position.eq(position + 1)
+                if values:
+                    m.d.comb += values.window.eq(1)
+
+        def send_collect_if(possible: ValueLike) -> None:
+            assert values is not None
+            with m.If(possible):
+                m.d.comb += [
+                    flit.kind.eq(Kind.COLLECT),
+                    flit.lap.eq(values.lap),
+                    values.collect.eq(1),
+                ]
 
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [loaded.eq(0), self.o_fault.eq(0)]
                 begins = self.i_pass.valid
-                if config.is_band:
+                if config.entry_bits:
                     begins = begins & ~self.i_entry.valid
                     m.d.comb += self.i_entry.ready.eq(1)
                     with m.If(self.i_entry.valid):
@@ -237,6 +268,9 @@ class Head(wiring.Component):
                     finish()
                 with m.Elif((position == stop) & (todo != 0)):
                     fail()
+                if values:
+                    with m.Elif((position == stop) & values.some):
+                        send_collect_if(values.settled)
                 with m.Elif((position == stop) & last):
                     # All ranges end by here, so the tuples that are still active are complete.
                     finish()
@@ -247,12 +281,15 @@ class Head(wiring.Component):
                     m.next = "NEXT"
                 with m.Elif((active != 0) & (read.data == position)):
                     send_retire()
+                if values:
+                    with m.Elif(values.due):
+                        send_collect_if(1)
                 with m.Elif((todo != 0) & ~self.i_tuple.valid):
                     m.d.comb += self.o_starved.eq(1)
                 with m.Elif((todo != 0) & (self.i_tuple.payload.start == position)):
                     with m.If(~fits | (active == config.units)):
                         fail()
-                    with m.Elif(~closed.all):
+                    with m.Elif(~(closed.all | values.all if values else closed.all)):
                         send_part()
                 with m.Else():
                     send_window()
@@ -262,45 +299,25 @@ class Head(wiring.Component):
                     m.next = "IDLE"
         return m
 
-
-class _Turn:
-    """Whose turn it is: a unit and the parity of the lap, advanced one tuple at a time."""
-
-    def __init__(self, m: Module, name: str, units: int) -> None:
-        self._m = m
-        self._units = units
-        self.slot = Signal(range(units), name=f"{name}_slot")
-        self.lap = Signal(name=f"{name}_lap")
-        self.next_slot = Signal(range(units), name=f"{name}_next_slot")
-        m.d.comb += self.next_slot.eq(self.slot)
-        m.d.sync += self.slot.eq(self.next_slot)
-
-    def advance(self) -> None:
-        m = self._m
-        with m.If(self.slot == self._units - 1):
-            m.d.comb += self.next_slot.eq(0)
-            m.d.sync += self.lap.eq(~self.lap)
-        with m.Else():
-            m.d.comb += self.next_slot.eq(self.slot + 1)
-
-    def restart(self) -> None:
-        self._m.d.comb += self.next_slot.eq(0)
-        self._m.d.sync += self.lap.eq(0)
+    def _send(self, m: Module, flit: data.View) -> None:
+        """Register the flit; its operand a cycle later than the keys."""
+        config = self.config
+        m.d.sync += [getattr(self.o, name).eq(getattr(flit, name)) for name in _WHOLE]
+        if not config.value_bits:
+            return
+        entry = self.i_entry
+        told = {name: Signal(name=name) for name in ("one", "inverse")}
+        for name, signal in told.items():
+            written = entry.valid & entry.ready
+            keep_control(m, config.folding, name, entry.payload.mode, signal, written)
+        given = self.i_window.payload[config.key_bits_of_window :]
+        operand = Signal(signed(config.value_bits))
+        inverted = given ^ told["inverse"].replicate(config.value_bits)
+        m.d.sync += [
+            operand.eq(Mux(told["one"], 1, inverted)),
+            self.o.operand.eq(operand),
+        ]
 
 
-class _Closed:
-    """Units that cannot take a tuple: active ones, and those retired too short a time ago."""
-
-    def __init__(self, m: Module, active: Signal, config: JoinConfig) -> None:
-        #: High in the cycle in which a unit retires.
-        self.enter = Signal(name="closed_enter")
-        cycles = config.settle_cycles
-        settling = Signal(range(min(cycles, config.units) + 1), name="settling")
-        if cycles:
-            line = Signal(cycles, name="settling_line")
-            m.d.sync += [
-                line.eq(Cat(self.enter, line)),
-                settling.eq(settling + self.enter - line[-1]),
-            ]
-        #: No unit is open.
-        self.all = active + settling == config.units
+#: Fields of a flit that leave the head together.
+_WHOLE = ("kind", "lap", "payload")

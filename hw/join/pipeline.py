@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.block import Block
-from penstock.hw.join.chain import BaseChain, task_members
+from penstock.hw.join.chain import BaseChain, task_members, value_members
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import record_layout, result_layout
+from penstock.hw.join.flit import Kind, record_layout, result_layout, tail_layout
 from penstock.hw.join.head import Head
 
 
@@ -71,6 +72,61 @@ class Collector(wiring.Component):
         return m
 
 
+class Outlet(wiring.Component):
+    """The end of the chain in a build with aggregates: queues the values that COLLECT flits bring.
+
+    One value per cycle, in the order of tuples; nothing stalls as long as the head collects only
+    while it sees room.
+
+    Parameters
+    ----------
+    config : JoinConfig
+        A build with aggregates.
+
+    Members
+    -------
+    i : In
+        What leaves the last unit.
+    o : Out(stream)
+        Values.
+    o_room, o_quiet : Out(1)
+        It can take what may be on its way; it is empty.
+    """
+
+    i: data.View
+    o: stream.Interface
+    o_room: Signal
+    o_quiet: Signal
+
+    def __init__(self, config: JoinConfig) -> None:
+        assert config.folding is not None
+        self.config = config
+        self.fifo = SyncFIFOBuffered(width=config.folding.layout.size, depth=config.outlet_depth)
+        super().__init__(
+            {
+                "i": In(tail_layout(config)),
+                "o": Out(stream.Signature(config.folding.layout)),
+                "o_room": Out(1),
+                "o_quiet": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.fifo = fifo = self.fifo
+        m.d.comb += [
+            fifo.w_data.eq(self.i.payload),
+            # Each of them was taken by the unit whose turn it was.
+            fifo.w_en.eq(self.i.kind == Kind.COLLECT),
+            self.o.payload.eq(fifo.r_data),
+            self.o.valid.eq(fifo.r_rdy),
+            fifo.r_en.eq(self.o.ready),
+            self.o_room.eq(fifo.r_level <= self.config.spare_records),
+            self.o_quiet.eq(fifo.r_level == 0),
+        ]
+        return m
+
+
 class Chain(BaseChain):
     """Head and blocks: the pipeline without the collection of its records.
 
@@ -105,6 +161,15 @@ class Chain(BaseChain):
         for block, following in zip(self.blocks[:-1], self.blocks[1:], strict=True):
             m.d.comb += block.i_back.eq(following.o_back)
         m.d.comb += self.blocks[-1].i_back.as_value().eq(-1)
+        if self.config.folding:
+            m.submodules.outlet = outlet = Outlet(self.config)
+            connect(m, outlet.o, flipped(self.o_value))
+            m.d.comb += [
+                outlet.i.eq(flit),
+                self.blocks[-1].i_back.quiet.eq(outlet.o_quiet),
+                self.blocks[-1].i_back.collect.eq(outlet.o_room),
+                head.i_back.collect.eq(self.blocks[0].o_back.collect),
+            ]
 
         back = self.blocks[0].o_back
         m.d.comb += [
@@ -135,7 +200,7 @@ class Pipeline(wiring.Component):
         See :class:`penstock.hw.join.chain.BaseChain`.
     o_result : Out(stream)
         Records, as the chain orders them within a block.
-    o_report, o_quiet, o_fault, o_stalled, o_starved : Out
+    o_value, o_report, o_quiet, o_fault, o_stalled, o_starved : Out
         See :class:`penstock.hw.join.chain.BaseChain`.
     """
 
@@ -146,6 +211,7 @@ class Pipeline(wiring.Component):
     i_halt: Signal
     i_room: Signal
     o_result: stream.Interface
+    o_value: stream.Interface
     o_report: stream.Interface
     o_quiet: Signal
     o_fault: Signal
@@ -160,6 +226,7 @@ class Pipeline(wiring.Component):
                 **task_members(config),
                 "i_room": In(1),
                 "o_result": Out(stream.Signature(result_layout(config))),
+                **value_members(config),
                 "o_quiet": Out(1),
             }
         )
@@ -173,6 +240,8 @@ class Pipeline(wiring.Component):
         for record, taken in zip(chain.o_record, collector.i, strict=True):
             connect(m, record, taken)
         connect(m, collector.o, flipped(self.o_result))
+        if self.config.folding:
+            connect(m, chain.o_value, flipped(self.o_value))
         m.d.comb += [
             chain.i_quiet.eq(~collector.o.valid),
             self.o_quiet.eq(chain.o_quiet & ~collector.o.valid),

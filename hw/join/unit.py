@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.hls.datapath import Datapath
 from penstock.hw.join.band import BandTest
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import TAIL_LAYOUT, Kind, flit_layout
+from penstock.hw.join.flit import Kind, flit_layout, tail_layout
+from penstock.hw.join.fold import Fold
 
 
 @dataclass
@@ -20,22 +21,43 @@ class UnitModel:
 
     phase: int = 0
     active: bool = False
+    #: Whether it holds a tuple whose value was not collected. Only aggregates look at it.
+    held: bool = False
     #: Payloads of the tuple's load flits, the newest last.
     parts: list[int] = field(default_factory=list)
 
     def step(self, kind: Kind, lap: int, payload: int) -> Kind:
-        """Take a flit; returns the kind that the next unit sees."""
+        """Take a flit; returns the kind that the next unit sees.
+
+        A COLLECT that the unit took leaves with the other lap.
+        """
         if kind in (Kind.LOAD, Kind.LOAD_LAST) and lap == self.phase:
             self.parts.append(payload)
             if kind is Kind.LOAD_LAST:
-                self.phase, self.active = 1 - self.phase, True
+                self.phase, self.active, self.held = 1 - self.phase, True, True
             return Kind.IDLE
         if kind is Kind.RETIRE and self.active and lap != self.phase:
             self.active, self.parts = False, []
             return Kind.IDLE
+        if self.takes_collect(kind, lap):
+            self.active = self.held = False
         if kind is Kind.CLEAR:
-            self.phase, self.active, self.parts = 0, False, []
+            self.phase, self.active, self.held, self.parts = 0, False, False, []
         return kind
+
+    def takes_collect(self, kind: Kind, lap: int) -> bool:
+        """Whether the flit is a COLLECT for this unit."""
+        return kind is Kind.COLLECT and self.held and lap != self.phase
+
+
+def unit_controls(config: JoinConfig) -> list[str]:
+    """What a unit must know of the task's mode."""
+    folding = config.folding
+    if folding is None:
+        return []
+    names = ["least"] if folding.adds and folding.keeps_least else []
+    # A band build's operands are made in the head.
+    return names if config.is_band or not folding.operand_bits else [*names, "one", "inverse"]
 
 
 class Unit(wiring.Component):
@@ -46,6 +68,9 @@ class Unit(wiring.Component):
     whose phase fits is the right one, even where loads and retirements of different laps mix.
 
     A flit leaves one cycle after it came; one window tuple per cycle; never stalls.
+
+    In a build with aggregates the unit folds its tuple's matches, from its load to its retirement
+    or its COLLECT, which must be ``config.fold_cycles`` behind the last window flit that counts.
 
     Parameters
     ----------
@@ -60,6 +85,8 @@ class Unit(wiring.Component):
         The chain; without a payload at its end.
     table : In
         The block's truth table, in builds where it is not in the units.
+    least, one, inverse : In(1)
+        How the task's mode folds, see :class:`penstock.hw.join.modes.Folding`; where it matters.
     hit : Out(1)
         Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago.
     active : Out(1)
@@ -67,13 +94,19 @@ class Unit(wiring.Component):
 
     Attributes
     ----------
-    phase, stored : Signal
-        Parity of the lap it takes next, and the parts of its tuple. No ports; proofs read them.
+    phase, stored, held : Signal
+        Parity of the lap it takes next, the parts of its tuple, and whether a COLLECT is due to
+        come. No ports; proofs read them.
+    fold : Fold
+        What it folds, in a build with aggregates.
     """
 
     i: data.View
     o: data.View
     table: Signal
+    least: Signal
+    one: Signal
+    inverse: Signal
     hit: Signal
     active: Signal
 
@@ -83,15 +116,19 @@ class Unit(wiring.Component):
         flit = flit_layout(config)
         members = {
             "i": In(flit),
-            "o": Out(TAIL_LAYOUT if last else flit),
+            "o": Out(tail_layout(config) if last else flit),
             "hit": Out(1),
             "active": Out(1),
         }
         if config.is_band and not config.table_in_units:
             members["table"] = In(config.table_bits)
+        members |= {name: In(1) for name in unit_controls(config)}
         super().__init__(members)
         self.phase = Signal()
-        self.stored = Signal(config.load_flits * config.payload_bits, reset_less=True)
+        self.stored = Signal(config.load_flits * config.part_bits, reset_less=True)
+        if config.folding:
+            self.held = Signal()
+            self.fold = Fold(config.folding)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -100,13 +137,16 @@ class Unit(wiring.Component):
         phase, stored = self.phase, self.stored
         m.d.sync += flit.eq(self.i)
         m.d.comb += [self.o.kind.eq(flit.kind), self.o.lap.eq(flit.lap)]
-        if not self.last:
+        if config.folding or not self.last:
             m.d.comb += self.o.payload.eq(flit.payload)
+        if config.value_bits and not self.last:
+            m.d.comb += self.o.operand.eq(flit.operand)
 
+        part = flit.payload[: config.part_bits]
         with m.Switch(flit.kind):
             with m.Case(Kind.LOAD, Kind.LOAD_LAST), m.If(flit.lap == phase):
                 # Parts shift in from the top: no part number, no decoder.
-                m.d.sync += stored.eq(Cat(stored, flit.payload)[config.payload_bits :])
+                m.d.sync += stored.eq(Cat(stored, part)[config.part_bits :])
                 m.d.comb += self.o.kind.eq(Kind.IDLE)
                 with m.If(flit.kind == Kind.LOAD_LAST):
                     m.d.sync += [phase.eq(~phase), self.active.eq(1)]
@@ -115,13 +155,43 @@ class Unit(wiring.Component):
                 m.d.comb += self.o.kind.eq(Kind.IDLE)
             with m.Case(Kind.CLEAR):
                 m.d.sync += [phase.eq(0), self.active.eq(0)]
+            if config.folding:
+                with m.Case(Kind.COLLECT), m.If(self.held & (flit.lap != phase)):
+                    m.d.sync += [self.held.eq(0), self.active.eq(0)]
+                    # With the other lap it is nobody's turn behind this unit.
+                    m.d.comb += [self.o.lap.eq(phase), self.o.payload.eq(self.fold.o)]
 
         m.submodules.test = test = self._test(m, flit, stored)
         m.d.comb += [
             test.valid.eq(self.active & (flit.kind == Kind.WINDOW)),
             self.hit.eq(test.o),
         ]
+        if config.folding:
+            self._fold(m, flit, test)
         return m
+
+    def _fold(self, m: Module, flit: data.View, test: BandTest | Datapath) -> None:
+        """Fold the matches; the operand of a band build is in the flit register just then."""
+        m.submodules.fold = fold = self.fold
+        loaded = (flit.kind == Kind.LOAD_LAST) & (flit.lap == self.phase)
+        with m.If(loaded):
+            m.d.sync += self.held.eq(1)
+        with m.If(flit.kind == Kind.CLEAR):
+            m.d.sync += self.held.eq(0)
+        m.d.comb += fold.clear.eq(loaded)
+        if self.config.value_bits:
+            m.d.comb += fold.operand.eq(flit.operand)
+        if isinstance(test, Datapath) and self.config.operand_bits:
+            wide = Signal.like(fold.operand)
+            m.d.comb += wide.eq(test.value)
+            operand = Mux(self.one, 1, wide ^ self.inverse.replicate(len(wide)))
+            m.d.sync += [fold.operand.eq(operand), fold.hit.eq(test.o)]
+            if fold.folding.places:
+                m.d.sync += fold.live.eq(test.live)
+        else:
+            m.d.comb += fold.hit.eq(test.o)
+        if "least" in fold.signature.members:
+            m.d.comb += fold.least.eq(self.least)
 
     def _test(self, m: Module, flit: data.View, stored: Signal) -> BandTest | Datapath:
         config = self.config

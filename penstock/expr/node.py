@@ -85,10 +85,10 @@ def node(op: Op, args: tuple[Expr, ...], dtype: Type, attr: Any = None) -> Expr:
     return found
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
+def walk(*roots: Expr) -> Iterator[Expr]:
     """Every node of the DAG once, arguments before the nodes that use them."""
     seen: set[Expr] = set()
-    stack = [(expr, False)]
+    stack = [(root, False) for root in reversed(roots)]
     while stack:
         current, expanded = stack.pop()
         if current in seen:
