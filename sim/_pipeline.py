@@ -19,8 +19,10 @@ from amaranth.sim._async import ProcessContext
 from penstock.errors import DeviceError
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, entry_layout, pass_layout, tuple_layout
+from penstock.hw.join.modes import CODES
 from penstock.hw.join.passes import Pass, recover
 from penstock.hw.join.pipeline import Chain, Pipeline
+from penstock.program import Mode
 
 #: Simulated clock. Only waveforms show it.
 PERIOD_S = 10e-9
@@ -51,6 +53,8 @@ class Run:
     cycles: int
     admission_stalls: int
     trace: list[Cycle]
+    #: What the chain gave for each tuple of a task that folds (``config.folding.layout``).
+    values: list[int]
 
 
 @dataclass
@@ -69,6 +73,7 @@ class _Job:
     since: int = 0
     in_flight: int = 0
     trace: list[Cycle] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
 
 
 class _Source:
@@ -143,13 +148,15 @@ class PipelineSimulator:
         self._trace = trace
         self._gaps, self._stalls = gaps, stalls
         self._random = random.Random(seed)
+        #: Truth table and mode that the pipeline was told last.
         self._table: int | None = None
+        self._mode = Mode.PAIRS
         self._job: _Job | None = None
         self._broken = False
         self._lock = Lock()
         self._files = ExitStack()
         self._simulator: Simulator | None = None
-        self._take = self._go = self._halt = False
+        self._take = self._collect = self._go = self._halt = False
 
     def _start(self) -> Simulator:
         """Build the pipeline, at the first task: many programs are opened and never run."""
@@ -157,7 +164,7 @@ class PipelineSimulator:
         self._tuples = _Source(pipeline.i_tuple)
         self._window = _Source(pipeline.i_window)
         self._passes = _Source(pipeline.i_pass)
-        self._entries = _Source(pipeline.i_entry) if self.config.is_band else None
+        self._entries = _Source(pipeline.i_entry) if self.config.entry_bits else None
         entries = [] if self._entries is None else [self._entries]
         self._sources = [*entries, self._tuples, self._window, self._passes]
         simulator = Simulator(pipeline)
@@ -181,6 +188,7 @@ class PipelineSimulator:
         window: Sequence[int],
         table: int = 0,
         room: int | None = None,
+        mode: Mode = Mode.PAIRS,
     ) -> Run:
         """Run one task to its end or until it is out of room.
 
@@ -196,6 +204,8 @@ class PipelineSimulator:
             Truth table of a band build.
         room : int, optional
             Most pairs; at least ``config.units``. Unlimited by default.
+        mode : Mode
+            One of the build's modes.
 
         Raises
         ------
@@ -213,12 +223,8 @@ class PipelineSimulator:
                 raise DeviceError("the simulated pipeline hung before; open the program again")
             if self._simulator is None:
                 self._simulator = self._start()
-            if self._entries is not None and table != self._table:
-                self._entries.feed(
-                    index | (table >> index & 1) << entry_layout(config)["value"].offset
-                    for index in range(config.table_bits)
-                )
-                self._table = table
+            if self._entries is not None:
+                self._entries.feed(self._news(table, mode))
             self._tuples.feed(k | s << keys | e << keys + positions for k, s, e in ranges)
             self._window.feed(window[j] for p in passes for j in range(p.begin, p.end))
             self._passes.feed(_packed_passes(config, passes))
@@ -231,6 +237,21 @@ class PipelineSimulator:
                 self._job = None
                 raise
         return self._finish(job, start)
+
+    def _news(self, table: int, mode: Mode) -> list[int]:
+        """Entries that tell the pipeline a table and a mode, where it does not know them."""
+        config, layout = self.config, entry_layout(self.config)
+        told = config.folding is None or self._mode == mode
+        if table != self._table and config.is_band:
+            indices = range(config.table_bits)
+        else:
+            indices = range(0 if told else 1)
+        self._table, self._mode = table, mode
+        code = CODES[mode] << layout["mode"].offset if config.folding else 0
+        if not config.is_band:
+            return [code for _ in indices]
+        value = layout["value"].offset
+        return [index | (table >> index & 1) << value | code for index in indices]
 
     def _finish(self, job: _Job, start: np.ndarray) -> Run:
         config = self.config
@@ -260,6 +281,7 @@ class PipelineSimulator:
             cycles=job.cycles,
             admission_stalls=job.stalls,
             trace=job.trace,
+            values=job.values,
         )
 
     # -- one clock edge ---------------------------------------------------------------------------
@@ -281,6 +303,8 @@ class PipelineSimulator:
             pipeline.o_stalled,
             *(source.ready for source in self._sources),
         ]
+        if self.config.folding:
+            observed += [pipeline.o_value.valid, pipeline.o_value.payload.as_value()]
         if self._trace:
             chain = pipeline.chain
             if not isinstance(chain, Chain):
@@ -293,6 +317,12 @@ class PipelineSimulator:
             if job is None:
                 raise DeviceError("the simulation was driven without a task")
             moved = self._results(ctx, job, seen)
+            more = seen[10 + len(self._sources) :]
+            if self.config.folding:
+                moved |= self._values(ctx, job, *more[:2])
+                more = more[2:]
+            if self._trace:
+                job.trace.append(Cycle(Kind(more[0]), sum(more[1:])))
             moved |= self._inputs(ctx, job, seen[10:])
             idle = 0 if moved else idle + 1
             if idle > PATIENCE_CYCLES + self.reach:
@@ -306,9 +336,6 @@ class PipelineSimulator:
         if taken:
             job.records.append((block, ordinal, mask))
             job.pairs += mask.bit_count()
-        if self._trace:
-            kind, *active = seen[10 + len(self._sources) :]
-            job.trace.append(Cycle(Kind(kind), sum(active)))
         take = self._random.random() >= self._stalls
         if take != self._take:
             self._take = take
@@ -322,6 +349,16 @@ class PipelineSimulator:
                 source.withdraw(ctx)
             self._control(ctx, go=False, halt=False)
             self._job = None
+        return taken
+
+    def _values(self, ctx: ProcessContext, job: _Job, valid: int, value: int) -> bool:
+        taken = bool(valid and self._collect)
+        if taken:
+            job.values.append(value)
+        take = self._random.random() >= self._stalls
+        if take != self._collect:
+            self._collect = take
+            ctx.set(self._pipeline.o_value.ready, take)
         return taken
 
     def _inputs(self, ctx: ProcessContext, job: _Job, ready: list) -> bool:

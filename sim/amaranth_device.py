@@ -14,6 +14,7 @@ from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
 from penstock.hw.join.config import JoinConfig
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim._pipeline import Cycle, PipelineSimulator, Run
+from penstock.sim.folds import read_folds
 from penstock.sim.pipeline_device import (
     Outcome,
     PipelineDevice,
@@ -21,6 +22,7 @@ from penstock.sim.pipeline_device import (
     PipelineWindow,
     Stop,
     Work,
+    value_bits,
 )
 
 
@@ -30,10 +32,15 @@ def _shared_simulator(config: JoinConfig) -> PipelineSimulator:
     return PipelineSimulator(config)
 
 
-def _widths(program: Program) -> tuple[list[int], list[int]]:
-    """Bits of each stream key and of each window key, in the order of the pipeline."""
+def _widths(program: Program, config: JoinConfig) -> tuple[list[int], list[int]]:
+    """Bits of each stream key and of each window column, in the order of the pipeline.
+
+    A value that no mode of the build folds has none.
+    """
     if isinstance(program, BandProgram):
-        return [program.key_bits] * (2 * program.tests), [program.key_bits] * program.tests
+        value = [] if program.payload is None else [config.value_bits]
+        stream = [program.key_bits] * (2 * program.tests)
+        return stream, [program.key_bits] * program.tests + value
     return [t.bits for t in program.stream], [t.bits for t in program.window]
 
 
@@ -75,13 +82,17 @@ class AmaranthKernel(PipelineKernel):
     """A program on a simulated pipeline."""
 
     def __init__(
-        self, device: AmaranthDevice, program: Program, simulator: PipelineSimulator
+        self,
+        device: AmaranthDevice,
+        program: Program,
+        modes: frozenset[Mode],
+        simulator: PipelineSimulator,
     ) -> None:
         config = simulator.config
-        super().__init__(program, config.units, config.tests, device.count)
+        super().__init__(program, modes, config.units, config.tests, device.count)
         self._device = device
         self._simulator = simulator
-        self._stream_widths, self._window_widths = _widths(program)
+        self._stream_widths, self._window_widths = _widths(program, config)
 
     def allocate(self, capacity: int) -> AmaranthWindow:
         return AmaranthWindow(capacity, self._window_widths)
@@ -104,13 +115,16 @@ class AmaranthKernel(PipelineKernel):
             end=work.end,
             window=window.rows,
             table=self.program.table if isinstance(self.program, BandProgram) else 0,
-            room=work.room,
+            room=work.room if work.mode is Mode.PAIRS else None,
+            mode=work.mode,
         )
         self._device.trace = run.trace
-        stop = None
+        stop = folds = None
         if run.complete < rows:
             stop = Stop(run.complete, run.loaded, run.position)
-        return Outcome(run.i, run.j, stop, _counters(run))
+        if (folding := self._simulator.config.folding) and work.mode is not Mode.PAIRS:
+            folds = read_folds(folding, work.mode, run.values, work.start)
+        return Outcome(run.i, run.j, stop, _counters(run), folds)
 
 
 def _counters(run: Run) -> dict[str, int]:
@@ -154,11 +168,12 @@ class AmaranthDevice(PipelineDevice):
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
         self._check_program(program, modes)
+        build = {"modes": modes | PAIRS, "value_bits": value_bits(program, modes)}
         if isinstance(program, BandProgram):
-            config = self._join_config(tests=program.tests, key_bits=program.key_bits)
+            config = self._join_config(tests=program.tests, key_bits=program.key_bits, **build)
         else:
-            config = self._join_config(program=program)
-        return AmaranthKernel(self, program, self._simulator(config))
+            config = self._join_config(program=program, **build)
+        return AmaranthKernel(self, program, modes, self._simulator(config))
 
     def _simulator(self, config: JoinConfig) -> PipelineSimulator:
         if self._vcd is None and not self._trace:

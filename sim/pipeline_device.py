@@ -12,10 +12,24 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import PAIRS, Device, Kernel, Pause, Result, Task, WindowBuffer
+from penstock.host.device.base import (
+    PAIRS,
+    Device,
+    Folds,
+    Kernel,
+    Pause,
+    Result,
+    Task,
+    WindowBuffer,
+)
 from penstock.hw.hls.check import refusal
-from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, JoinConfig
+from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
+from penstock.hw.join.modes import refused_sum, signed_bits
 from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
+from penstock.sim.folds import no_folds
+
+#: Width of positions in every build of these devices.
+POSITION_BITS = 32
 
 
 def block_of(units: int) -> int:
@@ -30,7 +44,33 @@ def stream_keys(program: Program) -> int:
 
 def window_keys(program: Program) -> int:
     """Window columns of a buffer."""
-    return program.tests if isinstance(program, BandProgram) else len(program.window)
+    if isinstance(program, BandProgram):
+        return program.tests + (program.payload is not None)
+    return len(program.window)
+
+
+def value_bits(program: Program, modes: frozenset[Mode]) -> int:
+    """Width of the window-side value that a band build for these modes needs, signed."""
+    if not isinstance(program, BandProgram) or not any(mode.needs_value for mode in modes):
+        return 0
+    assert program.payload is not None
+    return signed_bits(program.payload)
+
+
+def _refused_value(program: Program, modes: frozenset[Mode]) -> str | None:
+    """Why modes that need a value cannot have this one; None if they can."""
+    if isinstance(program, GeneralProgram):
+        assert program.value is not None
+        dtype = program.value.type
+    else:
+        assert program.payload is not None
+        dtype = program.payload
+    bits = signed_bits(dtype)
+    if Mode.SUM in modes and (reason := refused_sum(bits, POSITION_BITS)):
+        return reason
+    if isinstance(program, BandProgram) and bits > MAX_VALUE_BITS:
+        return f"its values have {bits} bits, more than {MAX_VALUE_BITS}"
+    return None
 
 
 class PipelineWindow(WindowBuffer):
@@ -78,12 +118,15 @@ class Work:
         Ranges.
     room : int
         Most pairs.
+    mode : Mode
+        What becomes of matches.
     """
 
     columns: Sequence[np.ndarray]
     start: np.ndarray
     end: np.ndarray
     room: int
+    mode: Mode
 
 
 @dataclass(frozen=True)
@@ -107,12 +150,15 @@ class Outcome:
         None if all is complete.
     counters : mapping
         Counts of the task, without ``evaluations`` and ``units``.
+    folds : Folds or None
+        Aggregates of the work's tuples, unless its mode is PAIRS.
     """
 
     i: np.ndarray
     j: np.ndarray
     stop: Stop | None
     counters: Mapping[str, int]
+    folds: Folds | None = None
 
 
 class PipelineKernel(Kernel):
@@ -121,6 +167,7 @@ class PipelineKernel(Kernel):
     Parameters
     ----------
     program : Program
+    modes : frozenset of Mode
     units : int
         Join units.
     tests : int
@@ -133,11 +180,12 @@ class PipelineKernel(Kernel):
     def __init__(
         self,
         program: Program,
+        modes: frozenset[Mode],
         units: int,
         tests: int,
         count: Callable[[Mapping[str, int]], None],
     ) -> None:
-        super().__init__(program)
+        super().__init__(program, modes)
         self._count = count
         self._units = units
         self._spare_tests = tests - program.tests if isinstance(program, BandProgram) else 0
@@ -154,10 +202,11 @@ class PipelineKernel(Kernel):
         start, end = np.asarray(task.start, np.int64), np.asarray(task.end, np.int64)
         kept = np.flatnonzero(start < end)
         if len(kept) == 0:
-            none = np.array([], np.int64)
-            return self._result(none, none, None, {"evaluations": 0})
+            nothing = np.array([], np.int64)
+            idle = Outcome(nothing, nothing, None, {})
+            return self._result(task, kept, idle, None, {"evaluations": 0})
         columns = [np.asarray(column)[kept] for column in self._in_order(task)]
-        outcome = self._execute(window, Work(columns, start[kept], end[kept], task.room))
+        outcome = self._execute(window, Work(columns, start[kept], end[kept], task.room, task.mode))
         pause, until = None, end.copy()
         if (stop := outcome.stop) is not None:
             rows = np.append(kept, task.rows)
@@ -165,7 +214,7 @@ class PipelineKernel(Kernel):
             until[pause.i0 : pause.i1] = np.minimum(end[pause.i0 : pause.i1], pause.p)
             until[pause.i1 :] = 0
         evaluations = {"evaluations": int(np.maximum(until - start, 0).sum())}
-        return self._result(kept[outcome.i], outcome.j, pause, evaluations | {**outcome.counters})
+        return self._result(task, kept, outcome, pause, evaluations | {**outcome.counters})
 
     def _check(self, window: WindowBuffer, task: Task) -> None:
         if not isinstance(window, PipelineWindow) or window.freed:
@@ -175,7 +224,11 @@ class PipelineKernel(Kernel):
             raise DeviceError(f"the program has {keys} stream columns, not {len(task.stream)}")
         if any(len(column) != task.rows for column in (*task.stream, task.end)):
             raise DeviceError("stream columns and ranges must have equal lengths")
-        if task.room < self.min_room:
+        if task.mode not in self.modes:
+            raise DeviceError(
+                f"the program was opened for other modes than {task.mode.value}; open it for that"
+            )
+        if task.mode is Mode.PAIRS and task.room < self.min_room:
             raise DeviceError(f"a task needs room for {self.min_room} pairs, not {task.room}")
         start, end = np.asarray(task.start), np.asarray(task.end)
         if task.rows and (start.min() < 0 or end.max() > window.capacity or (start > end).any()):
@@ -191,11 +244,25 @@ class PipelineKernel(Kernel):
         return [*task.stream[::2], *spare, *task.stream[1::2], *spare]
 
     def _result(
-        self, i: np.ndarray, j: np.ndarray, pause: Pause | None, counters: dict[str, int]
+        self,
+        task: Task,
+        kept: np.ndarray,
+        outcome: Outcome,
+        pause: Pause | None,
+        counters: dict[str, int],
     ) -> Result:
+        """The outcome for all tuples of a task; those that are not ``kept`` have no matches."""
         self._count(counters)
         counters = counters | {"units": self._units}
-        return Result(i.astype(np.uint32), j.astype(np.uint32), pause, counters)
+        i, j = kept[outcome.i].astype(np.uint32), outcome.j.astype(np.uint32)
+        folds = None
+        if task.mode is not Mode.PAIRS:
+            folds = no_folds(task.mode, outcome.folds, task.rows)
+            if (some := outcome.folds) is not None:
+                folds.found[kept], folds.value[kept] = some.found, some.value
+                if folds.position is not None:
+                    folds.position[kept] = some.position
+        return Result(i, j, pause, counters, folds)
 
 
 class PipelineDevice(Device):
@@ -226,10 +293,17 @@ class PipelineDevice(Device):
         )
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
-        if modes != PAIRS:
-            return "it emits pairs only"
-        if isinstance(program, GeneralProgram):
-            return refusal(program)
+        if missing := modes - program.modes:
+            names = ", ".join(sorted(mode.value for mode in missing))
+            return f"it has nothing to fold for {names}"
+        general = isinstance(program, GeneralProgram)
+        needs_value = any(mode.needs_value for mode in modes)
+        if general and (reason := refusal(program, value=needs_value)):
+            return reason
+        if needs_value and (reason := _refused_value(program, modes)):
+            return reason
+        if general:
+            return None
         if not 1 <= program.tests <= MAX_BAND_TESTS:
             return f"the program has {program.tests} band tests; at most {MAX_BAND_TESTS} fit"
         if not 2 <= program.key_bits <= max(self.key_widths):

@@ -82,7 +82,7 @@ class RtlKernel(PipelineKernel):
     """A program on Verilated kernels, one per lane."""
 
     def __init__(self, device: RtlDevice, program: Program, config: KernelConfig) -> None:
-        super().__init__(program, config.units, config.join.tests, device.count)
+        super().__init__(program, PAIRS, config.units, config.join.tests, device.count)
         self._device = device
         self._config = config
         self._most_flits = 1 << config.join.ordinal_bits
@@ -269,6 +269,11 @@ class RtlDevice(PipelineDevice):
         Tools.find()
         self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="penstock-rtl")
         self._kernels: list[RtlKernel] = []
+
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if modes != PAIRS or getattr(program, "payload", None) is not None:
+            return "it emits pairs only"
+        return super().refuses(program, modes)
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
         self._check_program(program, modes)

@@ -13,7 +13,7 @@ from penstock.hw.hls.check import refusal
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower, lower_value
 from penstock.hw.hls.schedule import Schedule, schedule
-from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum
+from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum, signed_bits
 from penstock.hw.join.passes import Pass, plan
 from penstock.program import MAX_BAND_TESTS, GeneralProgram, Mode
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: Most units of a block: its mask and its ordinal are one 64-bit record.
 MAX_UNITS_PER_BLOCK = 32
+
+#: Widest window-side value of a band build.
+MAX_VALUE_BITS = 64
 
 #: Largest band truth table that is cheaper as one register per block than as LUTRAM per unit.
 MAX_REGISTER_TESTS = 4
@@ -108,7 +111,7 @@ class JoinConfig:
             raise TypeError(f"modes must be a frozenset of modes, not {self.modes!r}")
         if Mode.PAIRS not in self.modes:
             raise ValueError("modes must have PAIRS among them")
-        _check("value_bits", self.value_bits, 0, 64)
+        _check("value_bits", self.value_bits, 0, MAX_VALUE_BITS)
         needed = self.is_band and self._needs_value
         if needed != (self.value_bits > 0):
             raise ValueError(
@@ -159,8 +162,7 @@ class JoinConfig:
         """Width of the value that is folded, signed; 0 if no mode needs one."""
         if not self._needs_value or self.program is None or self.program.value is None:
             return self.value_bits
-        dtype = self.program.value.type
-        return dtype.bits + (not dtype.signed)
+        return signed_bits(self.program.value.type)
 
     @property
     def table_bits(self) -> int:

@@ -302,8 +302,8 @@ class Head(wiring.Component):
     def _send(self, m: Module, flit: data.View) -> None:
         """Register the flit; its operand a cycle later than the keys."""
         config = self.config
-        m.d.sync += [getattr(self.o, name).eq(getattr(flit, name)) for name in _WHOLE]
-        if not config.value_bits:
+        m.d.sync += self.o.eq(flit)
+        if config.folding is None or not config.value_bits:
             return
         entry = self.i_entry
         told = {name: Signal(name=name) for name in ("one", "inverse")}
@@ -317,7 +317,3 @@ class Head(wiring.Component):
             operand.eq(Mux(told["one"], 1, inverted)),
             self.o.operand.eq(operand),
         ]
-
-
-#: Fields of a flit that leave the head together.
-_WHOLE = ("kind", "lap", "payload")

@@ -4,8 +4,11 @@ from penstock.errors import DeviceError
 from penstock.expr import build
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.join.config import JoinConfig
-from penstock.program import GeneralProgram
+from penstock.program import GeneralProgram, Mode
 from penstock.types import FLOAT64, int_of
+
+PAIRS = frozenset({Mode.PAIRS})
+NO_VALUE = GeneralProgram((), (), build.const(True))
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,26 @@ from penstock.types import FLOAT64, int_of
         ({"delays": 3}, TypeError, "delays must be a DelayModel, not 3"),
         ({"tests": 0}, ValueError, "exactly one of tests and program .* not 0 and None"),
         ({"tests": 0, "program": 5}, TypeError, "program must be a GeneralProgram, not 5"),
+        ({"modes": {Mode.PAIRS}}, TypeError, "modes must be a frozenset of modes, not {.*}"),
+        ({"modes": frozenset({Mode.SUM})}, ValueError, "modes must have PAIRS among them"),
+        ({"modes": PAIRS | {Mode.SUM}}, ValueError, "value_bits must be given .* not 0"),
+        ({"value_bits": 8}, ValueError, "value_bits must be given .* for no others, not 8"),
+        ({"value_bits": 65}, ValueError, "value_bits must be 0 to 64, not 65"),
+        (
+            {"modes": PAIRS | {Mode.NEAREST}, "value_bits": 8},
+            ValueError,
+            "modes of a band build cannot have NEAREST among them",
+        ),
+        (
+            {"tests": 0, "program": NO_VALUE, "modes": PAIRS | {Mode.MAX}},
+            ValueError,
+            "program must have a value for modes that fold one",
+        ),
+        (
+            {"modes": PAIRS | {Mode.SUM}, "value_bits": 33},
+            DeviceError,
+            "a value of 33 bits is too wide to be summed.*",
+        ),
     ],
 )
 def test_bad_arguments(arguments, error, message):
@@ -57,6 +80,18 @@ def test_band_widths():
     assert (config.window_bits, config.stream_bits) == (48, 96)
     assert (config.payload_bits, config.load_flits) == (48, 2)
     assert [len(config.units_of(block)) for block in range(config.blocks)] == [32, 32, 6]
+
+
+def test_widths_with_aggregates():
+    """A value travels beside the keys, and what is folded fits one flit."""
+    config = JoinConfig(tests=1, key_bits=8, units=70, modes=PAIRS | {Mode.COUNT})
+    assert (config.window_bits, config.stream_bits) == (8, 16)
+    assert (config.payload_bits, config.part_bits, config.load_flits) == (32, 16, 1)
+    modes = PAIRS | {Mode.SUM, Mode.MIN}
+    config = JoinConfig(tests=2, key_bits=32, modes=modes, value_bits=32)
+    assert (config.window_bits, config.stream_bits) == (96, 128)
+    assert (config.payload_bits, config.part_bits, config.load_flits) == (65, 64, 2)
+    assert JoinConfig(tests=2).folding is None
 
 
 def test_general_widths():

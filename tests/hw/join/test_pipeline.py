@@ -9,8 +9,9 @@ from penstock.hw.hls.delay import DelayModel
 from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind
+from penstock.hw.join.modes import CODES
 from penstock.hw.join.pipeline import Pipeline
-from penstock.program import GeneralProgram
+from penstock.program import GeneralProgram, Mode
 from penstock.sim._pipeline import PipelineSimulator
 from penstock.types import int_of
 
@@ -189,6 +190,59 @@ def test_window_tuples_per_cycle(units):
     run = simulator.run(**case.arguments)
     assert run.window_flits == length
     assert run.window_flits / run.cycles >= 0.95
+
+
+def test_values_wait_for_room():
+    """With values stalled for good, the outlet fills up and never overflows."""
+    modes = frozenset({Mode.PAIRS, Mode.COUNT})
+    config = JoinConfig(
+        units=7, units_per_block=3, tests=1, key_bits=KEY_BITS, modes=modes, spare_records=5
+    )
+    pipeline = Pipeline(config)
+    fifo = pipeline.chain.outlet.fifo
+    deepest = 0
+
+    async def bench(ctx):
+        nonlocal deepest
+        ctx.set(pipeline.i_room, 1)
+        entry = pipeline.i_entry
+        ctx.set(entry.payload, {"index": 0, "value": 0, "mode": CODES[Mode.COUNT]})
+        ctx.set(entry.valid, 1)
+        await ctx.tick()
+        ctx.set(entry.valid, 0)
+        # Each tuple's range is over when its load has passed: a value every fourth cycle, until
+        # the end of the pass; then one per cycle.
+        ctx.set(pipeline.i_pass.payload, {"tuples": 7, "begin": 0, "end": 1, "last": 0})
+        ctx.set(pipeline.i_pass.valid, 1)
+        ctx.set(pipeline.i_tuple.payload, {"keys": 0xFF00, "start": 0, "end": 1})
+        ctx.set(pipeline.i_tuple.valid, 1)
+        ctx.set(pipeline.i_window.valid, 1)
+        for _ in range(300):
+            await ctx.tick()
+            deepest = max(deepest, ctx.get(fifo.level))
+
+    simulator = Simulator(pipeline)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert config.spare_records < deepest <= config.outlet_depth
+
+
+@pytest.mark.parametrize("units", [32, 48])
+def test_window_tuples_per_cycle_with_counts(units):
+    """Everything matches; besides loads there is a COLLECT per tuple and nothing else."""
+    modes = frozenset({Mode.PAIRS, Mode.COUNT})
+    config = JoinConfig(units=units, tests=2, key_bits=KEY_BITS, modes=modes)
+    simulator = PipelineSimulator(config)
+    length = 2000
+    case = Case(
+        random.Random(6), tests=2, table=15, start=[0] * units, end=[length] * units, window=length
+    )
+    run = simulator.run(**case.arguments, mode=Mode.COUNT)
+    assert run.values == [length] * units
+    assert run.window_flits == length
+    overhead = run.cycles - length - 3 * units
+    assert overhead <= 2 * config.drain_cycles + config.table_bits
 
 
 def test_trace():

@@ -6,7 +6,9 @@ from amaranth.sim import Simulator
 from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind
+from penstock.hw.join.fold import Folded
 from penstock.hw.join.unit import Unit, UnitModel
+from penstock.program import Mode
 
 KEY_BITS = 4
 
@@ -67,6 +69,76 @@ def test_random_flits(tests, seed):
         assert any(hits)
 
     run(unit, bench)
+
+
+def test_reference_gives_each_value_once():
+    unit = UnitModel()
+    unit.step(Kind.LOAD_LAST, 0, 1)
+    assert not unit.takes_collect(Kind.COLLECT, 1)
+    unit.step(Kind.RETIRE, 0, 0)
+    assert (unit.active, unit.held) == (False, True)
+    assert unit.takes_collect(Kind.COLLECT, 0)
+    unit.step(Kind.COLLECT, 0, 0)
+    assert not unit.held
+    assert not unit.takes_collect(Kind.COLLECT, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("least", [False, True])
+def test_random_ranges_are_folded(least, seed):
+    """Tuple after tuple, with flits for other units between; each collected when it is due."""
+    rng = random.Random(seed)
+    modes = frozenset({Mode.PAIRS, Mode.SUM, Mode.MIN})
+    config = JoinConfig(units=2, tests=1, key_bits=KEY_BITS, modes=modes, value_bits=6)
+    flits, expected = [], {}
+    for number in range(60):
+        lap, other = number % 2, 1 - number % 2
+        low, high = sorted(rng.choices(range(16), k=2))
+        flits.append((Kind.LOAD_LAST, lap, low | high << KEY_BITS, 0))
+        tests = []
+        for _ in range(rng.randrange(12)):
+            key, value = rng.randrange(16), rng.randrange(-32, 32)
+            if rng.random() < 0.6:
+                tests.append((low <= key <= high, value))
+                flits.append((Kind.WINDOW, 0, key, value))
+            else:
+                foreign = [(Kind.IDLE, lap), (Kind.LOAD_LAST, lap), (Kind.RETIRE, other)]
+                flits.append((*rng.choice(foreign), key, value))
+        if rng.random() < 0.5:
+            flits.append((Kind.RETIRE, lap, 0, 0))
+            flits += [(Kind.WINDOW, 0, (low + high) // 2, 7)] * rng.randrange(2)
+        flits += [(Kind.IDLE, 0, 0, 0)] * (config.fold_cycles - 1)
+        flits.append((Kind.COLLECT, other, 5, 0))
+        expected[len(flits)] = Folded.of(least, tests)
+        flits.append((Kind.COLLECT, lap, 0, 0))
+
+    unit = Unit(config)
+
+    async def bench(ctx):
+        ctx.set(unit.table, 0b10)
+        ctx.set(unit.least, least)
+        late = 0
+        for number, (kind, lap, payload, value) in enumerate(flits):
+            flit = {"kind": kind, "lap": lap, "payload": payload, "operand": late}
+            late = value
+            ctx.set(unit.i, flit)
+            await ctx.tick()
+            if kind is not Kind.COLLECT:
+                continue
+            o = ctx.get(unit.o)
+            assert Kind(o.kind) is Kind.COLLECT
+            if number not in expected:
+                assert (o.lap, o.payload) == (lap, payload)
+                continue
+            assert o.lap == 1 - lap
+            given = config.folding.layout.from_bits(o.payload)
+            folded = expected[number]
+            assert given.found == folded.found
+            bits = config.operand_bits if least else config.folding.value_bits
+            assert (given.value - folded.value) % (1 << bits) == 0 or not folded.found
+
+    run(unit, bench)
+    assert any(folded.found for folded in expected.values())
 
 
 def split(payload, tests):
