@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import demo, devices, explain, sql, synth
+from penstock.cli import demo, devices, explain, export, sql, synth
 from penstock.cli.terminal import errors
 from penstock.errors import PenstockError
 
@@ -29,6 +29,7 @@ app.command("explain")(explain.command)
 app.command("devices")(devices.command)
 app.command("demo")(demo.command)
 app.command("synth")(synth.command)
+app.command("export")(export.command)
 
 
 def _print_version(wanted: bool) -> None:

