@@ -9,7 +9,7 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
 from penstock.host.device.base import Device, Kernel
-from penstock.host.device.run import run_task
+from penstock.host.device.run import TASK_EVALUATIONS, run_task
 from penstock.host.prepare import Columns, Layout, StreamKeys, layout, stream_values, window_keys
 from penstock.host.stats import Stats
 from penstock.host.window_run import WindowRun
@@ -96,6 +96,7 @@ class Prober:
             end[kept],
             room=max(ROOM, kernel.min_room),
             lanes=self.device.lanes,
+            task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
         )
         for result in results:
             self.stats.add(result.counters)

@@ -156,6 +156,8 @@ class AmaranthDevice(PipelineDevice):
     name = "amaranth"
     lanes = 1
     key_widths = (8, 16, 24, 32, 48, 64)
+    #: Some seconds at a thousand cycles per second.
+    task_evaluations = 1 << 15
 
     def __init__(
         self, units: int = 8, vcd: Path | str | None = None, *, trace: bool = False

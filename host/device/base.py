@@ -167,6 +167,9 @@ class Device(ABC):
     lanes: int = 1
     #: Widths of band codes that the device offers, ascending.
     key_widths: Sequence[int] = (16, 32, 64)
+    #: Evaluations of a task, at most, for a device that takes seconds for what
+    #: :func:`penstock.host.device.run.run_task` gives the others; None if it is none.
+    task_evaluations: int | None = None
 
     @abstractmethod
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:

@@ -85,8 +85,17 @@ def read_inputs(
 
 
 def open_named(
-    name: str, threads: int | None = None, units: int | None = None, vcd: Path | None = None
+    name: str,
+    threads: int | None = None,
+    units: int | None = None,
+    vcd: Path | None = None,
+    pipelines: int | None = None,
 ) -> Device:
     """A device with those options that were given."""
-    given: dict[str, Any] = {"threads": threads, "units": units, "vcd": vcd}
+    given: dict[str, Any] = {
+        "threads": threads,
+        "units": units,
+        "vcd": vcd,
+        "pipelines": pipelines,
+    }
     return open_device(name, **{key: value for key, value in given.items() if value is not None})

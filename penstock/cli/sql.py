@@ -31,6 +31,9 @@ def command(
     device: Annotated[str, typer.Option(help="See `penstock devices`.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="Cores of the cpu device.")] = None,
     units: Annotated[int | None, typer.Option(help="Join units of a simulated device.")] = None,
+    pipelines: Annotated[
+        int | None, typer.Option(help="Pipelines of the rtl device, each with so many units.")
+    ] = None,
     vcd: Annotated[Path | None, typer.Option(help="Waveform of a simulated device.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write .parquet, .csv or .arrow.")
@@ -50,7 +53,10 @@ def command(
     given = inputs.read_inputs(query, table, time, rows, within, param, scale)
     if stats is not None:
         _check_writable(stats)
-    with inputs.open_named(device, threads, units, vcd) as opened, meter(progress) as shown:
+    with (
+        inputs.open_named(device, threads, units, vcd, pipelines) as opened,
+        meter(progress) as shown,
+    ):
         join = BatchJoin(
             given.query,
             given.tables(),
