@@ -1,0 +1,57 @@
+"""How Vitis places kernels on a card and connects them to its memory."""
+
+from __future__ import annotations
+
+from penstock.hw.kernel.kernel import KERNEL, PORTS
+from penstock.hw.kernel.registers import REGISTERS
+
+#: Memory resources that ``v++`` connects ports to.
+_MEMORIES = ("HBM", "DDR")
+
+
+def compute_units(kernels: int) -> list[str]:
+    """Names of the kernels of a card."""
+    return [f"{KERNEL}_{number}" for number in range(1, kernels + 1)]
+
+
+def link_config(kernels: int, memory: str, banks: int, slrs: int = 1) -> str:
+    """Connectivity of the kernels of a card, as ``v++ --config`` reads it; never run through it.
+
+    Each port of each kernel has a bank of its own as long as there are enough; then they share,
+    first those of different kernels. Kernels are dealt over the dies.
+
+    Parameters
+    ----------
+    kernels : int
+        Kernels on the card.
+    memory : str
+        "HBM" (a bank is a pseudo-channel) or "DDR".
+    banks : int
+        Banks of the card.
+    slrs : int
+        Dies of the card; with one, nothing is said of dies.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is of the wrong kind, or out of range.
+    """
+    for name, value in (("kernels", kernels), ("banks", banks), ("slrs", slrs)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} must be an integer, not {value!r}")
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1, not {value!r}")
+    if memory not in _MEMORIES:
+        raise ValueError(f"memory must be HBM or DDR, not {memory!r}")
+    units = compute_units(kernels)
+    lines = ["[connectivity]", f"nk={KERNEL}:{kernels}:{'.'.join(units)}"]
+    bank = 0
+    for unit in units:
+        for port in PORTS:
+            for register in REGISTERS:
+                if register.port == port:
+                    lines.append(f"sp={unit}.{register.name}:{memory}[{bank}]")
+            bank = (bank + 1) % banks
+    if slrs > 1:
+        lines += [f"slr={unit}:SLR{number % slrs}" for number, unit in enumerate(units)]
+    return "\n".join(lines) + "\n"

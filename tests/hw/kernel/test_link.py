@@ -1,0 +1,56 @@
+import re
+
+import pytest
+
+from penstock.constraints.boards import BOARDS, Flow
+from penstock.hw.kernel.link import link_config
+
+ARGUMENTS = ("passes", "tuples", "window", "results")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0, "HBM", 32), ValueError, "kernels must be at least 1, not 0"),
+        ((1, "HBM", 0), ValueError, "banks must be at least 1, not 0"),
+        ((1, "HBM", 32, 0), ValueError, "slrs must be at least 1, not 0"),
+        ((1.5, "HBM", 32), TypeError, "kernels must be an integer, not 1.5"),
+        ((1, "PS", 1), ValueError, "memory must be HBM or DDR, not 'PS'"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        link_config(*arguments)
+
+
+def test_two_kernels():
+    assert link_config(2, "DDR", 4, 3).splitlines() == [
+        "[connectivity]",
+        "nk=penstock_kernel:2:penstock_kernel_1.penstock_kernel_2",
+        "sp=penstock_kernel_1.passes:DDR[0]",
+        "sp=penstock_kernel_1.tuples:DDR[0]",
+        "sp=penstock_kernel_1.window:DDR[1]",
+        "sp=penstock_kernel_1.results:DDR[2]",
+        "sp=penstock_kernel_2.passes:DDR[3]",
+        "sp=penstock_kernel_2.tuples:DDR[3]",
+        "sp=penstock_kernel_2.window:DDR[0]",
+        "sp=penstock_kernel_2.results:DDR[1]",
+        "slr=penstock_kernel_1:SLR0",
+        "slr=penstock_kernel_2:SLR1",
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n, b in BOARDS.items() if b.flow is Flow.VITIS])
+@pytest.mark.parametrize("kernels", [1, 3, 12])
+def test_each_card(name, kernels):
+    """Every argument is connected once, to a bank there is; none shares one without need."""
+    board = BOARDS[name]
+    text = link_config(kernels, board.memory, board.banks, board.slrs)
+    found = re.findall(r"^sp=(\w+)\.(\w+):(\w+)\[(\d+)\]$", text, re.MULTILINE)
+    assert len(found) == kernels * len(ARGUMENTS)
+    assert {argument for _, argument, _, _ in found} == set(ARGUMENTS)
+    assert {memory for *_, memory, _ in found} == {board.memory}
+    uses = [int(bank) for _, argument, _, bank in found if argument != "tuples"]
+    assert max(uses) < board.banks
+    assert len(set(uses)) == min(3 * kernels, board.banks)
+    assert text.count("slr=") == (kernels if board.slrs > 1 else 0)
