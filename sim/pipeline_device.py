@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.expr import build
 from penstock.host.device.base import (
     PAIRS,
     Device,
@@ -30,6 +31,9 @@ from penstock.sim.folds import no_folds
 
 #: Width of positions in every build of these devices.
 POSITION_BITS = 32
+
+#: A program that every pipeline can be built for.
+ANY_PROGRAM = GeneralProgram((), (), build.const(True))
 
 
 def block_of(units: int) -> int:
@@ -281,7 +285,7 @@ class PipelineDevice(Device):
         self._pipelines = pipelines
         self._sums: Counter[str] = Counter()
         self._lock = Lock()
-        self._join_config(tests=1)  # says now what is wrong with the number of units
+        self._join_config(program=ANY_PROGRAM)  # says now what is wrong with the number of units
 
     def _join_config(self, **program: Any) -> JoinConfig:
         """The pipeline for a program."""
@@ -306,8 +310,9 @@ class PipelineDevice(Device):
             return None
         if not 1 <= program.tests <= MAX_BAND_TESTS:
             return f"the program has {program.tests} band tests; at most {MAX_BAND_TESTS} fit"
-        if not 2 <= program.key_bits <= max(self.key_widths):
-            return f"the program's codes have {program.key_bits} bits, not 2 to 64"
+        widest = max(self.key_widths)
+        if not 2 <= program.key_bits <= widest:
+            return f"the program's codes have {program.key_bits} bits, not 2 to {widest}"
         return None
 
     def _check_program(self, program: Program, modes: frozenset[Mode]) -> None:

@@ -21,6 +21,7 @@ from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim.pipeline_device import (
+    ANY_PROGRAM,
     Outcome,
     PipelineDevice,
     PipelineKernel,
@@ -263,7 +264,7 @@ class RtlDevice(PipelineDevice):
         if not 1 <= lanes <= 64:
             raise ValueError(f"lanes must be 1 to 64, not {lanes!r}")
         super().__init__(units, pipelines)
-        KernelConfig.fit(self._join_config(tests=1), pipelines)  # says what is wrong with it
+        KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines)  # says what is wrong
         self.lanes = lanes
         self._memory = MemoryModel(
             latency_cycles=latency_cycles, bandwidth=bandwidth, stalls=stalls, seed=seed

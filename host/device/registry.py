@@ -15,7 +15,7 @@ from penstock.host.device.base import Device
 GROUP = "penstock.devices"
 
 #: Extra of this package that brings what a device imports.
-_EXTRAS = {"amaranth": "rtl", "rtl": "rtl", "board": "board"}
+_EXTRAS = {"amaranth": "rtl", "rtl": "rtl", "fjoin": "rtl", "board": "board"}
 
 
 def _entries() -> dict[str, EntryPoint]:

@@ -279,6 +279,11 @@ class JoinConfig:
         return self.reserve(block) + self.spare_records
 
     @property
+    def window_records(self) -> int:
+        """Most records that a window tuple causes."""
+        return self.blocks
+
+    @property
     def in_flight_records(self) -> int:
         """Most records that may leave the chain after its head was told to stop."""
         return sum(self.fifo_depth(block) for block in range(self.blocks))

@@ -40,6 +40,21 @@ def plan(start: np.ndarray, end: np.ndarray, units: int) -> list[Pass]:
     return passes
 
 
+def plan_batches(start: np.ndarray, end: np.ndarray, units: int) -> list[Pass]:
+    """Passes of a pipeline that loads all tuples, lets the window flow, and clears all units.
+
+    At most ``units`` tuples a pass. The window flows over a gap where no tuple is active, unless
+    it is longer than the pipeline: draining and clearing costs more than shorter ones.
+    """
+    passes: list[Pass] = []
+    first = 0
+    for i in range(1, len(start) + 1):
+        if i == len(start) or i - first == units or start[i] - end[i - 1] > units:
+            passes.append(Pass(first, i, int(start[first]), int(end[i - 1])))
+            first = i
+    return passes
+
+
 def recover(
     passes: Sequence[Pass], start: np.ndarray, units: int, unit: np.ndarray, ordinal: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

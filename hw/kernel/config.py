@@ -143,7 +143,7 @@ class KernelConfig:
         A task gets as far as its slowest pipeline: the others may fill words with a record each
         for as many window tuples as they may be ahead.
         """
-        ahead = (self.pipelines - 1) * self.lead_tuples * self.join.blocks
+        ahead = (self.pipelines - 1) * self.lead_tuples * self.join.window_records
         return self.reserve_words + ahead + 1
 
     @property

@@ -65,7 +65,8 @@ def size(build: Build, *, tests: int, key_bits: int, units: int) -> Cells:
     try:
         from penstock.hw.cells import count_cells, synthesise
         from penstock.hw.join.config import JoinConfig
-        from penstock.hw.join.fjoin.pipeline import FJoinConfig, FJoinPipeline
+        from penstock.hw.join.fjoin.config import FJoinConfig
+        from penstock.hw.join.fjoin.pipeline import FJoinPipeline
         from penstock.hw.join.fjoin.predicates import manhattan
         from penstock.hw.verilog import verilog
     except ModuleNotFoundError as error:

@@ -14,6 +14,7 @@ from penstock.expr import build
 from penstock.hw.cells import _cells
 from penstock.hw.export import export, export_kernel, main
 from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.verilog import run_yosys
 from penstock.program import GeneralProgram
@@ -63,6 +64,7 @@ CONFIGS = {
     "two tests": JoinConfig(units=8, units_per_block=4, tests=2, key_bits=32),
     "table in LUTRAM": JoinConfig(units=4, units_per_block=32, tests=5, key_bits=16),
     "general": JoinConfig(units=4, units_per_block=2, program=general_program()),
+    "paper": FJoinConfig(units=4, units_per_block=2, program=general_program()),
 }
 
 

@@ -7,7 +7,8 @@ import sys
 
 from penstock.errors import PenstockError
 from penstock.hw.cells import synthesise
-from penstock.hw.join.fjoin.pipeline import FJoinConfig, FJoinPipeline
+from penstock.hw.join.fjoin.config import FJoinConfig
+from penstock.hw.join.fjoin.pipeline import FJoinPipeline
 from penstock.hw.join.fjoin.predicates import manhattan
 from penstock.hw.verilog import verilog
 

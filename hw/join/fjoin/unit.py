@@ -45,6 +45,8 @@ class FJoinUnit(wiring.Component):
         The predicate; it is evaluated in one cycle, behind the window register.
     seq_bits, id_bits : int
         Widths of the sequence field and of a window tuple's number.
+    last : bool
+        Whether the pipeline ends here, where window tuples are of no more use.
 
     Members
     -------
@@ -53,7 +55,7 @@ class FJoinUnit(wiring.Component):
     i_stream_full, o_stream_full : In(1), Out(1)
         Whether the stream register of the next unit, and of this unit, is taken.
     i_window, o_window : In, Out
-        Window tuples, with a valid bit.
+        Window tuples, with a valid bit; that alone leaves the last unit.
     i_window_empty, o_window_empty : In(1), Out(1)
         Whether the window register of the next unit, and of this unit, can be written.
     i_result, o_result : In, Out
@@ -79,8 +81,11 @@ class FJoinUnit(wiring.Component):
     i_clear: Signal
     o_clear: Signal
 
-    def __init__(self, program: GeneralProgram, *, seq_bits: int, id_bits: int) -> None:
+    def __init__(
+        self, program: GeneralProgram, *, seq_bits: int, id_bits: int, last: bool = False
+    ) -> None:
         self.program = program
+        self.last = last
         ports = {
             "stream": stream_layout(program, seq_bits),
             "window": window_layout(program, id_bits),
@@ -89,6 +94,8 @@ class FJoinUnit(wiring.Component):
         members = {}
         for name, layout in ports.items():
             members |= {f"i_{name}": In(channel(layout)), f"o_{name}": Out(channel(layout))}
+        if last:
+            members["o_window"] = Out(data.StructLayout({"valid": 1}))
         for name in ("stream_full", "window_empty", "stall", "clear"):
             members |= {f"i_{name}": In(1), f"o_{name}": Out(1)}
         super().__init__(members)
@@ -101,8 +108,9 @@ class FJoinUnit(wiring.Component):
         m.d.comb += [
             self.o_stream_full.eq(held.valid),
             self.o_window_empty.eq(~window.valid),
-            self.o_window.item.eq(window.item),
         ]
+        if not self.last:
+            m.d.comb += self.o_window.item.eq(window.item)
         m.d.sync += [self.o_stall.eq(self.i_stall), self.o_clear.eq(self.i_clear)]
 
         # Load: a tuple goes on as long as the next unit is empty.

@@ -3,18 +3,19 @@ import random
 import pytest
 from amaranth.sim import Simulator
 
-from penstock.hw.join.fjoin.pipeline import FJoinConfig, FJoinPipeline
+from penstock.hw.join.fjoin.config import FJoinConfig
+from penstock.hw.join.fjoin.pipeline import FJoinPipeline
 from penstock.hw.join.fjoin.predicates import manhattan
 
 UNITS = 6
-CONFIG = FJoinConfig(program=manhattan(8, limit=60), units=UNITS, id_bits=12)
+CONFIG = FJoinConfig(program=manhattan(8, limit=60), units=UNITS, position_bits=12)
 
 
 def run(tuples, window, *, stalls=0.0, seed=0):
-    """Results of a task, and its cycles in the join phase."""
+    """Results of a task, its cycles in the join phase, and its cycles from load to clear."""
     rng = random.Random(seed)
     pipeline = FJoinPipeline(CONFIG)
-    found, joining = [], 0
+    found, joining, whole = [], 0, 0
 
     async def send(ctx, port, items):
         for item in items:
@@ -40,24 +41,28 @@ def run(tuples, window, *, stalls=0.0, seed=0):
         )
 
     async def watch(ctx):
-        nonlocal joining
-        first, cycle = None, 0
+        nonlocal joining, whole
+        first, begun, cycle = None, None, 0
         while True:
             ready = rng.random() >= stalls
             ctx.set(pipeline.o_result.ready, ready)
-            _, _, valid, result, taken, done = await ctx.tick().sample(
+            _, _, valid, result, load, taken, done = await ctx.tick().sample(
                 pipeline.o_result.valid,
                 pipeline.o_result.payload,
-                pipeline.i_window.ready,
+                pipeline.i_tuple.ready & pipeline.i_tuple.valid,
+                pipeline.i_window.ready & pipeline.i_window.valid,
                 pipeline.o_done,
             )
             cycle += 1
+            if load:
+                begun = begun or cycle
             if taken:
                 first = first or cycle
                 joining = cycle - first + 1
             if valid and ready:
                 found.append((result.seq, result.id))
             if done:
+                whole = cycle - begun + 1
                 return
 
     simulator = Simulator(pipeline)
@@ -66,7 +71,7 @@ def run(tuples, window, *, stalls=0.0, seed=0):
     for feeder in (feed_task, feed_tuples, feed_window):
         simulator.add_testbench(feeder, background=True)
     simulator.run_until(1e-8 * 20_000)
-    return found, joining
+    return found, joining, whole
 
 
 def expected(tuples, window):
@@ -87,27 +92,30 @@ def task(rng, tuples, windows):
     return [(*point(), *span) for span in spans], window
 
 
-def test_bad_units():
-    with pytest.raises(ValueError, match="units must be 2 to 65536, not 1"):
-        FJoinConfig(program=CONFIG.program, units=1)
-
-
 @pytest.mark.parametrize("stalls", [0.0, 0.7])
 @pytest.mark.parametrize("count", [1, UNITS - 1, UNITS])
 def test_random_tasks(count, stalls):
     tuples, window = task(random.Random(count), count, 60)
-    found, _ = run(tuples, window, stalls=stalls, seed=count)
+    found, *_ = run(tuples, window, stalls=stalls, seed=count)
     assert sorted(found) == expected(tuples, window) != []
 
 
 def test_every_pair_matches():
     """Results collide in every unit, and none is lost or doubled."""
     tuples, window = [(1, 2, 0, 50)] * UNITS, [(1, 2)] * 50
-    found, _ = run(tuples, window, stalls=0.3)
+    found, *_ = run(tuples, window, stalls=0.3)
     assert sorted(found) == expected(tuples, window)
 
 
 def test_half_a_window_tuple_per_cycle():
-    found, cycles = run([(100, 100, 0, 200)] * UNITS, [(-100, -100)] * 200)
+    found, cycles, _ = run([(100, 100, 0, 200)] * UNITS, [(-100, -100)] * 200)
     assert found == []
     assert 200 / cycles == pytest.approx(0.5, abs=0.005)
+
+
+@pytest.mark.parametrize("windows", [1, 50])
+def test_a_task_takes_load_join_and_clear(windows):
+    """Two cycles per tuple of either stream, a cycle per unit to drain and another to clear."""
+    found, _, cycles = run([(100, 100, 0, windows)] * UNITS, [(-100, -100)] * windows)
+    assert found == []
+    assert cycles - (2 * UNITS + 2 * windows + UNITS + UNITS) in range(6)

@@ -6,6 +6,7 @@ import pytest
 from penstock.errors import FileError, UsageError
 from penstock.hw.export import export_kernel, kernel_verilog
 from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.kernel import KERNEL
 from penstock.hw.verilog import run_yosys
@@ -20,6 +21,7 @@ CONFIGS = {
     "wide band": KernelConfig.fit(JoinConfig(units=2, tests=8, key_bits=64)),
     "general": KernelConfig.fit(JoinConfig(units=4, units_per_block=2, program=general_program())),
     "three pipelines": KernelConfig.fit(JoinConfig(units=2, tests=1, key_bits=8), 3),
+    "paper": KernelConfig.fit(FJoinConfig(units=4, units_per_block=2, program=general_program())),
 }
 
 

@@ -1,0 +1,57 @@
+"""The paper's pipeline as a device: the baseline of all figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.host.device.base import PAIRS
+from penstock.hw.join.fjoin.config import FJoinConfig
+from penstock.hw.join.fjoin.predicates import general_form
+from penstock.program import BandProgram, Mode, Program
+from penstock.sim.amaranth_device import AmaranthDevice, AmaranthKernel
+from penstock.sim.pipeline_device import PipelineDevice
+from penstock.sim.rtl_device import RtlDevice, RtlKernel
+
+
+class _Builds(PipelineDevice):
+    """Builds the paper's pipeline where its base class would build ours."""
+
+    def _join_config(self, **program: Any) -> FJoinConfig:
+        return FJoinConfig(units=self._units, **program)
+
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if modes != PAIRS:
+            return "the paper's unit emits pairs only; use another device for aggregates"
+        return super().refuses(program, modes)
+
+    def _built_in(self, program: Program, modes: frozenset[Mode]) -> Program:
+        """What is built for a program: the unit takes no bounds and no table at run time."""
+        self._check_program(program, modes)
+        return general_form(program) if isinstance(program, BandProgram) else program
+
+
+class FJoinDevice(_Builds, RtlDevice):
+    """The paper's pipeline in our kernel, compiled by Verilator, with a model of its memory.
+
+    Each program is a build of its own, band programs too, and takes Verilator and a C++ compiler
+    some ten seconds or more. Options are those of :class:`penstock.sim.rtl_device.RtlDevice`.
+    """
+
+    name = "fjoin"
+
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
+        return super().open(self._built_in(program, modes), modes)
+
+
+class FJoinAmaranthDevice(_Builds, AmaranthDevice):
+    """The paper's pipeline in Amaranth's simulator, for few units and short tasks.
+
+    Options are those of :class:`penstock.sim.amaranth_device.AmaranthDevice`, without ``trace``:
+    there are no flits.
+    """
+
+    name = "fjoin-amaranth"
+    key_widths = (8, 32)
+
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
+        return super().open(self._built_in(program, modes), modes)
