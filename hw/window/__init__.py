@@ -1,0 +1,1 @@
+"""The window-join operator: two tuple streams in, joined tuples out, no host in the loop."""

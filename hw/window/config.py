@@ -1,0 +1,147 @@
+"""All build-time knobs of a window-join operator and the widths that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.hw.join.config import JoinConfig
+from penstock.program import MAX_BAND_TESTS
+
+#: Most queue banks that are read per cycle.
+MAX_BANKS = 64
+
+#: Results that may still come after the output layer says stop: the groups that are being read and
+#: compared, and the one that is sent in the same cycle.
+IN_FLIGHT = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowConfig:
+    """One build of the window-join operator.
+
+    Parameters
+    ----------
+    depth : int
+        Slots of each queue, a power of two: the most ROWS a window can have.
+    banks : int
+        Queue tuples that are read and tested per cycle and side, P: a power of two up to 64.
+    tests : int
+        Band tests per pair, D; 0 for equality of the key.
+    key_bits : int
+        Width of the key, or of a band code.
+    time_bits : int
+        Width of the timestamp field; 0 leaves out timestamps and time windows.
+    payload_a_bits, payload_b_bits : int
+        Width of what a tuple of each side carries into its results.
+    parallel : bool
+        Match tuples of both sides at once. False is the sequential join of paper 4, figure 3: one
+        tuple at a time.
+    outputs : int
+        Results that can leave per cycle, 1 or 2. With 2, each side has a place of its own.
+    records : int
+        Groups with results that each side's output can hold.
+    counter_bits : int
+        Width of the counters of tuples.
+    """
+
+    depth: int = 1024
+    banks: int = 1
+    tests: int = 0
+    key_bits: int = 32
+    time_bits: int = 0
+    payload_a_bits: int = 32
+    payload_b_bits: int = 32
+    parallel: bool = True
+    outputs: int = 1
+    records: int = 8
+    counter_bits: int = 32
+
+    def __post_init__(self) -> None:
+        _check("banks", self.banks, 1, MAX_BANKS)
+        _check_power("banks", self.banks)
+        _check("depth", self.depth, 2 * self.banks, 1 << 20)
+        _check_power("depth", self.depth)
+        _check("tests", self.tests, 0, MAX_BAND_TESTS)
+        if self.tests:
+            _check("key_bits", self.key_bits, 2, 64)
+        else:
+            _check("key_bits", self.key_bits, 1, 1 << 12)
+        _check("time_bits", self.time_bits, 0, 64)
+        _check("payload_a_bits", self.payload_a_bits, 1, 1 << 12)
+        _check("payload_b_bits", self.payload_b_bits, 1, 1 << 12)
+        if not isinstance(self.parallel, bool):
+            raise TypeError(f"parallel must be a bool, not {self.parallel!r}")
+        _check("outputs", self.outputs, 1, 2)
+        _check("records", self.records, IN_FLIGHT, 1 << 10)
+        _check("counter_bits", self.counter_bits, 1, 64)
+
+    @property
+    def is_band(self) -> bool:
+        return self.tests > 0
+
+    @property
+    def band(self) -> JoinConfig:
+        """The band test's build."""
+        return JoinConfig(tests=self.tests, key_bits=self.key_bits)
+
+    @property
+    def window_bits(self) -> int:
+        """Keys of a tuple in a queue."""
+        return self.key_bits * max(self.tests, 1)
+
+    @property
+    def probe_bits(self) -> int:
+        """Keys of a tuple that is matched with a queue: in band form all low bounds, then all high
+        bounds."""
+        return self.window_bits * (2 if self.is_band else 1)
+
+    @property
+    def payload_bits(self) -> tuple[int, int]:
+        """Payload widths of sides A and B."""
+        return self.payload_a_bits, self.payload_b_bits
+
+    @property
+    def bank_bits(self) -> int:
+        """Bits of a slot number that name the bank."""
+        return self.banks.bit_length() - 1
+
+    @property
+    def slot_bits(self) -> int:
+        """Width of a slot number."""
+        return self.depth.bit_length() - 1
+
+    @property
+    def fifo_depth(self) -> int:
+        """Depth of an output FIFO; it may refuse the last word while its output register fills."""
+        return self.records + 1
+
+    def round_cycles(self, rows_a: int, rows_b: int) -> int:
+        """Most cycles from one start of a round to the next while the output never stops it.
+
+        Parameters
+        ----------
+        rows_a, rows_b : int
+            Sizes of the windows over A and B that are searched; 0 where none is.
+
+        Returns
+        -------
+        int
+            With one bank exactly ROWS + 2 of the larger window, as paper 4 has it. With more, a
+            window that starts inside a row of banks takes one row more.
+        """
+        rows = max(rows_a, rows_b)
+        if rows == 0:
+            return 2
+        return (rows + 2 * self.banks - 2) // self.banks + 2
+
+
+def _check_power(name: str, value: int) -> None:
+    if value & (value - 1):
+        raise ValueError(f"{name} must be a power of two, not {value!r}")
+
+
+def _check(name: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low} to {high}, not {value!r}")

