@@ -63,12 +63,10 @@ def size(build: Build, *, tests: int, key_bits: int, units: int) -> Cells:
         Amaranth or Yosys is not installed.
     """
     try:
-        from penstock.hw.cells import count_cells, synthesise
+        from penstock.hw.cells import count_cells
         from penstock.hw.join.config import JoinConfig
-        from penstock.hw.join.fjoin.config import FJoinConfig
-        from penstock.hw.join.fjoin.pipeline import FJoinPipeline
         from penstock.hw.join.fjoin.predicates import manhattan
-        from penstock.hw.verilog import verilog
+        from penstock.hw.join.fjoin.size import count_fjoin
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"hardware is generated with {error.name}, which is not installed; "
@@ -76,11 +74,9 @@ def size(build: Build, *, tests: int, key_bits: int, units: int) -> Cells:
         ) from None
     if build is Build.BAND:
         return count_cells(JoinConfig(units=units, tests=tests, key_bits=key_bits))
-    program = manhattan(key_bits, limit=500)
     if build is Build.MANHATTAN:
-        return count_cells(JoinConfig(units=units, program=program))
-    config = FJoinConfig(program=program, units=units)
-    return synthesise(verilog(FJoinPipeline(config), "fjoin"), "fjoin")
+        return count_cells(JoinConfig(units=units, program=manhattan(key_bits, limit=500)))
+    return count_fjoin(units, key_bits)
 
 
 def _share(cells: Cells, board: Board) -> dict[str, float]:

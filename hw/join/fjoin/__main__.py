@@ -6,24 +6,19 @@ import argparse
 import sys
 
 from penstock.errors import PenstockError
-from penstock.hw.cells import synthesise
-from penstock.hw.join.fjoin.config import FJoinConfig
-from penstock.hw.join.fjoin.pipeline import FJoinPipeline
-from penstock.hw.join.fjoin.predicates import manhattan
-from penstock.hw.verilog import verilog
+from penstock.hw.join.fjoin.size import count_fjoin
 
 parser = argparse.ArgumentParser(prog="python -m penstock.hw.join.fjoin", description=__doc__)
 parser.add_argument("--units", type=int, default=16, help="join units (default: 16)")
 parser.add_argument("--key-bits", type=int, default=32, help="width of a key (default: 32)")
 options = parser.parse_args()
 try:
-    config = FJoinConfig(program=manhattan(options.key_bits, limit=500), units=options.units)
-    cells = synthesise(verilog(FJoinPipeline(config), "fjoin"), "fjoin")
+    cells = count_fjoin(options.units, options.key_bits)
 except ValueError as error:
     parser.error(str(error))
 except PenstockError as error:
     parser.exit(error.exit_code, f"{error}\n")
 sys.stdout.write(
-    f"{config.units} units: {cells.lut} LUT, {cells.ff} FF, {cells.bram} block RAM; per unit "
-    f"{cells.lut / config.units:.1f} LUT, {cells.ff / config.units:.1f} FF\n"
+    f"{options.units} units: {cells.lut} LUT, {cells.ff} FF, {cells.bram} block RAM; per unit "
+    f"{cells.lut / options.units:.1f} LUT, {cells.ff / options.units:.1f} FF\n"
 )

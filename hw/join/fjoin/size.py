@@ -1,0 +1,30 @@
+"""Size of the paper's pipeline, measured and as the paper has it."""
+
+from __future__ import annotations
+
+from penstock.hw.cells import Cells, synthesise
+from penstock.hw.join.fjoin.config import FJoinConfig
+from penstock.hw.join.fjoin.pipeline import FJoinPipeline
+from penstock.hw.join.fjoin.predicates import manhattan
+from penstock.hw.verilog import verilog
+
+#: Table 4 of the paper: cells of one pipeline by its units, kernel around it included, by Vivado.
+#: Its tuples have 128 bits, and its predicate is the same distance in three stages.
+PAPER_CELLS = {
+    256: Cells(lut=105_000, ff=225_000, bram=23),
+    512: Cells(lut=209_000, ff=450_000, bram=37),
+}
+
+
+def count_fjoin(units: int, key_bits: int = 32) -> Cells:
+    """Cells of units, state machine and outlet, by Manhattan distance; without a kernel.
+
+    Raises
+    ------
+    ValueError
+        There is no such build.
+    MissingToolError
+        Yosys is not installed.
+    """
+    config = FJoinConfig(program=manhattan(key_bits, limit=500), units=units)
+    return synthesise(verilog(FJoinPipeline(config), "fjoin"), "fjoin")
