@@ -7,16 +7,19 @@ tasks run, and at most two tasks per lane hold results at any time.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
+from penstock.host.device.merge import Merged
+from penstock.program import Mode
 
 #: Evaluations of a task, at most: 6 ms of one core at 2e10 evaluations per second. Half of it cost
 #: 9 % of the rate of a large join, twice as much gained nothing.
@@ -109,28 +112,128 @@ def run_task(
     """
     if room < kernel.min_room:
         raise UsageError(f"room must be at least {kernel.min_room} pairs, not {room!r}")
+    _check(lanes, task_evaluations)
+    fresh = _cut(_whole(start, end), lanes, task_evaluations)
+    resumed: list[_Piece] = []
+    results = _fly(
+        kernel,
+        window,
+        task_stream,
+        lambda: resumed.pop() if resumed else next(fresh, None),
+        room=room,
+        mode=Mode.PAIRS,
+        lanes=lanes,
+        timeout_s=timeout_s,
+    )
+    with closing(results):
+        for piece, result in results:
+            if result.pause is not None:
+                stop = result.pause
+                resumed.append(piece.part(stop.i1, len(piece.rows)))
+                rest = piece.part(stop.i0, stop.i1)
+                resumed.append(rest.clipped(stop.p, np.iinfo(np.int64).max))
+            yield replace(result, i=piece.rebased(result.i), pause=None)
+
+
+def fold_task(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    start: np.ndarray,
+    end: np.ndarray,
+    *,
+    mode: Mode,
+    lanes: int,
+    task_evaluations: int = TASK_EVALUATIONS,
+    timeout_s: float = TIMEOUT_S,
+    on_result: Callable[[Result], None] | None = None,
+) -> Result:
+    """Run the aggregates of a range join on all lanes of a device.
+
+    Parameters
+    ----------
+    mode : Mode
+        Not PAIRS, and one of those that the kernel was opened for.
+    on_result : callable, optional
+        Called with the result of each task, in order of submission.
+    kernel, window, task_stream, start, end, lanes, task_evaluations, timeout_s
+        As for :func:`run_task`.
+
+    Returns
+    -------
+    Result
+        ``folds`` has an element for each of the caller's tuples: the aggregates of a tuple whose
+        range was cut are merged exactly, sums of floats in order of positions. ``counters`` are
+        the sums over all tasks.
+
+    Raises
+    ------
+    UsageError
+        An argument is out of range.
+    DeviceError
+        A task failed, or did not end in time. As for :func:`run_task`, none is left running.
+    """
+    if mode is Mode.PAIRS:
+        raise UsageError("fold_task folds matches; use run_task for pairs")
+    _check(lanes, task_evaluations)
+    pieces = _cut(_whole(start, end), lanes, task_evaluations)
+    results = _fly(
+        kernel,
+        window,
+        task_stream,
+        lambda: next(pieces, None),
+        room=kernel.min_room,
+        mode=mode,
+        lanes=lanes,
+        timeout_s=timeout_s,
+    )
+    merged, counters = Merged(mode, len(start)), Counter()
+    with closing(results):
+        for piece, result in results:
+            if result.folds is None:
+                raise DeviceError(f"a task for {mode.value} came back without its aggregates")
+            merged.add(piece.rows, result.folds)
+            counters.update(result.counters)
+            if on_result is not None:
+                on_result(result)
+    none = np.zeros(0, np.uint32)
+    return Result(none, none, None, counters, merged.folds())
+
+
+def _check(lanes: int, task_evaluations: int) -> None:
     if lanes < 1:
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     if task_evaluations < 1:
         raise UsageError(f"task_evaluations must be at least 1, not {task_evaluations!r}")
+
+
+def _fly(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    following: Callable[[], _Piece | None],
+    *,
+    room: int,
+    mode: Mode,
+    lanes: int,
+    timeout_s: float,
+) -> Generator[tuple[_Piece, Result], None, None]:
+    """Keep two tasks per lane in flight; results in order of submission.
+
+    ``following`` gives the next piece, None where there is none now. Closing the generator ends
+    as :func:`run_task` says.
+    """
     stream = [np.asarray(column) for column in task_stream]
-    whole = _nonempty(
-        np.arange(len(start), dtype=np.uint32),
-        np.asarray(start, np.int64),
-        np.asarray(end, np.int64),
-    )
-    fresh = _cut(whole, lanes, task_evaluations)
-    resumed: list[_Piece] = []
     flying: deque[tuple[_Piece, Future[Result]]] = deque()
     try:
         while True:
             while len(flying) < 2 * lanes:
-                piece = resumed.pop() if resumed else next(fresh, None)
+                piece = following()
                 if piece is None:
                     break
                 if len(piece.rows) == 0:
                     continue
-                task = Task([c[piece.rows] for c in stream], piece.start, piece.end, room)
+                task = Task([c[piece.rows] for c in stream], piece.start, piece.end, room, mode)
                 flying.append((piece, kernel.submit(window, task)))
             if not flying:
                 return
@@ -142,15 +245,18 @@ def run_task(
                     raise
                 flying.appendleft((piece, future))
                 raise DeviceError(_late(piece, timeout_s)) from cause
-            if result.pause is not None:
-                stop = result.pause
-                resumed.append(piece.part(stop.i1, len(piece.rows)))
-                rest = piece.part(stop.i0, stop.i1)
-                resumed.append(rest.clipped(stop.p, np.iinfo(np.int64).max))
-            yield replace(result, i=piece.rebased(result.i), pause=None)
+            yield piece, result
     finally:
         running = [future for _, future in flying if not future.cancel()]
         wait(running, timeout_s)
+
+
+def _whole(start: np.ndarray, end: np.ndarray) -> _Piece:
+    return _nonempty(
+        np.arange(len(start), dtype=np.uint32),
+        np.asarray(start, np.int64),
+        np.asarray(end, np.int64),
+    )
 
 
 def _nonempty(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> _Piece:

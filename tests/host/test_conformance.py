@@ -16,10 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, MissingToolError, PenstockError
-from penstock.host.device.base import Device, Kernel, Task
+from penstock.expr import build
+from penstock.host.device.base import PAIRS, Device, Kernel, Task
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.device.run import run_task
-from penstock.program import BandProgram
+from penstock.host.device.run import fold_task, run_task
+from penstock.program import BandProgram, GeneralProgram, Mode
+from penstock.types import Type, integer
+from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
 from tests.host.kit.tasks import (
     RANGES,
@@ -28,6 +31,7 @@ from tests.host.kit.tasks import (
     band_join,
     expected,
     load,
+    ranges,
     run_to_end,
     sorted_pairs,
 )
@@ -84,15 +88,15 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
         yield Subject(device, *sizes)
 
 
-def opened(subject: Subject, join: Join) -> Kernel:
-    refusal = subject.device.refuses(join.program)
+def opened(subject: Subject, join: Join, modes: frozenset[Mode] = PAIRS) -> Kernel:
+    refusal = subject.device.refuses(join.program, modes)
     if refusal is not None:
         assert subject.device.name != "cpu"
         assert refusal.strip()
         with pytest.raises(DeviceError):
-            subject.device.open(join.program)
+            subject.device.open(join.program, modes)
         pytest.skip(f"device {subject.device.name} refuses the program: {refusal}")
-    return subject.device.open(join.program)
+    return subject.device.open(join.program, modes)
 
 
 def check(kernel: Kernel, join: Join, room: int, pieces: int = 1, spare: int = 0) -> list:
@@ -197,6 +201,166 @@ def test_general_programs(subject: Subject, types: tuple, seed: int) -> None:
     kernel = opened(subject, join)
     check(kernel, join, room=10_000)
     check(kernel, join, room=1)
+
+
+# -- aggregates -----------------------------------------------------------------------------------
+
+#: What a band program folds: few values make ties, the others use all of a register's bits.
+PAYLOADS = (
+    integer(-2, 2),
+    integer(0, 200),
+    integer(-(1 << 15), (1 << 15) - 1),
+    integer(-(1 << 31), (1 << 31) - 1),
+    integer(0, (1 << 32) - 1),
+    integer(-(1 << 63), (1 << 63) - 1),
+    integer(0, (1 << 64) - 1),
+    integer(-(1 << 80), 1 << 80),
+)
+#: Modes of band programs, and of general ones with a value.
+FOLDS = (Mode.COUNT, Mode.EXISTS, Mode.SUM, Mode.MIN, Mode.MAX)
+ALL_FOLDS = (*FOLDS, Mode.NEAREST)
+
+
+def check_mode(subject: Subject, join: Join, mode: Mode) -> None:
+    kernel = opened(subject, join, frozenset({mode}))
+    buffer = load(kernel, join)
+    check_folds(run_folds(kernel, buffer, join, mode), join, mode)
+    kernel.close()
+
+
+@pytest.mark.parametrize("mode", FOLDS)
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda t: f"{t.lo}..{t.hi}")
+def test_band_folds_of_each_payload(subject: Subject, mode: Mode, payload: Type) -> None:
+    rng = np.random.default_rng([PAYLOADS.index(payload), FOLDS.index(mode)])
+    bits = subject.device.key_widths[rng.integers(0, len(subject.device.key_widths))]
+    join = payload_join(
+        rng, 2, bits, payload.as_nullable(False), subject.rows, subject.window, "random"
+    )
+    check_mode(subject, join, mode)
+
+
+@pytest.mark.parametrize("mode", FOLDS)
+@pytest.mark.parametrize("tests", [1, 3, 5, 8])
+def test_band_folds_of_each_size(subject: Subject, mode: Mode, tests: int) -> None:
+    rng = np.random.default_rng([tests, FOLDS.index(mode)])
+    bits = subject.device.key_widths[tests % len(subject.device.key_widths)]
+    payload = integer(-9, 9, nullable=False)
+    kind = RANGES[tests % len(RANGES)]
+    join = payload_join(rng, tests, bits, payload, subject.rows, subject.window, kind)
+    check_mode(subject, join, mode)
+
+
+@pytest.mark.parametrize("kind", RANGES)
+@pytest.mark.parametrize("matches", ["all", "none", "some"])
+def test_modes_switch_between_tasks_of_one_kernel(
+    subject: Subject, kind: str, matches: str
+) -> None:
+    rng = np.random.default_rng([RANGES.index(kind), 3])
+    bits = subject.device.key_widths[0]
+    payload = integer(-300, 300, nullable=False)
+    join = payload_join(rng, 1, bits, payload, subject.rows, subject.window, kind)
+    table = {"all": 0b11, "none": 0b00, "some": 0b10}[matches]
+    join = replace(join, program=BandProgram(1, table, bits, payload))
+    modes = (Mode.PAIRS, *FOLDS)
+    kernel = opened(subject, join, frozenset(modes))
+    buffer = load(kernel, join)
+    for mode in [*modes, *reversed(modes)]:
+        if mode is Mode.PAIRS:
+            results = run_to_end(kernel, buffer, join, subject.rows * subject.window)
+            np.testing.assert_array_equal(sorted_pairs(results), expected(join))
+        else:
+            check_folds(run_folds(kernel, buffer, join, mode), join, mode)
+
+
+@pytest.mark.parametrize("types", [NARROW, WIDE, OTHER, NARROW + OTHER])
+@pytest.mark.parametrize("seed", range(2))
+def test_general_folds(subject: Subject, types: tuple, seed: int) -> None:
+    rng = np.random.default_rng([seed, len(types), 7])
+    kind = RANGES[(seed + len(types)) % len(RANGES)]
+    join = valued_join(rng, types, 4 + 5 * seed, min(subject.rows, 12), 60, kind)
+    device = subject.device
+    modes = [m for m in ALL_FOLDS if device.refuses(join.program, frozenset({m})) is None]
+    if device.name == "cpu":
+        assert len(modes) == len(ALL_FOLDS)
+    kernel = opened(subject, join, frozenset(modes or ALL_FOLDS))
+    buffer = load(kernel, join)
+    for mode in modes:
+        check_folds(run_folds(kernel, buffer, join, mode), join, mode)
+
+
+def test_nearest_takes_the_lowest_position_of_a_tie(subject: Subject) -> None:
+    rows, window = min(subject.rows, 20), subject.window
+    s, w = (build.key(side, 0, integer(0, 3, nullable=False)) for side in "sw")
+    program = GeneralProgram(
+        (s.type,), (w.type,), build.le(s, build.const(2)), build.absolute(build.sub(s, w))
+    )
+    rng = np.random.default_rng(1)
+    start, end = ranges(rng, "random", rows, window)
+    keys = [rng.integers(0, 4, n).astype(np.int8) for n in (window, rows)]
+    join = Join(program, keys[:1], keys[1:], start, end)
+    check_mode(subject, join, Mode.NEAREST)
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_any_fold_cut_into_tasks(subject: Subject, data: st.DataObject) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, subject.examples - 1)))
+    rows = data.draw(st.integers(1, subject.rows))
+    window = data.draw(st.integers(1, subject.window))
+    kind = data.draw(st.sampled_from(RANGES))
+    mode = data.draw(st.sampled_from(ALL_FOLDS))
+    if mode is Mode.NEAREST or data.draw(st.booleans()):
+        # One predicate for all of them, since compiling one takes seconds.
+        join = valued_join(
+            np.random.default_rng(5), NARROW, 6, min(rows, 12), min(window, 60), kind
+        )
+    else:
+        bits = data.draw(st.sampled_from(subject.device.key_widths))
+        payload = data.draw(st.sampled_from(PAYLOADS)).as_nullable(False)
+        tests = data.draw(st.integers(1, 2))
+        join = payload_join(rng, tests, bits, payload, rows, window, kind)
+    if subject.device.refuses(join.program, frozenset({mode})) is not None:
+        return
+    kernel = subject.device.open(join.program, frozenset({mode}))
+    buffer = load(kernel, join)
+    seen = []
+    result = fold_task(
+        kernel,
+        buffer,
+        join.stream,
+        join.start,
+        join.end,
+        mode=mode,
+        lanes=subject.device.lanes,
+        task_evaluations=data.draw(st.integers(1, max(join.evaluations, 1))),
+        timeout_s=TIMEOUT_S,
+        on_result=seen.append,
+    )
+    assert result.folds is not None
+    check_folds(result.folds, join, mode)
+    assert result.counters.get("evaluations", 0) == join.evaluations
+    assert sum(r.counters["evaluations"] for r in seen) == join.evaluations
+    kernel.close()
+
+
+def test_a_mode_that_was_not_asked_for_is_an_error(subject: Subject) -> None:
+    join = simple(subject)
+    kernel = opened(subject, join)
+    buffer = load(kernel, join)
+    task = Task(join.stream, join.start, join.end, 10_000, Mode.COUNT)
+    with pytest.raises(DeviceError):
+        kernel.submit(buffer, task).result(TIMEOUT_S)
+
+
+def test_a_band_without_payload_has_nothing_to_sum(subject: Subject) -> None:
+    join = simple(subject)
+    assert subject.device.refuses(join.program, frozenset({Mode.SUM}))
+    with pytest.raises(DeviceError):
+        subject.device.open(join.program, frozenset({Mode.SUM}))
 
 
 # -- many tasks of one join -----------------------------------------------------------------------

@@ -19,7 +19,8 @@ from penstock.host.device import registry
 from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
 from penstock.host.device.cpu import CpuDevice, loops
 from penstock.host.device.cpu.codegen import NotCompilable, generate
-from penstock.host.device.cpu.general import CompiledKernel, InterpretedKernel
+from penstock.host.device.cpu.general import CompiledKernel
+from penstock.host.device.cpu.interpreted import InterpretedKernel
 from penstock.host.device.cpu.memory import ResultMemory
 from penstock.host.device.run import run_task
 from penstock.host.device.storage import key_dtype, storage_dtype

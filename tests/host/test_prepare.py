@@ -12,7 +12,7 @@ from penstock.expr import build
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Expr, walk
-from penstock.host.device.cpu.general import key_vector
+from penstock.host.device.cpu.interpreted import key_vector
 from penstock.host.device.storage import storage_dtype
 from penstock.host.prepare import Layout, layout, stream_values, window_keys
 from penstock.program import BandProgram, GeneralProgram

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from enum import Enum
 
 from penstock.expr.node import Expr, Op, walk
+from penstock.host.device.cpu.templates import module_source
 from penstock.host.device.storage import storage_dtype
 from penstock.program import GeneralProgram
 from penstock.types import Kind, Type
@@ -23,62 +25,32 @@ _EXACT_FLOAT64 = 1 << 53
 
 _SPECIAL = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
 
-_MODULE = '''"""Generated kernel: {title}"""
-
-import numpy as np
-from numba import njit
-
-from penstock.host.device.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION
-from penstock.host.device.cpu.loops import emit, inside, next_tile
-from penstock.host.device.cpu.vector import GRANULE, nonzero_bytes, truncated_remainder
-
-
-@njit(nogil=True)
-def fill(stream, window, i, position, flags):
-{stream}
-{slices}
-    for k in range(len(flags)):
-{body}
-        flags[k] = {result}
-
-
-@njit(nogil=True)
-def scan(stream, window, flags, i, start, end, room, out_i, out_j, count):
-    position = start & ~(GRANULE - 1)
-    while position < end:
-        granules = min((end - position + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
-        fill(stream, window, i, position, flags[: granules * GRANULE])
-        for g in range(granules):
-            mask = nonzero_bytes(flags, g * GRANULE)
-            if mask:
-                mask = inside(mask, position, start, end)
-                count = emit(mask, i, position, room, out_i, out_j, count)
-                if count < 0:
-                    return count
-            position += GRANULE
-    return count
-
-
-@njit(nogil=True, cache=True)
-def run(stream, window, start, end, room, walk, flags, out_i, out_j):
-    count = 0
-    while next_tile(walk, start, end, count):
-        count = walk[COUNT]
-        for i in range(walk[FIRST], walk[LAST]):
-            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
-            if a < b:
-                count = scan(stream, window, flags, i, a, b, room, out_i, out_j, count)
-                if count < 0:
-                    break
-'''
-
 
 class NotCompilable(Exception):
     """The program needs more than machine integers; it is interpreted instead."""
 
 
-def generate(program: GeneralProgram) -> str:
+class Folded(Enum):
+    """What a generated loop is to fold, and how its values are held."""
+
+    #: Nothing: the matches are counted.
+    NONE = "none"
+    #: Integers as int64.
+    INTEGER = "integer"
+    #: Floats as int64 keys of the same order.
+    ORDER = "order"
+    #: Floats as float64, to be added.
+    FLOAT = "float"
+
+
+def generate(program: GeneralProgram, folded: Folded | None = None) -> str:
     """Source of a module with a function ``run`` for this program.
+
+    Parameters
+    ----------
+    program : GeneralProgram
+    folded : Folded, optional
+        None for pairs.
 
     Raises
     ------
@@ -89,28 +61,42 @@ def generate(program: GeneralProgram) -> str:
         for k, dtype in enumerate(types):
             if storage_dtype(dtype).kind not in "bif":
                 raise NotCompilable(f"key {side}{k} lies beyond int64")
+    roots = [program.predicate]
+    if folded not in (None, Folded.NONE):
+        assert program.value is not None
+        roots.append(program.value)
+    nodes = list(dict.fromkeys(e for root in roots for e in walk(root)))
     names: dict[Expr, str] = {}
     stream, body = [], []
-    used = [e.attr[1] for e in walk(program.predicate) if e.op is Op.KEY and e.attr[0] == "w"]
-    for current in walk(program.predicate):
+    for current in nodes:
         args = [names[a] for a in current.args]
         text = _leaf(current) if not current.args else _RULES[current.op](current, args)
         names[current] = f"v{len(names)}"
         # What depends on the stream tuple alone is computed once per tuple.
         one_per_tuple = "w" not in current.sides
         (stream if one_per_tuple else body).append(f"{names[current]} = {text}")
+    body.append(f"flags[k] = {names[program.predicate]}")
+    if len(roots) > 1:
+        body.append(f"values[k] = {_VALUES[folded](names[roots[1]])}")
     # Slices, since an index that might be negative would turn each load into a gather.
+    used = [e.attr[1] for e in nodes if e.op is Op.KEY and e.attr[0] == "w"]
     slices = [f"w{k} = window[{k}][position : position + len(flags)]" for k in used]
-    title = (
-        f"{len(names)} steps, stream {_layout(program.stream)}, window {_layout(program.window)}"
+    layout = f"stream {_layout(program.stream)}, window {_layout(program.window)}"
+    return module_source(
+        f"{len(names)} steps, {layout}",
+        stream,
+        slices,
+        body,
+        None if folded is None else folded.value,
     )
-    return _MODULE.format(
-        title=title,
-        stream="\n".join(f"    {line}" for line in stream),
-        slices="\n".join(f"    {line}" for line in slices),
-        body="\n".join(f"        {line}" for line in body),
-        result=names[program.predicate],
-    )
+
+
+#: Element of the values buffer, by how values are held.
+_VALUES: dict[Folded | None, Callable[[str], str]] = {
+    Folded.INTEGER: lambda name: f"np.int64({name})",
+    Folded.ORDER: lambda name: f"order_key(np.float64({name}))",
+    Folded.FLOAT: lambda name: f"np.float64({name})",
+}
 
 
 def _layout(types: tuple[Type, ...]) -> str:

@@ -19,8 +19,8 @@ from penstock.program import BandProgram, Mode, Program
 class CpuDevice(Device):
     """Runs every program on the cores of this machine, one task per thread.
 
-    It refuses no program: band keys of any width are stored in the next of 16, 32 and 64 bits, and
-    general programs beyond machine integers are interpreted.
+    It refuses no program, in any mode that the program has: band keys of any width are stored in
+    the next of 16, 32 and 64 bits, and general programs beyond machine integers are interpreted.
 
     Parameters
     ----------
@@ -47,16 +47,17 @@ class CpuDevice(Device):
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
-        if modes != PAIRS:
-            return "it emits pairs only"
+        lacking = sorted(mode.value for mode in modes - program.modes)
+        if lacking:
+            return f"the program has nothing to fold for {', '.join(lacking)}"
         return None
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
         if reason := self.refuses(program, modes):
             raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
         if isinstance(program, BandProgram):
-            return BandKernel(program, self._host)
-        return general_kernel(program, self._host)
+            return BandKernel(program, self._host, modes)
+        return general_kernel(program, self._host, modes)
 
     def counters(self) -> dict[str, int]:
         with self._lock:

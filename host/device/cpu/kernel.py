@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Kernel, Pause, Result, Task, WindowBuffer
+from penstock.host.device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
 from penstock.host.device.cpu.loops import (
     COUNT,
     EVALUATIONS,
@@ -23,7 +23,7 @@ from penstock.host.device.cpu.loops import (
 )
 from penstock.host.device.cpu.memory import ResultMemory
 from penstock.host.device.cpu.window import CpuWindow
-from penstock.program import Program
+from penstock.program import Mode, Program
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class CpuKernel(Kernel):
         The device's threads, counters and memory.
     stream, window : sequence of dtype
         Layout of a task's stream columns and of a window's columns.
+    modes : frozenset of Mode
+        What tasks may ask for.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class CpuKernel(Kernel):
         host: Host,
         stream: Sequence[np.dtype],
         window: Sequence[np.dtype],
+        modes: frozenset[Mode] = PAIRS,
     ) -> None:
-        super().__init__(program)
+        super().__init__(program, modes)
         self._host = host
         self._stream = tuple(stream)
         self._window = tuple(window)
@@ -79,13 +82,25 @@ class CpuKernel(Kernel):
 
     def _execute(self, window: WindowBuffer, task: Task) -> Result:
         columns = self._check(window, task)
-        result = self._run(columns, task)
+        result = self._dispatch(columns, task)
         self._host.count(result)
         return result
 
+    def _dispatch(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+        if task.mode is Mode.PAIRS:
+            return self._run(window, task)
+        folds = self._fold(window, task)
+        none = np.zeros(0, np.uint32)
+        evaluations = int((task.end - task.start).sum())
+        return Result(none, none, None, {"evaluations": evaluations}, folds)
+
     @abstractmethod
     def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
-        """Run a checked task."""
+        """Run a checked task for pairs."""
+
+    @abstractmethod
+    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+        """Run a checked task for aggregates."""
 
     def _check(self, window: WindowBuffer, task: Task) -> tuple[np.ndarray, ...]:
         """The window's columns, once the task is known to be one that the loops can run."""
@@ -116,7 +131,13 @@ class CpuKernel(Kernel):
                 f"a task's columns have the lengths {sorted(lengths)}; pass one entry per stream "
                 "tuple"
             )
-        if task.room < self.min_room:
+        if task.mode not in self.modes:
+            opened = ", ".join(sorted(mode.value for mode in self.modes))
+            raise DeviceError(
+                f"a task asks for {task.mode.value}, but the kernel was opened for {opened} on "
+                "device cpu; name every mode when opening it"
+            )
+        if task.mode is Mode.PAIRS and task.room < self.min_room:
             raise DeviceError(
                 f"a task has room for {task.room} pairs; give it at least {self.min_room}"
             )

@@ -18,7 +18,7 @@ from types import ModuleType
 import numba
 from platformdirs import user_cache_dir
 
-from penstock.host.device.cpu import loops, vector
+from penstock.host.device.cpu import folds, loops, reduce, vector
 
 _lock = threading.Lock()
 
@@ -55,7 +55,7 @@ def load_source(source: str) -> ModuleType:
 def _digest(source: str) -> str:
     """Hash of the source, of the loops it is compiled with, and of the compiler's version."""
     digest = hashlib.sha256(f"numba {numba.__version__}\n{source}".encode())
-    for path in (loops.__file__, vector.__file__):
+    for path in (module.__file__ for module in (folds, loops, reduce, vector)):
         # Numba looks at the time of the generated file only, not at those of what it calls.
         digest.update(Path(str(path)).read_bytes())
     return digest.hexdigest()[:32]

@@ -54,6 +54,13 @@ class Predicates:
         )
         return GeneralProgram(self.stream, self.window, predicate)
 
+    def value(self) -> Expr:
+        """One of the numbers grown so far, the latest ones most likely."""
+        pool = self._integers if self._integers else self._floats
+        if self._floats and self._rng.random() < 0.4:
+            pool = self._floats
+        return pool[max(len(pool) - 1 - int(self._rng.geometric(0.4)), 0)]
+
     def _some(self, types: list[Type]) -> tuple[Type, ...]:
         picked = self._rng.integers(0, len(types), self._rng.integers(1, 4))
         return tuple(types[k] for k in picked)

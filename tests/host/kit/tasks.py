@@ -114,7 +114,7 @@ def expected(join: Join) -> np.ndarray:
     hit = (position >= join.start[:, None]) & (position < join.end[:, None])
     if isinstance(join.program, BandProgram):
         outcome = np.zeros(hit.shape, np.int64)
-        for d, key in enumerate(join.window):
+        for d, key in enumerate(join.window[: join.program.tests]):
             low, high = join.stream[2 * d][:, None], join.stream[2 * d + 1][:, None]
             outcome |= ((low <= key) & (key <= high)).astype(np.int64) << d
         points = range(1 << join.program.tests)
@@ -127,12 +127,13 @@ def expected(join: Join) -> np.ndarray:
 
 def _holds(join: Join, i: int, j: int) -> bool:
     assert isinstance(join.program, GeneralProgram)
-    row = {("s", k): _plain(column[i]) for k, column in enumerate(join.stream)}
-    row |= {("w", k): _plain(column[j]) for k, column in enumerate(join.window)}
+    row = {("s", k): plain(column[i]) for k, column in enumerate(join.stream)}
+    row |= {("w", k): plain(column[j]) for k, column in enumerate(join.window)}
     return evaluate(join.program.predicate, row) is True
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A NumPy scalar as the Python value that the reference computes with."""
     return value.item() if isinstance(value, np.generic) else value
 
 

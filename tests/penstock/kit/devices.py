@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.device.cpu import CpuDevice
-from penstock.host.device.cpu.general import InterpretedKernel
+from penstock.host.device.cpu.interpreted import InterpretedKernel
 from penstock.program import GeneralProgram, Mode, Program
 
 

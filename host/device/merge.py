@@ -1,0 +1,91 @@
+"""Aggregates of stream tuples from partial ones, whatever the cut."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.host.device.base import Folds
+from penstock.program import Mode
+
+
+class Merged:
+    """Aggregates of ``rows`` tuples, which start with no match.
+
+    Parameters
+    ----------
+    mode : Mode
+        Not PAIRS.
+    rows : int
+    """
+
+    def __init__(self, mode: Mode, rows: int) -> None:
+        self.mode = mode
+        self.found = np.zeros(rows, bool)
+        self.value = np.zeros(rows, bool if mode is Mode.EXISTS else np.int64)
+        self.position = np.full(rows, -1, np.int64)
+
+    def add(self, rows: np.ndarray, part: Folds) -> None:
+        """Merge partial aggregates of some tuples.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (m,)
+            Which tuples; each once.
+        part : Folds
+            Of window positions after those that were merged before, if floats are added.
+        """
+        value = part.value
+        if value.dtype != self.value.dtype:
+            common = np.result_type(self.value.dtype, value.dtype)
+            value, self.value = value.astype(common), self.value.astype(common)
+        known, found = self.found[rows], part.found
+        own = self.value[rows]
+        if self.mode in (Mode.COUNT, Mode.SUM):
+            total = exact_sum(own, value)
+            if total.dtype != self.value.dtype:
+                self.value = self.value.astype(total.dtype)
+            self.value[rows] = total
+        else:
+            better = found & (~known | self._better(own, value, rows, part))
+            self.value[rows[better]] = value[better]
+            if part.position is not None:
+                self.position[rows[better]] = part.position[better]
+        self.found[rows] = known | found
+
+    def _better(
+        self, own: np.ndarray, value: np.ndarray, rows: np.ndarray, part: Folds
+    ) -> np.ndarray:
+        if self.mode is Mode.EXISTS:
+            return value.copy()
+        if self.mode is Mode.MAX:
+            return below(own, value)
+        better = below(value, own)
+        if part.position is not None:
+            tie = ~better & ~below(own, value)
+            better |= tie & (part.position < self.position[rows])
+        return better
+
+    def folds(self) -> Folds:
+        """The aggregates so far."""
+        nearest = self.mode is Mode.NEAREST
+        return Folds(self.found, self.value, self.position if nearest else None)
+
+
+def exact_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a + b`` element by element; Python integers where int64 does not hold a sum."""
+    if a.dtype != np.int64:
+        return a + b
+    with np.errstate(over="ignore"):
+        total = a + b
+    # A sum has another sign than both terms only where it wrapped.
+    if (((a ^ total) & (b ^ total)) < 0).any():
+        return a.astype(object) + b.astype(object)
+    return total
+
+
+def below(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a < b`` as in Spark: NaN is above everything."""
+    less = np.asarray(a < b, bool)
+    if a.dtype.kind == "f":
+        less |= np.isnan(b) & ~np.isnan(a)
+    return less
