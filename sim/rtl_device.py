@@ -132,7 +132,8 @@ class RtlKernel(PipelineKernel):
         if stop is None and paused and not several:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self._units, records.unit[keep], records.ordinal[keep])
-        return Outcome(i, j, stop, {name: header[name] for name in _COUNTERS})
+        counters = {name: header[name] for name in _COUNTERS}
+        return Outcome(i, j, stop, counters | {"result_words": header["words"]})
 
     def _simulate(
         self,
