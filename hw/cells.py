@@ -1,27 +1,31 @@
-"""Count the cells of a pipeline: ``python -m penstock.hw.cells --tests 2 --units 64``.
+"""Cells of a design, and its longest path of logic, as Yosys maps it to UltraScale+.
 
-Yosys maps to UltraScale+ cells; no vendor tool is needed, and none would agree to the last LUT.
+No vendor tool is needed, and none would agree to the last LUT.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
-from penstock.errors import PenstockError
-from penstock.hw.export import TOP, add_band_arguments, band_config, export
+from penstock.hw.export import TOP, export
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.verilog import run_yosys
 
 #: LUTs that a distributed memory cell takes in a slice that can hold memories.
 _MEMORY_LUTS = {"RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM32X1D": 2}
 _MEMORY_LUTS |= {"RAM128X1D": 4, "RAM256X1D": 8, "RAM256X1S": 4, "RAM64X1S": 1, "RAM32X1S": 1}
+
+#: Cells that a path of logic goes through; their names are made to begin with their types.
+_LOGIC = ("LUT1", "LUT2", "LUT3", "LUT4", "LUT5", "LUT6", "INV", "CARRY4", "CARRY8")
+_LOGIC += ("MUXF7", "MUXF8", "MUXF9", "DSP48E2", "DSP48E1")
+
+#: Cells that a path begins or ends at; a memory counts as a register.
+_ENDS = ("FD*", "RAM*", "SRL*", "IBUF", "OBUF", "BUFG")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,37 @@ class Cells:
     dsp: int = 0
 
 
+@dataclass(frozen=True)
+class LogicPath:
+    """Cells between two registers, in order.
+
+    Parameters
+    ----------
+    cells : tuple of str
+        Types, such as LUT6 or CARRY4.
+    """
+
+    cells: tuple[str, ...]
+
+    @property
+    def luts(self) -> int:
+        """LUTs, inverters included."""
+        return sum(cell.startswith(("LUT", "INV")) for cell in self.cells)
+
+    @property
+    def chains(self) -> list[int]:
+        """Bits of each carry chain on the path."""
+        runs = groupby(self.cells, key=lambda cell: cell.startswith("CARRY"))
+        return [sum(int(cell[-1]) for cell in run) for is_carry, run in runs if is_carry]
+
+    def __str__(self) -> str:
+        parts = []
+        for cell, run in groupby(self.cells):
+            number = len(list(run))
+            parts.append(cell if number == 1 else f"{number} x {cell}")
+        return ", ".join(parts) or "no logic"
+
+
 def count_cells(config: JoinConfig) -> Cells:
     """Synthesise a pipeline and count its cells."""
     return synthesise(export(config), TOP)
@@ -44,13 +79,28 @@ def synthesise(text: str, top: str) -> Cells:
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         (folder / "in.v").write_text(text)
-        script = [
-            "read_verilog in.v",
-            f"synth_xilinx -family xcup -abc9 -flatten -top {top}",
-            "tee -q -o stat.txt stat",
-        ]
-        run_yosys(script, folder)
+        run_yosys([*_mapping(top), "tee -q -o stat.txt stat"], folder)
         return _cells((folder / "stat.txt").read_text())
+
+
+def deepest(text: str, top: str) -> LogicPath:
+    """Synthesise Verilog and find the path with the most cells between registers.
+
+    What is in a memory or at a port counts as registered.
+    """
+    script = _mapping(top)
+    script.append("delete " + " ".join(f"t:{kind}" for kind in _ENDS))
+    script += [f"rename -enumerate -pattern {kind}_% t:{kind}" for kind in _LOGIC]
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        (folder / "in.v").write_text(text)
+        run_yosys([*script, "tee -q -o path.txt ltp -noff"], folder)
+        return _path((folder / "path.txt").read_text())
+
+
+def _mapping(top: str) -> list[str]:
+    name = f"\\{top}" if "." in top else top
+    return ["read_verilog in.v", f"synth_xilinx -family xcup -abc9 -flatten -top {name}"]
 
 
 def _cells(report: str) -> Cells:
@@ -59,33 +109,20 @@ def _cells(report: str) -> Cells:
         counts[name] += int(number)
     luts = sum(n for name, n in counts.items() if re.fullmatch(r"LUT\d|INV|SRL\w+", name))
     luts += sum(n * _MEMORY_LUTS[name] for name, n in counts.items() if name in _MEMORY_LUTS)
+    halves = sum(
+        n * (1 if name.startswith("RAMB18") else 2)
+        for name, n in counts.items()
+        if name.startswith("RAMB")
+    )
     return Cells(
         lut=luts,
         ff=sum(n for name, n in counts.items() if name.startswith("FD")),
-        bram=sum(n for name, n in counts.items() if name.startswith("RAMB")),
+        bram=-(-halves // 2),
         dsp=sum(n for name, n in counts.items() if name.startswith("DSP")),
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m penstock.hw.cells", description=__doc__)
-    add_band_arguments(parser)
-    options = parser.parse_args(arguments)
-    try:
-        config = band_config(options)
-    except ValueError as error:
-        parser.error(str(error))
-    try:
-        cells = count_cells(config)
-    except PenstockError as error:
-        parser.exit(error.exit_code, f"{error}\n")
-    sys.stdout.write(
-        f"{config.units} units: {cells.lut} LUT, {cells.ff} FF, {cells.bram} block RAM; per unit "
-        f"{cells.lut / config.units:.1f} LUT, {cells.ff / config.units:.1f} FF\n"
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _path(report: str) -> LogicPath:
+    """The path that ``ltp`` prints; its first line has no cell, a register drives it."""
+    names = re.findall(r"^ *\d+: .*\(via \\?(\S+)\)$", report, re.M)
+    return LogicPath(tuple(re.sub(r"_\d+$", "", name) for name in names))

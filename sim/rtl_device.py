@@ -132,8 +132,7 @@ class RtlKernel(PipelineKernel):
         if stop is None and paused and not several:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self._units, records.unit[keep], records.ordinal[keep])
-        counters = {name: header[name] for name in _COUNTERS}
-        return Outcome(i, j, stop, counters | {"result_words": header["words"]})
+        return Outcome(i, j, stop, {name: header[name] for name in _COUNTERS})
 
     def _simulate(
         self,

@@ -12,7 +12,7 @@ from penstock.errors import MissingToolError, UsageError
 from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
 from penstock.host.prepare import layout, stream_values, window_keys
-from penstock.program import BandProgram, GeneralProgram, Program
+from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.query.plan import other
 from penstock.rewrite.forms import JoinForm, join_form
 
@@ -25,6 +25,9 @@ KEY_STEP_BITS = 8
 
 #: What a build has unless options say otherwise.
 TESTS, KEY_BITS = 2, 32
+
+#: Width of the window-side value that sum, min and max of a band build fold.
+VALUE_BITS = 32
 
 Units = Annotated[int, typer.Option(help="Join units of a pipeline.")]
 Band = Annotated[
@@ -50,6 +53,13 @@ SqlTables = Annotated[
         f"a multiple of {KEY_STEP_BITS} bits.",
     ),
 ]
+Modes = Annotated[
+    str | None,
+    typer.Option(
+        help="What tasks can ask for besides pairs, separated by commas: count, exists, sum, min, "
+        "max, nearest. Of a query's general form, those that its value allows."
+    ),
+]
 Window = Annotated[
     str | None,
     typer.Option(help="ALIAS of the table that flows past the units; by default the cheaper."),
@@ -71,7 +81,14 @@ class Query:
     window: str | None = None
 
 
-def join_config(query: Query, *, units: int, tests: int | None, key_bits: int | None) -> JoinConfig:
+def join_config(
+    query: Query,
+    *,
+    units: int,
+    tests: int | None,
+    key_bits: int | None,
+    modes: str | None = None,
+) -> JoinConfig:
     """The pipeline that the options describe.
 
     Raises
@@ -100,8 +117,11 @@ def join_config(query: Query, *, units: int, tests: int | None, key_bits: int | 
         raise UsageError("--band and --sql both say what to build; give one of them")
     else:
         given = _arguments(_programs(query), key_bits)
+    chosen = _modes(modes)
+    if "program" not in given and any(mode.needs_value for mode in chosen):
+        given["value_bits"] = VALUE_BITS
     try:
-        return JoinConfig(units=units, **given)
+        return JoinConfig(units=units, modes=chosen, **given)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -116,12 +136,23 @@ def missing(error: ModuleNotFoundError) -> MissingToolError:
 
 def describe(join: JoinConfig) -> str:
     """What a build is, in a line."""
+    names = [mode.value for mode in Mode if mode in join.modes]
+    folds = f", {', '.join(names)}" if len(names) > 1 else ""
     if join.program is None:
         tests = "1 band test" if join.tests == 1 else f"{join.tests} band tests"
-        return f"{join.units} units, {tests} of {join.key_bits} bits, set at run time"
+        return f"{join.units} units, {tests} of {join.key_bits} bits, set at run time{folds}"
     keys = ", ".join(str(dtype.bits) for dtype in (*join.program.stream, *join.program.window))
     stages = f"{join.schedule.stages} stages"
-    return f"{join.units} units, built-in predicate in {stages}, keys of {keys} bits"
+    return f"{join.units} units, built-in predicate in {stages}, keys of {keys} bits{folds}"
+
+
+def _modes(text: str | None) -> frozenset[Mode]:
+    known = {mode.value: mode for mode in Mode}
+    names = [name.strip() for name in text.split(",")] if text else []
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--modes takes some of {', '.join(known)}, not {name!r}")
+    return frozenset({Mode.PAIRS, *(known[name] for name in names)})
 
 
 def _programs(query: Query) -> list[Program]:

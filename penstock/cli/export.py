@@ -20,6 +20,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")],
     units: build.Units = 512,
     pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    kernels: Annotated[
+        int, typer.Option(help="Kernels on an Alveo card; link.cfg connects them to its memory.")
+    ] = 1,
     band: build.Band = None,
     key_bits: build.KeyBits = None,
     sql: build.Sql = None,
@@ -32,7 +35,7 @@ def command(
     scale: inputs.Scales = None,
     no_band: inputs.NoBand = False,
 ) -> None:
-    """Write a kernel for a board: Verilog, register table, C header, kernel.xml.
+    """Write a kernel for a board: Verilog, register table, C header, kernel.xml, link.cfg.
 
     A band kernel (--band) runs every predicate in band form with as many tests or fewer. With
     --sql the kernel is as wide as the query and its files need; a predicate that has no band form
@@ -46,9 +49,9 @@ def command(
 
     try:
         config = KernelConfig.fit(join, pipelines)
+        files = export_kernel(config, board, out, kernels=kernels)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    files = export_kernel(config, board, out)
     shown = Table(box=None, show_header=False, pad_edge=False)
     shown.add_column()
     shown.add_column(justify="right")
@@ -63,7 +66,10 @@ def command(
 
 def _next_step(flow: Flow) -> str:
     if flow is Flow.VITIS:
-        return "package the Verilog and kernel.xml as an RTL kernel (xo) and link it with v++"
+        return (
+            "package the Verilog and kernel.xml as an RTL kernel (xo), then link it: "
+            "v++ --link --config link.cfg"
+        )
     return "package the Verilog as an IP and connect it to the processing system in Vivado"
 
 

@@ -3,93 +3,185 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
+from penstock.cli import build, inputs
 from penstock.cli.terminal import count, results
 from penstock.constraints.boards import BOARDS, Board
-from penstock.errors import MissingToolError, UsageError
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
-    from penstock.hw.cells import Cells
+    from penstock.hw.cells import Cells, LogicPath
 
 
 class Build(StrEnum):
-    """What to synthesise."""
+    """What to synthesise where no query says it."""
 
     BAND = "band"
     MANHATTAN = "manhattan"
     FJOIN = "fjoin"
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What was measured of a build."""
+
+    units: int
+    cells: Cells
+    #: Whether cells are the sum of parts that were synthesised by themselves.
+    composed: bool = False
+    path: LogicPath | None = None
+    #: MHz on an ECP5 for each seed.
+    clocks: list[float] = field(default_factory=list)
+
+
 def command(
-    build: Annotated[
+    what: Annotated[
         Build,
         typer.Option(
+            "--build",
             help="Run-time band tests, a built-in Manhattan distance, or the paper's pipeline "
-            "with that distance."
+            "with that distance.",
         ),
     ] = Build.BAND,
-    tests: Annotated[int, typer.Option(help="Band tests, 1 to 8.")] = 2,
-    key_bits: Annotated[int, typer.Option(help="Width of a key.")] = 32,
-    units: Annotated[int, typer.Option(help="Join units.")] = 64,
+    units: build.Units = 64,
+    band: build.Band = None,
+    key_bits: build.KeyBits = None,
+    modes: build.Modes = None,
+    sql: build.Sql = None,
+    table: build.SqlTables = None,
+    window: build.Window = None,
+    time: inputs.Times = None,
+    rows: inputs.RowsOption = None,
+    within: inputs.WithinOption = None,
+    param: inputs.Params = None,
+    scale: inputs.Scales = None,
+    no_band: inputs.NoBand = False,
+    parts: Annotated[
+        bool,
+        typer.Option(
+            help="Synthesise unit and block by themselves and add up: for builds that are too "
+            "large for one piece. Counts a few per cent more LUTs."
+        ),
+    ] = False,
+    depth: Annotated[bool, typer.Option(help="Also show the deepest logic.")] = False,
+    ecp5: Annotated[
+        bool,
+        typer.Option(
+            help="Also place and route on an ECP5, with three seeds: to compare builds with each "
+            "other, not to know a clock on any board."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with boards."""
-    try:
-        cells = size(build, tests=tests, key_bits=key_bits, units=units)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
+    if what is not Build.BAND and (sql is not None or band is not None or modes is not None):
+        raise UsageError(f"--build {what} is a predicate; --band, --modes and --sql are others")
+    if what is Build.BAND:
+        text, top = join_verilog(
+            build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
+        )
+    else:
+        text, top = reference_verilog(what, units, build.KEY_BITS if key_bits is None else key_bits)
+    sizes = measure(text, top, units, parts=parts, depth=depth, ecp5=ecp5)
     if as_json:
-        typer.echo(json.dumps(_report(cells, units), indent=2))
+        typer.echo(json.dumps(_report(sizes), indent=2))
         return
-    results.print(_totals(cells, units))
+    results.print(_totals(sizes))
+    _notes(sizes)
     results.print()
-    results.print(_shares(cells))
+    results.print(_shares(sizes.cells))
 
 
-def size(build: Build, *, tests: int, key_bits: int, units: int) -> Cells:
-    """Cells of a build.
+def join_verilog(config: Any) -> tuple[str, str]:
+    """Verilog of a pipeline, and its top."""
+    from penstock.hw.export import TOP, export
+
+    return export(config), TOP
+
+
+def reference_verilog(what: Build, units: int, key_bits: int) -> tuple[str, str]:
+    """Verilog of a pipeline for the Manhattan distance, ours or the paper's, and its top.
 
     Raises
     ------
-    ValueError
+    UsageError
         There is no such build.
     MissingToolError
-        Amaranth or Yosys is not installed.
+        The packages that hardware is generated with are not installed.
     """
     try:
-        from penstock.hw.cells import count_cells
+        from penstock.hw.export import TOP, export
         from penstock.hw.join.config import JoinConfig
         from penstock.hw.join.fjoin.predicates import manhattan
-        from penstock.hw.join.fjoin.size import count_fjoin
+        from penstock.hw.join.fjoin.size import FJOIN_TOP, fjoin_verilog
     except ModuleNotFoundError as error:
-        raise MissingToolError(
-            f"hardware is generated with {error.name}, which is not installed; "
-            "run `pip install 'penstock[rtl]'`"
-        ) from None
-    if build is Build.BAND:
-        return count_cells(JoinConfig(units=units, tests=tests, key_bits=key_bits))
-    if build is Build.MANHATTAN:
-        return count_cells(JoinConfig(units=units, program=manhattan(key_bits, limit=500)))
-    return count_fjoin(units, key_bits)
+        raise build.missing(error) from None
+    try:
+        if what is Build.FJOIN:
+            return fjoin_verilog(units, key_bits), FJOIN_TOP
+        program = manhattan(key_bits, limit=500)
+        return export(JoinConfig(units=units, program=program)), TOP
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def measure(
+    text: str,
+    top: str,
+    units: int,
+    *,
+    parts: bool = False,
+    depth: bool = False,
+    ecp5: bool = False,
+) -> Sizes:
+    """Cells of a design, and what else is asked for.
+
+    Raises
+    ------
+    MissingToolError
+        A tool is not installed.
+    """
+    from penstock.hw.cells import deepest, synthesise
+    from penstock.hw.compose import compose
+    from penstock.hw.pnr import ecp5_clocks
+
+    return Sizes(
+        units,
+        compose(text, top) if parts else synthesise(text, top),
+        composed=parts,
+        path=deepest(text, top) if depth else None,
+        clocks=ecp5_clocks(text, top) if ecp5 else [],
+    )
 
 
 def _share(cells: Cells, board: Board) -> dict[str, float]:
     return {kind: number / getattr(board, kind) for kind, number in asdict(cells).items()}
 
 
-def _report(cells: Cells, units: int) -> dict:
-    return {
-        "units": units,
-        "cells": asdict(cells),
-        "per_unit": {kind: number / units for kind, number in asdict(cells).items()},
-        "boards": {name: _share(cells, board) for name, board in BOARDS.items()},
+def _report(sizes: Sizes) -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "units": sizes.units,
+        "composed": sizes.composed,
+        "cells": asdict(sizes.cells),
+        "per_unit": {kind: n / sizes.units for kind, n in asdict(sizes.cells).items()},
+        "boards": {name: _share(sizes.cells, board) for name, board in BOARDS.items()},
     }
+    if sizes.path is not None:
+        report["deepest"] = {
+            "cells": list(sizes.path.cells),
+            "luts": sizes.path.luts,
+            "carry_chain_bits": sizes.path.chains,
+        }
+    if sizes.clocks:
+        report["ecp5_mhz"] = sizes.clocks
+    return report
 
 
 def _table(*columns: str) -> Table:
@@ -99,12 +191,27 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _totals(cells: Cells, units: int) -> Table:
+def _totals(sizes: Sizes) -> Table:
     table = _table("", "LUT", "FF", "block RAM", "DSP")
-    numbers = asdict(cells).values()
-    table.add_row(f"{units} units", *(count(number) for number in numbers))
-    table.add_row("per unit", *(f"{number / units:.1f}" for number in numbers))
+    numbers = asdict(sizes.cells).values()
+    name = f"{sizes.units} units{', sum of parts' if sizes.composed else ''}"
+    table.add_row(name, *(count(number) for number in numbers))
+    table.add_row("per unit", *(f"{number / sizes.units:.1f}" for number in numbers))
     return table
+
+
+def _notes(sizes: Sizes) -> None:
+    lines = []
+    if sizes.path is not None:
+        lines.append(f"deepest logic: {sizes.path}")
+    if sizes.clocks:
+        low, high = min(sizes.clocks), max(sizes.clocks)
+        lines.append(
+            f"ECP5, {len(sizes.clocks)} seeds: {low:.0f} to {high:.0f} MHz; compare it with that "
+            "of another build, not with a clock of a board"
+        )
+    for line in lines:
+        results.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _shares(cells: Cells) -> Table:

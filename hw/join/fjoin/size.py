@@ -16,6 +16,22 @@ PAPER_CELLS = {
 }
 
 
+#: Module name of the pipeline.
+FJOIN_TOP = "fjoin"
+
+
+def fjoin_verilog(units: int, key_bits: int = 32) -> str:
+    """Verilog of units, state machine and outlet, for the Manhattan distance.
+
+    Raises
+    ------
+    ValueError
+        There is no such build.
+    """
+    config = FJoinConfig(program=manhattan(key_bits, limit=500), units=units)
+    return verilog(FJoinPipeline(config), FJOIN_TOP)
+
+
 def count_fjoin(units: int, key_bits: int = 32) -> Cells:
     """Cells of units, state machine and outlet, by Manhattan distance; without a kernel.
 
@@ -26,5 +42,4 @@ def count_fjoin(units: int, key_bits: int = 32) -> Cells:
     MissingToolError
         Yosys is not installed.
     """
-    config = FJoinConfig(program=manhattan(key_bits, limit=500), units=units)
-    return synthesise(verilog(FJoinPipeline(config), "fjoin"), "fjoin")
+    return synthesise(fjoin_verilog(units, key_bits), FJOIN_TOP)

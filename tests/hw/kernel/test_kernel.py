@@ -49,7 +49,7 @@ def test_export_is_the_same_bytes(tmp_path):
     first = export_kernel(config, "u280", tmp_path / "a")
     second = export_kernel(config, "u280", tmp_path / "b")
     assert [file.name for file in first] == [
-        *(f"{KERNEL}.v", f"{KERNEL}.json", f"{KERNEL}.h", "registers.md", "kernel.xml"),
+        *(f"{KERNEL}.v", f"{KERNEL}.json", f"{KERNEL}.h", "registers.md", "kernel.xml", "link.cfg"),
     ]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()

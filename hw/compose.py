@@ -1,0 +1,94 @@
+"""Cells of a design too large to synthesise in one piece.
+
+Yosys in WebAssembly has 4 GB of memory, less than 512 flattened units take. Here each unit and each
+block is synthesised on its own, without the parts below it, each different one once; the sum counts
+every instance. Nothing is optimised across the borders of parts, which are registers for the most:
+:func:`penstock.hw.cells.synthesise` of a smaller build says what that makes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from penstock.hw.cells import Cells, synthesise
+
+#: Modules that are counted by themselves, by the end of their names.
+_PART = re.compile(r"\.(unit|block|pipeline|lane)_\d+$")
+
+_MODULE = re.compile(r"^module (\S+) ?\(.*?^endmodule\n", re.M | re.S)
+_PORT = re.compile(r"^ +(?:input|output)\b.*;\n", re.M)
+_HEAD = re.compile(r"^module \S+ ?\(.*?\);\n", re.S)
+_INSTANCE = re.compile(r"^  (\\\S+)  ?\S+ \($", re.M)
+
+#: What the top of a part is called, so that equal parts have equal texts.
+_NAME = "part"
+
+
+def compose(text: str, top: str, synthesise: Callable[[str, str], Cells] = synthesise) -> Cells:
+    """Sum of the cells of a design's parts.
+
+    Parameters
+    ----------
+    text : str
+        Verilog, as :func:`penstock.hw.verilog.verilog` writes it.
+    top : str
+        Name of the top module.
+    synthesise : callable, optional
+        Counts the cells of a text and its top; a caller may keep what it has counted before.
+    """
+    total: Counter[str] = Counter()
+    known: dict[str, Cells] = {}
+    for part in parts(text, top):
+        key = _likeness(part)
+        if key not in known:
+            known[key] = synthesise(part, _NAME)
+        total.update(vars(known[key]))
+    return Cells(**total)
+
+
+def parts(text: str, top: str) -> Iterator[str]:
+    """Verilog of every part, the top first: its own modules, with the parts below it left empty."""
+    modules = {match[1].removeprefix("\\"): match[0] for match in _MODULE.finditer(text)}
+    below = {name: _below(name, body, modules) for name, body in modules.items()}
+    waiting = [top]
+    while waiting:
+        part = waiting.pop()
+        own, open_, empty = [part], [part], []
+        while open_:
+            for child in below[open_.pop()]:
+                if _PART.search(child):
+                    empty.append(child)
+                else:
+                    own.append(child)
+                    open_.append(child)
+        waiting += empty
+        made = "".join(modules[name] for name in own)
+        made += "".join(_stub(modules[name]) for name in empty)
+        # A name begins with its parent's, and a dot in it needs a backslash before it.
+        made = re.sub(rf"\\?{re.escape(part)}(?=\.)", lambda _: f"\\{_NAME}", made)
+        yield re.sub(rf"\\?{re.escape(part)}(?=[ (])", _NAME, made)
+
+
+def _likeness(text: str) -> str:
+    """Hash that is the same for parts of the same statements.
+
+    Yosys writes equal modules with their statements in different orders and with other names for
+    what has none.
+    """
+    lines = re.sub(r"_\d+_|\$\d+", "_", text).splitlines()
+    plain = sorted("".join(sorted(re.split(r"[, ();]+", line))) for line in lines)
+    return hashlib.sha256("\n".join(plain).encode()).hexdigest()
+
+
+def _below(name: str, body: str, modules: dict[str, str]) -> list[str]:
+    found = [match[1].removeprefix("\\") for match in _INSTANCE.finditer(body)]
+    return [child for child in found if child in modules and child != name]
+
+
+def _stub(module: str) -> str:
+    head = _HEAD.match(module)
+    assert head is not None
+    return f"(* blackbox *)\n{head[0]}{''.join(_PORT.findall(module))}endmodule\n"

