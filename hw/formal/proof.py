@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import ModuleType
 
 from amaranth.hdl import Elaboratable
@@ -65,6 +65,8 @@ class Proof:
         What the assertions say.
     slow : bool
         Whether it takes longer than some seconds.
+    constants : mapping
+        Names of the module that have another value in the proof, for words that are narrower.
     """
 
     name: str
@@ -75,17 +77,19 @@ class Proof:
     inductive: bool
     claims: tuple[Claim, ...]
     slow: bool = False
+    constants: Mapping[str, object] = field(default_factory=dict)
 
     def run(self, mutation: Mutation | None = None) -> Verdict:
         """Prove the claims, of the block as it is or of a mutant."""
         module = importlib.import_module(self.module)
-        if mutation is not None:
+        if mutation is not None or self.constants:
             module = mutant(module, mutation)
+            module.__dict__.update(self.constants)
         return prove(self.build(module), depth=self.depth, inductive=self.inductive)
 
 
-def mutant(module: ModuleType, mutation: Mutation) -> ModuleType:
-    """A copy of a module with the mutation in its source.
+def mutant(module: ModuleType, mutation: Mutation | None) -> ModuleType:
+    """A copy of a module, with the mutation in its source if there is one.
 
     Raises
     ------
@@ -93,12 +97,14 @@ def mutant(module: ModuleType, mutation: Mutation) -> ModuleType:
         The text to change does not occur exactly once.
     """
     source = inspect.getsource(module)
-    if (count := source.count(mutation.old)) != 1:
-        raise ValueError(
-            f"a mutation must fit one place of {module.__name__}, not {count}: {mutation.old!r}"
-        )
+    if mutation is not None:
+        if (count := source.count(mutation.old)) != 1:
+            raise ValueError(
+                f"a mutation must fit one place of {module.__name__}, not {count}: {mutation.old!r}"
+            )
+        source = source.replace(mutation.old, mutation.new)
     copy = ModuleType(module.__name__)
     copy.__package__ = module.__package__
-    code = compile(source.replace(mutation.old, mutation.new), module.__name__, "exec")
+    code = compile(source, module.__name__, "exec")
     exec(code, copy.__dict__)
     return copy

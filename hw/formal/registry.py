@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.hw.formal import block, compare, fifo, head, registers, unit
+from penstock.hw.formal import (
+    block,
+    compare,
+    fifo,
+    head,
+    lanes,
+    reader,
+    registers,
+    slots,
+    unit,
+    writer,
+)
 from penstock.hw.formal.proof import Proof
 
 PROOFS: tuple[Proof, ...] = (
@@ -12,6 +23,10 @@ PROOFS: tuple[Proof, ...] = (
     *fifo.PROOFS,
     *head.PROOFS,
     *registers.PROOFS,
+    *reader.PROOFS,
+    *writer.PROOFS,
+    *lanes.PROOFS,
+    *slots.PROOFS,
 )
 
 _HEADER = """\

@@ -6,8 +6,8 @@ from penstock.hw.export import kernel_verilog
 from tests.hw.cocotb.builds import BUILDS
 from tests.hw.cocotb.simulators import Simulation, missing
 
-#: Compiling a kernel's model takes Verilator and g++ half a minute; one such run is enough.
-SLOW = {("verilator", "general")}
+#: Both simulators run the band kernel in every test run; the general one has the same ports.
+SLOW = {("icarus", "general"), ("verilator", "general")}
 
 RUNS = [
     pytest.param(

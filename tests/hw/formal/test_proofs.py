@@ -17,7 +17,9 @@ CASES = [
     pytest.param(proof, id=proof.name, marks=[pytest.mark.slow] * proof.slow) for proof in PROOFS
 ]
 MUTANTS = [
-    pytest.param(proof, claim.mutation, id=f"{proof.name}-{number}")
+    pytest.param(
+        proof, claim.mutation, id=f"{proof.name}-{number}", marks=[pytest.mark.slow] * proof.slow
+    )
     for proof in PROOFS
     for number, claim in enumerate(proof.claims)
 ]

@@ -1,0 +1,94 @@
+"""Proof of the unpacker: which item is in which slot of which word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+from amaranth.hdl import Elaboratable, Module, Signal
+
+from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import Assert
+from penstock.hw.formal.streams import drain, feed, moves
+
+#: Words of four slots, each with an item that leaves a bit of it unused.
+_WORD_BITS = 16
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Small slots, as :class:`penstock.hw.kernel.layout.Slots` describes large ones."""
+
+    item_bits: int = 3
+    bits: int = 4
+    words: int = 1
+    per_word_log2: int = 2
+
+
+class UnpackerProof(Elaboratable):
+    """An unpacker with any runs and any words."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.unpacker = module.Unpacker(_Slots(), _Slots.item_bits)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.unpacker = unpacker = self.unpacker
+        feed(m, unpacker.i_run)
+        feed(m, unpacker.i)
+        drain(m, unpacker.o)
+        slot, left = Signal(2), Signal(32)
+        # The item that is due, if its word is there and there is a place for it.
+        free = ~unpacker.o.valid | unpacker.o.ready
+        gives = (left != 0) & unpacker.i.valid & free
+        with m.If(moves(unpacker.i_run)):
+            m.d.sync += [
+                slot.eq(unpacker.i_run.payload.first),
+                left.eq(unpacker.i_run.payload.count),
+            ]
+        with m.Elif(gives):
+            m.d.sync += [slot.eq(slot + 1), left.eq(left - 1)]
+        waits, gave, item = Signal(), Signal(), Signal(_Slots.item_bits)
+        m.d.sync += [
+            gave.eq(gives),
+            waits.eq(unpacker.o.valid & ~unpacker.o.ready),
+            item.eq(unpacker.i.payload.word_select(slot, _Slots.bits)),
+        ]
+        m.d.comb += [
+            Assert(unpacker.i_run.ready == (left == 0)),
+            Assert(unpacker.o.valid == (gave | waits)),
+            Assert(~gave | (unpacker.o.payload == item)),
+            # A word goes with its last slot, or with the last item of the run.
+            Assert(unpacker.i.ready == (gives & ((slot == 3) | (left == 1)))),
+            Assert(unpacker.o_idle == ((left == 0) & ~unpacker.o.valid)),
+        ]
+        return m
+
+
+PROOFS = (
+    Proof(
+        name="unpacker",
+        module="penstock.hw.kernel.slots",
+        build=UnpackerProof,
+        size="4 slots of 4 bits, items of 3",
+        depth=8,
+        inductive=False,
+        claims=(
+            Claim(
+                "The items of a run are those of its slots, in order, from the first slot of the "
+                "next word on, and as many as the run says.",
+                Mutation("low = slot * slots.bits", "low = slot * slots.item_bits"),
+            ),
+            Claim(
+                "A word is dropped with its last slot or with the last item of a run, never "
+                "before.",
+                Mutation("index.all() | (left == 1)", "index.all()"),
+            ),
+            Claim(
+                "An item is held, unchanged, until it is taken, and costs one cycle.",
+                Mutation("free = ~self.o.valid | self.o.ready", "free = ~self.o.valid"),
+            ),
+        ),
+        constants={"WORD_BITS": _WORD_BITS},
+    ),
+)

@@ -1,0 +1,215 @@
+"""Proofs of the write master: its bursts, their words, and the answers."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
+
+from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
+from penstock.hw.formal.streams import WORD_BITS, WRITE_PORT, drain, feed, moves
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
+
+_CONFIG = KernelConfig(join=JoinConfig(units=2, tests=1), burst_words=2, write_words=4)
+
+_LOG2 = WORD_BYTES.bit_length() - 1
+_BURSTS_OUT = 2
+
+#: Bits of the counters of words and bursts; a search comes nowhere near their end.
+_COUNT = 5
+
+
+class WriterProof(Elaboratable):
+    """A write master that is started while idle, before a memory that answers at any time."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.writer = module.Writer(_CONFIG)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.writer = writer = self.writer
+        burst, word, done = writer.o_port.burst, writer.o_port.word, writer.o_port.done
+        feed(m, writer.i)
+        drain(m, burst)
+        drain(m, word)
+        m.d.comb += [
+            writer.i_start.eq(AnySeq(1)),
+            # Addresses in two pages: wider sums only keep the solver busy.
+            writer.i_address.eq(Cat(Const(0, _LOG2), AnySeq(7))),
+            writer.i_flush.eq(AnySeq(1)),
+            done.valid.eq(AnySeq(1)),
+            done.payload.error.eq(AnySeq(1)),
+            Assume(~writer.i_start | (writer.o_idle & ~writer.i.valid)),
+        ]
+        #: Words taken, asked to be written, and written; bursts asked for, ended, and answered.
+        self.taken, self.asked, self.written, self.bursts, self.ended, self.answers = (
+            Signal(_COUNT, name=name)
+            for name in ("taken", "asked", "written", "bursts", "ended", "answers")
+        )
+        self.words = burst.payload.length[:3] + 1
+        m.d.comb += Assume(~done.valid | (self.answers != self.ended))
+        m.d.sync += [
+            self.taken.eq(self.taken + moves(writer.i)),
+            self.asked.eq(self.asked + Mux(moves(burst), self.words, 0)),
+            self.written.eq(self.written + moves(word)),
+            self.bursts.eq(self.bursts + moves(burst)),
+            self.ended.eq(self.ended + (moves(word) & word.payload.last)),
+            self.answers.eq(self.answers + moves(done)),
+        ]
+        self.check(m)
+        return m
+
+    def check(self, m: Module) -> None:
+        """Add the assertions."""
+        raise NotImplementedError
+
+
+class Requests(WriterProof):
+    """Bursts cover ascending addresses, and are asked for when their words are there."""
+
+    def check(self, m: Module) -> None:
+        writer, burst = self.writer, self.writer.o_port.burst
+        page, flushed = Signal(8), Signal()
+        m.d.sync += page.eq(page + Mux(moves(burst), self.words, 0))
+        with m.If(writer.i_start):
+            m.d.sync += page.eq(writer.i_address[_LOG2:])
+        with m.If(writer.i_flush):
+            m.d.sync += flushed.eq(1)
+        begin = burst.payload.address[_LOG2 : _LOG2 + 8]
+        end_in_burst = begin % _CONFIG.burst_words + self.words
+        with m.If(burst.valid):
+            m.d.comb += [
+                Assert((begin == page) & ~burst.payload.address[:_LOG2].any()),
+                Assert(~burst.payload.length[3:].any()),
+                Assert(begin % PAGE_WORDS + self.words <= PAGE_WORDS),
+                Assert(end_in_burst <= _CONFIG.burst_words),
+                Assert((end_in_burst == _CONFIG.burst_words) | flushed),
+                Assert(self.words <= (self.taken - self.asked)[:_COUNT]),
+            ]
+        m.d.comb += Assert((self.bursts - self.answers)[:_COUNT] <= _BURSTS_OUT)
+
+
+class Words(WriterProof):
+    """Words follow their request in order, the last of each burst marked."""
+
+    def check(self, m: Module) -> None:
+        writer, word = self.writer, self.writer.o_port.word
+        # Any word and any burst, as the solver likes.
+        number, which = Signal(_COUNT), Signal(_COUNT)
+        m.d.comb += [number.eq(AnyConst(_COUNT)), which.eq(AnyConst(_COUNT))]
+        kept, known, end = Signal.like(writer.i.payload), Signal(), Signal(_COUNT)
+        with m.If(moves(writer.i) & (self.taken == number)):
+            m.d.sync += kept.eq(writer.i.payload)
+        with m.If(moves(writer.o_port.burst) & (self.bursts == which)):
+            m.d.sync += [known.eq(1), end.eq(self.asked + self.words - 1)]
+        with m.If(word.valid):
+            m.d.comb += [
+                Assert(self.written != self.asked),
+                Assert((self.written != number) | (word.payload.data == kept)),
+                # The last word of the burst is marked; no other word of it is.
+                Assert(
+                    ~known | (self.ended != which) | (word.payload.last == (self.written == end))
+                ),
+            ]
+
+
+class Answers(WriterProof):
+    """Idle means written and answered; an error is kept until the next start."""
+
+    def check(self, m: Module) -> None:
+        writer, done = self.writer, self.writer.o_port.done
+        failed = Signal()
+        with m.If(moves(done) & done.payload.error):
+            m.d.sync += failed.eq(1)
+        with m.If(writer.i_start):
+            m.d.sync += failed.eq(0)
+        m.d.comb += [
+            Assert(done.ready),
+            Assert(writer.o_error == failed),
+            Assert(~writer.o_idle | (self.taken == self.written)),
+            Assert(~writer.o_idle | (self.bursts == self.answers)),
+        ]
+
+
+def _proof(name: str, build: type[WriterProof], depth: int, claims: tuple[Claim, ...]) -> Proof:
+    return Proof(
+        name=f"write master, {name}",
+        module="penstock.hw.kernel.writer",
+        build=build,
+        size=f"bursts of {_CONFIG.burst_words} words, room for {_CONFIG.write_words}, "
+        f"{_BURSTS_OUT} bursts without an answer",
+        depth=depth,
+        inductive=False,
+        slow=True,
+        claims=claims,
+        constants={
+            "WORD_BITS": WORD_BITS,
+            "WRITE_PORT": WRITE_PORT,
+            "BURSTS_OUT": _BURSTS_OUT,
+            "BURSTS_AHEAD": 2,
+        },
+    )
+
+
+PROOFS = (
+    _proof(
+        "requests",
+        Requests,
+        9,
+        (
+            Claim(
+                "Bursts follow each other from the address of the start on; none crosses 4 KiB or "
+                "a multiple of a burst, and without a flush each ends at one.",
+                Mutation("m.d.sync += page.eq(page + length)", "m.d.sync += page.eq(page + 1)"),
+            ),
+            Claim(
+                "A burst is asked for only when all its words are there.",
+                Mutation("enough = (fresh >= until)", "enough = (fresh + 1 >= until)"),
+            ),
+            Claim(
+                "No more bursts are without an answer than may be.",
+                Mutation("lengths.w_rdy & (out != BURSTS_OUT)", "lengths.w_rdy"),
+            ),
+            Claim(
+                "A request is held, unchanged, until memory takes it.",
+                Mutation("burst.valid.eq(1)", "burst.valid.eq(~self.i_flush)"),
+            ),
+        ),
+    ),
+    _proof(
+        "words",
+        Words,
+        9,
+        (
+            Claim(
+                "Each word is written once, in order, after the request of its burst, and held "
+                "until memory takes it.",
+                Mutation("word.valid.eq(lengths.r_rdy & fifo.r_rdy)", "word.valid.eq(fifo.r_rdy)"),
+            ),
+            Claim(
+                "The last word of a burst is marked, and no other.",
+                Mutation("number == lengths.r_data", "number == 0"),
+            ),
+        ),
+    ),
+    _proof(
+        "answers",
+        Answers,
+        9,
+        (
+            Claim(
+                "It is idle only when all words were written and all bursts answered.",
+                Mutation("(fresh == 0) & (out == 0)", "(fresh == 0)"),
+            ),
+            Claim(
+                "An error of any answer is remembered until the next start.",
+                Mutation(
+                    "m.If(ends & done.payload.error)",
+                    "m.If(ends & (out == 1) & done.payload.error)",
+                ),
+            ),
+        ),
+    ),
+)
