@@ -139,7 +139,8 @@ class Queue(wiring.Component):
             memory = Memory(shape=self.layout, depth=config.depth // config.banks, init=[])
             m.submodules[f"bank_{bank}"] = memory
             # Not transparent: a row that is read and written at once is the old one.
-            write, read = memory.write_port(), memory.read_port()
+            write = memory.write_port()
+            read = memory.read_port()
             m.d.comb += [
                 write.addr.eq(end[config.bank_bits :]),
                 write.data.eq(self.i),

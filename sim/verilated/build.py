@@ -98,7 +98,7 @@ def cache_folder() -> Path:
     return Path(root) / "verilated"
 
 
-def library(verilog: str, top: str) -> Path:
+def library(verilog: str, top: str, harness: str | None = None) -> Path:
     """The shared library of a kernel, compiled if it is not there yet.
 
     Parameters
@@ -107,6 +107,8 @@ def library(verilog: str, top: str) -> Path:
         The kernel's Verilog.
     top : str
         Name of its module.
+    harness : str, optional
+        C++ around it; the kernel's own by default.
 
     Raises
     ------
@@ -116,7 +118,9 @@ def library(verilog: str, top: str) -> Path:
         A tool fails.
     """
     tools = Tools.find()
-    harness = files("penstock.sim.verilated").joinpath("harness.cpp").read_text(encoding="utf-8")
+    if harness is None:
+        own = files("penstock.sim.verilated").joinpath("harness.cpp")
+        harness = own.read_text(encoding="utf-8")
     key = _digest(verilog, harness, tools.versions, *_VERILATE, *_COMPILE, _FAST, _SLOW, *_RUNTIME)
     path = _folder() / f"{key}.so"
     if path.is_file():

@@ -1,0 +1,1 @@
+"""The window-join operator's Verilog, compiled by Verilator: for windows of a real size."""
