@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError, QueryError
+from penstock.errors import QueryError
 from penstock.host.device.base import Device
 from penstock.host.output import Restorer
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
-from penstock.host.sides import SideRows, filtered, read_side
-from penstock.host.source import Source, Span, check_names
-from penstock.host.stats import Stats
+from penstock.host.sides import SideRows
+from penstock.host.source import Span
+from penstock.host.table_join import TableJoin
 from penstock.host.window_run import WindowRun
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
 from penstock.rewrite.forms import JoinForm, join_form
@@ -40,29 +40,8 @@ class RangeJoin:
         return int((self.end - self.start).sum())
 
 
-class BatchJoin:
-    """Joins two tables on a device; iterate to get the output.
-
-    Parameters
-    ----------
-    query : JoinQuery
-    tables : mapping of table name to pyarrow.Table
-    device : Device
-    band : bool
-        False switches band form off, to compare with the general form.
-    disorder : int, timedelta, or mapping of alias to either, optional
-        How far out of order the rows of a table may be; any order by default.
-    on_progress : callable, optional
-        Called with (pairs evaluated, pairs in the window) after each device result.
-
-    Raises
-    ------
-    DataError
-        A time is NULL where the order of rows depends on it, a value is off its declared grid, or
-        a row lies further behind than ``disorder``.
-    DeviceError
-        The device cannot run the predicate.
-    """
+class BatchJoin(TableJoin):
+    """Gives the pairs that join, in batches."""
 
     def __init__(
         self,
@@ -74,24 +53,10 @@ class BatchJoin:
         disorder: Span | Mapping[str, Span] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        if query.is_rows and (query.left.time is None or query.right.time is None):
-            raise QueryError(
-                "ROWS of a table are its latest in time: name the time column of both tables "
-                "with time (or push batches in order of arrival to a stream)"
-            )
-        check_names(disorder, query.sides)
-        self.device = device
-        self.names = query.names
-        self.stats = Stats(device.name)
-        self.on_progress = on_progress
-        # Rows are picked from single chunks: finding the chunk of each would cost more.
-        self.tables = {s.side: tables[s.table].combine_chunks() for s in query.sides}
-        self.sides = {}
-        for side in query.sides:
-            rows = read_side(query, side, self.tables[side.side])
-            if disorder is not None:
-                check_order(Source(side, disorder), rows)
-            self.sides[side.side] = filtered(side, rows).in_time_order()
+        query.require_pairs("a join that gives pairs")
+        super().__init__(
+            query, tables, device, band=band, disorder=disorder, on_progress=on_progress
+        )
         self.joins = _range_joins(query, self.sides, band)
         self.pairs_in_window = sum(join.pairs for join in self.joins)
         self.restorer = Restorer(query, {side: t.schema for side, t in self.tables.items()})
@@ -114,8 +79,7 @@ class BatchJoin:
         try:
             waiting: list[tuple[np.ndarray, np.ndarray]] = []
             for i, j in prober.probe(run, stream.columns, join.start, join.end):
-                if self.on_progress is not None:
-                    self.on_progress(self.stats.pairs_evaluated, self.pairs_in_window)
+                self.progressed()
                 waiting.append((i, j))
                 if sum(len(i) for i, _ in waiting) >= LEAST_ROWS:
                     yield from self._restored(window_side, waiting)
@@ -141,25 +105,6 @@ class BatchJoin:
             batch = self.restorer.restore(self.tables, rows[LEFT][part], rows[RIGHT][part])
             self.stats.rows += batch.num_rows
             yield batch
-
-
-def check_order(source: Source, rows: SideRows) -> None:
-    """Refuse a table whose rows are further out of order than declared.
-
-    Raises
-    ------
-    DataError
-    """
-    on_time = source.admission.admit(rows.time)
-    if on_time.all():
-        return
-    first = int(np.argmin(on_time))
-    behind = int(rows.time[:first].max()) - int(rows.time[first])
-    raise DataError(
-        f"{source.admission.late} rows of {source.side.alias} are further out of order than the "
-        f"declared disorder of {source.admission.disorder}: row {int(rows.row[first])} is {behind} "
-        "behind; raise disorder, or leave it out to sort the table"
-    )
 
 
 def _range_joins(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> list[RangeJoin]:

@@ -111,20 +111,50 @@ def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[Writer]:
     FileError
         The folder does not exist or cannot be written, or the disk is full.
     """
+    with _whole(Path(path)) as partial:
+        kind = _format(Path(path))
+        writer = _open(kind, partial, schema)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+def check_writable(path: str | PathLike) -> None:
+    """Meet what would keep a file from being written, before the work that it is to hold.
+
+    Raises
+    ------
+    FileError
+        It is a folder, or its folder does not exist.
+    """
     path = Path(path)
+    if path.is_dir():
+        raise FileError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise FileError(f"cannot write {path}: there is no folder {path.parent}")
+
+
+def write_text(path: str | PathLike, text: str) -> None:
+    """Write a text file in UTF-8; it appears under its name only once it is whole.
+
+    Raises
+    ------
+    FileError
+        The folder does not exist or cannot be written, or the disk is full.
+    """
+    with _whole(Path(path)) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A name to write under; the file gets its own one if nothing fails."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     with _explained(path, "write"):
-        if path.is_dir():
-            raise FileError(f"cannot write {path}: it is a folder")
-        kind = _format(path)
-        if not path.parent.is_dir():
-            raise FileError(f"cannot write {path}: there is no folder {path.parent}")
+        check_writable(path)
         try:
-            writer = _open(kind, partial, schema)
-            try:
-                yield writer
-            finally:
-                writer.close()
+            yield partial
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)

@@ -64,7 +64,13 @@ class Layout(ABC):
 def window_keys(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
     """Prepared values of window tuples, before any encoding."""
     if isinstance(form.form, BandForm):
-        return [_key(test.key, columns, rows) for test in form.form.tests]
+        found = [_key(test.key, columns, rows) for test in form.form.tests]
+        if form.form.need is not None:
+            known = _is_true(evaluate_columns(form.form.need, columns, rows))
+            found = [_where(v, known) for v in found]
+        if form.form.payload is not None:
+            found.append(_source(KeySource("value", form.form.payload), columns, rows))
+        return found
     return [_source(source, columns, rows) for source in form.form.window_keys]
 
 
@@ -112,7 +118,10 @@ def _expressions(form: JoinForm, window: bool) -> list[Expr]:
     """What is evaluated of a window tuple, or of a stream tuple."""
     if isinstance(form.form, BandForm):
         tests = form.form.tests
-        return [t.key for t in tests] if window else [e for t in tests for e in _of_stream(t)]
+        others = [e for e in (form.form.payload, form.form.need) if e is not None]
+        return (
+            [t.key for t in tests] + others if window else [e for t in tests for e in _of_stream(t)]
+        )
     sources = form.form.window_keys if window else form.form.stream_keys
     found = []
     for source in sources:
@@ -143,6 +152,11 @@ def _key(expr: Expr, columns: Columns, rows: int) -> Vector:
     return v
 
 
+def _where(v: Vector, known: np.ndarray) -> Vector:
+    """The vector, NULL also where ``known`` is false."""
+    return Vector(v.values, known if v.valid is None else v.valid & known, v.lo, v.hi)
+
+
 def _is_true(v: Vector) -> np.ndarray:
     return v.values if v.valid is None else v.values & v.valid
 
@@ -169,6 +183,10 @@ class _BandLayout(Layout):
         self, form: BandForm, window: Sequence[Vector], widths: Sequence[int], spare: bool
     ) -> None:
         self.form = form
+        self.payload: Type | None = None
+        if form.payload is not None:
+            window, payload = window[:-1], window[-1]
+            self.payload = integer(payload.lo, payload.hi, nullable=False)
         self.encoders = [keys.fit(v, widths[-1]) for v in window]
         self.bits = keys.width_for(self.encoders, widths)
         if spare:
@@ -176,14 +194,22 @@ class _BandLayout(Layout):
                 e.stretched(self.bits) if isinstance(e, keys.OffsetEncoder) else e
                 for e in self.encoders
             ]
-        program = BandProgram(len(form.tests), form.table, self.bits)
+        program = BandProgram(len(form.tests), form.table, self.bits, self.payload)
         self.program, self.cubes = program, program.cubes
 
     def covers(self, window: Sequence[Vector]) -> bool:
+        if self.payload is not None:
+            window, payload = window[:-1], window[-1]
+            if not _within([self.payload], [payload]):
+                return False
         return all(e.covers(v) for e, v in zip(self.encoders, window, strict=True))
 
     def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
-        return [e.keys(v, self.bits) for e, v in zip(self.encoders, window, strict=True)]
+        tests = window[: len(self.encoders)]
+        arrays = [e.keys(v, self.bits) for e, v in zip(self.encoders, tests, strict=True)]
+        if self.payload is not None:
+            arrays.append(window[-1].values.astype(storage_dtype(self.payload), copy=False))
+        return arrays
 
     def stream(self, columns: Columns, rows: int) -> StreamKeys:
         arrays: list[np.ndarray] = []
@@ -309,7 +335,8 @@ def _key_type(source: KeySource, v: Vector, spare_bits: int) -> Type:
 
 def _is_narrow(program: GeneralProgram) -> bool:
     """Whether machine integers hold every value."""
-    return all(e.type.lo >= -_TWO_63 and e.type.hi < _TWO_63 for e in walk(program.predicate))
+    roots = [program.predicate] + ([] if program.value is None else [program.value])
+    return all(e.type.lo >= -_TWO_63 and e.type.hi < _TWO_63 for root in roots for e in walk(root))
 
 
 def _within(types: Sequence[Type], values: Sequence[Vector]) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
-from penstock.host.device.base import Device, Kernel
-from penstock.host.device.run import TASK_EVALUATIONS, run_task
+from penstock.host.device.base import PAIRS, Device, Folds, Kernel, Result, WindowBuffer
+from penstock.host.device.merge import Merged
+from penstock.host.device.run import TASK_EVALUATIONS, fold_task, run_task
 from penstock.host.prepare import Columns, Layout, StreamKeys, layout, stream_values, window_keys
 from penstock.host.stats import Stats
 from penstock.host.window_run import WindowRun
-from penstock.program import BandProgram, Program
+from penstock.program import BandProgram, Mode, Program
 from penstock.rewrite.forms import JoinForm
 
 #: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
@@ -38,6 +39,10 @@ class Prober:
         What the query calls the sides, for messages.
     growing : bool
         Whether windows grow, so that layouts should leave room for later values.
+    modes : frozenset of Mode
+        What the device is asked for.
+    what : str
+        What needs it, for messages.
     """
 
     def __init__(
@@ -48,8 +53,12 @@ class Prober:
         *,
         names: Mapping[str, str],
         growing: bool,
+        modes: frozenset[Mode] = PAIRS,
+        what: str = "this query",
     ) -> None:
         self.form = form
+        self.modes = modes
+        self.what = what
         self.names = names
         self.device = device
         self.stats = stats
@@ -83,11 +92,7 @@ class Prober:
         self.stats.pairs_in_window += pairs
         if not pairs:
             return
-        made, keys = self._layout(run, columns, len(start))
-        kernel = self._kernel(made.program)
-        buffer = run.buffer if run.layout is made else run.load(made, kernel)
-        assert buffer is not None
-        kept = np.flatnonzero(keys.possible)
+        kernel, buffer, keys, kept = self._load(run, columns, len(start))
         results = run_task(
             kernel,
             buffer,
@@ -101,6 +106,55 @@ class Prober:
         for result in results:
             self.stats.add(result.counters)
             yield kept[result.i], result.j
+
+    def fold(
+        self,
+        run: WindowRun,
+        columns: Columns,
+        start: np.ndarray,
+        end: np.ndarray,
+        mode: Mode,
+        on_result: Callable[[], None] = lambda: None,
+    ) -> Folds:
+        """Aggregates of stream tuples over their matches; arguments as for :meth:`probe`.
+
+        ``mode`` is one of the prober's, ``on_result`` is called after each task.
+        """
+        merged = Merged(mode, len(start))
+        pairs = int((end - start).sum())
+        self.stats.pairs_in_window += pairs
+        if not pairs:
+            return merged.folds()
+        kernel, buffer, keys, kept = self._load(run, columns, len(start))
+
+        def count(result: Result) -> None:
+            self.stats.add(result.counters)
+            on_result()
+
+        result = fold_task(
+            kernel,
+            buffer,
+            [a[kept] for a in keys.arrays],
+            start[kept],
+            end[kept],
+            mode=mode,
+            lanes=self.device.lanes,
+            task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
+            on_result=count,
+        )
+        assert result.folds is not None
+        merged.add(kept, result.folds)
+        return merged.folds()
+
+    def _load(
+        self, run: WindowRun, columns: Columns, rows: int
+    ) -> tuple[Kernel, WindowBuffer, StreamKeys, np.ndarray]:
+        """Kernel, resident window, stream keys, and which tuples can match at all."""
+        made, keys = self._layout(run, columns, rows)
+        kernel = self._kernel(made.program)
+        buffer = run.buffer if run.layout is made else run.load(made, kernel)
+        assert buffer is not None
+        return kernel, buffer, keys, np.flatnonzero(keys.possible)
 
     def close(self) -> None:
         for kernel in self.kernels.values():
@@ -128,13 +182,14 @@ class Prober:
 
     def _kernel(self, program: Program) -> Kernel:
         if program not in self.kernels:
-            reason = self.device.refuses(program)
+            reason = self.device.refuses(program, self.modes)
             if reason is not None:
                 shape = "band" if isinstance(program, BandProgram) else "general"
                 not_band = self.form.why_general(self.names)
                 why = f": {not_band}" if not_band else ""
                 raise DeviceError(
-                    f"device {self.device.name} cannot run this query: {reason} ({shape} form{why})"
+                    f"device {self.device.name} cannot run {self.what}: {reason} "
+                    f"({shape} form{why})"
                 )
-            self.kernels[program] = self.device.open(program)
+            self.kernels[program] = self.device.open(program, self.modes)
         return self.kernels[program]

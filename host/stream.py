@@ -46,6 +46,7 @@ class JoinStream:
         band: bool = True,
         close_device: bool = False,
     ) -> None:
+        query.require_pairs("a stream")
         self.query = query
         self.device = device
         self.close_device = close_device

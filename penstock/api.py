@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import UsageError
-from penstock.host.batch import BatchJoin
+from penstock.host.aggregate import open_join
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.files import read_table
@@ -62,7 +62,7 @@ def sql(
     Returns
     -------
     pyarrow.Table
-        The joined rows, in no particular order.
+        The joined rows, or the groups of a query with aggregates, in no particular order.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def sql(
         query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
     )
     with using(device) as opened:
-        join = BatchJoin(compiled, loaded, opened, disorder=disorder)
+        join = open_join(compiled, loaded, opened, disorder=disorder)
         return pa.Table.from_batches(join, join.schema)
 
 

@@ -11,11 +11,12 @@ from penstock.cli.terminal import count, results
 from penstock.errors import PenstockError
 from penstock.expr.columns import Vector
 from penstock.expr.node import Expr, show
+from penstock.host.aggregate import AggregateJoin, FoldJoin, open_join
 from penstock.host.batch import BatchJoin, RangeJoin
-from penstock.host.device.base import Device
+from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.prepare import layout, stream_values, window_keys
-from penstock.program import BandProgram, GeneralProgram, Program
+from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.query.plan import JoinQuery, other
 from penstock.rewrite.band import BandForm, Bound
 from penstock.rewrite.general import GeneralForm
@@ -35,17 +36,17 @@ def command(
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
     given = inputs.read_inputs(query, table, time, rows, within, param, scale)
     with open_device("cpu") as device:
-        join = BatchJoin(given.query, given.tables(), device, band=not no_band)
+        join = open_join(given.query, given.tables(), device, band=not no_band)
         explanation = _Explanation(given.query, join)
         explanation.query()
-        programs = [explanation.direction(part, device) for part in join.joins]
+        programs = [(explanation.direction(part, device), _modes(part)) for part in join.joins]
     _show_devices(programs)
 
 
 class _Explanation:
     """Prints a query under the names its author gave."""
 
-    def __init__(self, query: JoinQuery, join: BatchJoin) -> None:
+    def __init__(self, query: JoinQuery, join: BatchJoin | AggregateJoin) -> None:
         self.compiled = query
         self.join = join
         self.names = query.names
@@ -73,6 +74,9 @@ class _Explanation:
         stream, window = sides[other(form.window)], sides[form.window]
         names = self.names
         _heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
+        if isinstance(part, FoldJoin):
+            _line("aggregates", part.text)
+            _line("modes", ", ".join(mode.value for mode in part.modes))
         prepared = window_keys(form, window.columns, len(window))
         values = stream_values(form, stream.columns, len(stream))
         program = layout(form, prepared, values, device.key_widths).program
@@ -82,13 +86,15 @@ class _Explanation:
             _line("form", f"general, because {form.why_general(self.names)}")
             self.keys(form.form, program, prepared, values)
             _line("per pair", show(program.predicate))
+            if program.value is not None:
+                _line("folded", show(program.value))
             _show_stages(program)
         return program
 
     def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
         _line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")
         table = _table("test", "key of the window tuple", "declared", "in the data", "bounds")
-        for index, (test, v) in enumerate(zip(form.tests, prepared, strict=True)):
+        for index, (test, v) in enumerate(zip(form.tests, prepared, strict=False)):
             bounds = [self.bound(b, ">") for b in test.lo] + [self.bound(b, "<") for b in test.hi]
             bounds += [f"if {self.text(condition)}" for condition in test.when]
             key = test.key.type
@@ -103,6 +109,10 @@ class _Explanation:
         _line("truth table", f"{program.table:#x}")
         cubes = [" and ".join(f"t{d}" for d in _members(c)) or "always" for c in program.cubes]
         _line("  true where", " or ".join(cubes) if cubes else "never")
+        if form.need is not None:
+            _line("  and where", self.text(form.need))
+        if form.payload is not None:
+            _line("folded", f"{self.text(form.payload)} of the window tuple")
 
     def bound(self, bound: Bound, sign: str) -> str:
         shown = sign if bound.open else f"{sign}="
@@ -169,12 +179,16 @@ def _show_stages(program: GeneralProgram) -> None:
         results.print(f"  {line}", markup=False, highlight=False)
 
 
-def _show_devices(programs: Sequence[Program]) -> None:
+def _modes(part: RangeJoin) -> frozenset[Mode]:
+    return frozenset(part.modes) if isinstance(part, FoldJoin) else PAIRS
+
+
+def _show_devices(programs: Sequence[tuple[Program, frozenset[Mode]]]) -> None:
     _heading("devices")
     for name in device_names():
         try:
             with open_device(name) as device:
-                reasons = [r for r in map(device.refuses, programs) if r is not None]
+                reasons = [r for p, m in programs if (r := device.refuses(p, m)) is not None]
             _line(name, "runs it" if not reasons else f"no: {reasons[0]}")
         except PenstockError as error:
             _line(name, f"not here: {error}")

@@ -14,10 +14,11 @@ from rich.table import Table
 
 from penstock.cli import inputs, options
 from penstock.cli.terminal import Meter, count, errors, meter, results
-from penstock.errors import FileError, UsageError
-from penstock.host.batch import BatchJoin
-from penstock.host.files import open_writer
+from penstock.errors import UsageError
+from penstock.host.aggregate import open_join
+from penstock.host.files import check_writable, open_writer, write_text
 from penstock.host.stats import Stats
+from penstock.host.table_join import TableJoin
 
 
 def command(
@@ -47,17 +48,17 @@ def command(
     no_band: inputs.NoBand = False,
     progress: Annotated[bool, typer.Option(help="Show a progress bar on a terminal.")] = True,
 ) -> None:
-    """Join two tables over a time or ROWS window."""
+    """Join two tables over a time or ROWS window, or aggregate what joins."""
     if show < 0:
         raise UsageError(f"--show takes a number of rows, not {show}")
     given = inputs.read_inputs(query, table, time, rows, within, param, scale)
     if stats is not None:
-        _check_writable(stats)
+        check_writable(stats)
     with (
         inputs.open_named(device, threads, units, vcd, pipelines) as opened,
         meter(progress) as shown,
     ):
-        join = BatchJoin(
+        join = open_join(
             given.query,
             given.tables(),
             opened,
@@ -70,10 +71,10 @@ def command(
         _print(first, join.stats.rows)
     _summary(join.stats, out)
     if stats is not None:
-        _write_stats(stats, join.stats)
+        write_text(stats, json.dumps(join.stats.as_dict(), indent=2) + "\n")
 
 
-def _drain(join: BatchJoin, out: Path | None, show: int, shown: Meter) -> pa.Table:
+def _drain(join: TableJoin, out: Path | None, show: int, shown: Meter) -> pa.Table:
     """Run the join; give the first rows if they are to be printed."""
     first: list[pa.RecordBatch] = []
     kept = 0
@@ -129,18 +130,3 @@ def _summary(stats: Stats, out: Path | None) -> None:
             style="dim",
             highlight=False,
         )
-
-
-def _check_writable(path: Path) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        raise FileError(f"cannot write {path}: its folder does not exist, or it is a folder")
-
-
-def _write_stats(path: Path, stats: Stats) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(json.dumps(stats.as_dict(), indent=2) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise FileError(f"cannot write {path}: {error.strerror}") from None

@@ -101,7 +101,16 @@ def compile_query(
             (LEFT, RIGHT), statement.sources, filters, time_of, own_units, strict=True
         )
     )
-    return JoinQuery(text, left, right, window, predicate, statement.select, statement.scales)
+    return JoinQuery(
+        text,
+        left,
+        right,
+        window,
+        predicate,
+        statement.select,
+        statement.scales,
+        statement.aggregation,
+    )
 
 
 def _unit_of(time: Expr | None, scope: Scope) -> str:

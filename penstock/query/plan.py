@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.errors import QueryError
 from penstock.expr.node import Expr, Op, walk
 from penstock.query.window import RowsWindow, TimeWindow, Window
+from penstock.types import Type
 
 LEFT, RIGHT = "l", "r"
 
@@ -42,6 +44,61 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Aggregate:
+    """One aggregate over the matches of a group.
+
+    Parameters
+    ----------
+    function : str
+        "count", "sum", "min", "max", "avg", "min_by" or "max_by".
+    value : Expr or None
+        Over columns of both sides; None for ``count(*)``.
+    by : Expr or None
+        What ``min_by`` and ``max_by`` order by.
+    type : Type
+        Of the result.
+    text : str
+        As the query has it, for messages.
+    """
+
+    function: str
+    value: Expr | None
+    by: Expr | None
+    type: Type
+    text: str
+
+    @property
+    def inputs(self) -> tuple[Expr, ...]:
+        """What is computed of each pair to fold it; the value of ``min_by`` is not."""
+        folded = self.by if self.by is not None else self.value
+        return () if folded is None else (folded,)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What a query with groups gives instead of pairs.
+
+    Parameters
+    ----------
+    side : str
+        The side whose columns the keys are; each of its rows is folded over its matches.
+    keys : tuple of Expr
+        Empty: all matches are one group.
+    aggregates : tuple of Aggregate
+    select : tuple of (str, Expr)
+        Output columns, over columns ``("key", k)`` and ``("agg", k)``.
+    having : Expr
+        Groups for which it is not TRUE are left out; over the same columns.
+    """
+
+    side: str
+    keys: tuple[Expr, ...]
+    aggregates: tuple[Aggregate, ...]
+    select: tuple[tuple[str, Expr], ...]
+    having: Expr
+
+
+@dataclass(frozen=True)
 class JoinQuery:
     """A query ready for any device.
 
@@ -57,6 +114,8 @@ class JoinQuery:
         Output columns, over columns of both sides.
     scales : tuple of ((side, column), digits)
         Float columns declared as decimals, see ``scale`` of :func:`penstock.query.compile`.
+    aggregation : Aggregation or None
+        None if the query gives pairs; otherwise ``select`` is empty.
     """
 
     text: str
@@ -66,6 +125,21 @@ class JoinQuery:
     predicate: Expr
     select: tuple[tuple[str, Expr], ...]
     scales: tuple[tuple[tuple[str, str], int], ...] = ()
+    aggregation: Aggregation | None = None
+
+    def require_pairs(self, where: str) -> None:
+        """Refuse a query with groups.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.aggregation is not None:
+            raise QueryError(
+                f"aggregates are for whole tables (penstock.sql), since a group is complete only "
+                f"at the end of its window; {where} takes a query without GROUP BY, DISTINCT and "
+                "aggregates: aggregate the pairs that it gives"
+            )
 
     @property
     def is_rows(self) -> bool:
@@ -88,16 +162,24 @@ class JoinQuery:
         return tuple(sorted({*self.join_columns_of(side), *self.output_columns_of(side)}))
 
     def join_columns_of(self, side: str) -> tuple[str, ...]:
-        """Base-table columns of this side that decide which pairs join, sorted."""
+        """Base-table columns of this side that decide which pairs join, or how, sorted."""
         own = self.side(side)
         roots = [own.filter, self.predicate]
         if own.time is not None:
             roots.append(own.time)
+        if self.aggregation is not None:
+            roots += self.aggregation.keys
+            roots += [e for a in self.aggregation.aggregates for e in a.inputs]
         return tuple(sorted({c for root in roots for s, c in columns(root) if s == side}))
 
     def output_columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns of this side that the output needs, sorted."""
-        found = {c for _, e in self.select for s, c in columns(e) if s == side}
+        outputs = [e for _, e in self.select]
+        if self.aggregation is not None:
+            made = self.aggregation
+            outputs += made.keys
+            outputs += [a.value for a in made.aggregates if a.value is not None]
+        found = {c for e in outputs for s, c in columns(e) if s == side}
         return tuple(sorted(found))
 
     def scale_of(self, side: str) -> dict[str, int]:
@@ -112,6 +194,8 @@ def columns(expr: Expr) -> set[tuple[str, str]]:
 __all__ = [
     "LEFT",
     "RIGHT",
+    "Aggregate",
+    "Aggregation",
     "JoinQuery",
     "RowsWindow",
     "Side",

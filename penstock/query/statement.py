@@ -12,13 +12,17 @@ from sqlglot import exp
 from penstock.errors import QueryError, SchemaError
 from penstock.expr import build
 from penstock.expr.node import Expr
+from penstock.query.aggregates import is_aggregate, read_aggregation
 from penstock.query.dialect import ROWS, place
 from penstock.query.expressions import Lowering
+from penstock.query.plan import Aggregation
 from penstock.query.scope import Scope, Source
 from penstock.types import Kind, Type, decimal, from_arrow
 
 #: Parts of a SELECT and of an item of FROM that are read; any other is an error.
 _READ = frozenset({"expressions", "from_", "joins", "where", "hint", "kind"})
+#: Parts that the outermost SELECT may have beside them.
+_READ_OF_GROUPS = frozenset({"group", "having", "distinct"})
 _READ_OF_TABLE = frozenset({"this", "alias", "db", "catalog"})
 _READ_OF_JOIN = frozenset({"this", "on", "method", "side", "kind", "using"})
 #: Parser's names of clauses whose SQL reads otherwise.
@@ -47,6 +51,7 @@ class Statement:
     where: tuple[Expr, ...]
     select: tuple[tuple[str, Expr], ...]
     scales: tuple[tuple[tuple[str, str], int], ...]
+    aggregation: Aggregation | None
 
 
 def read_statement(
@@ -72,7 +77,7 @@ def read_statement(
     """
     if not isinstance(tree, exp.Select):
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()} ({place(tree)})")
-    _check_parts(tree, _READ)
+    _check_parts(tree, _READ | _READ_OF_GROUPS)
     tables = _two_tables(tree)
     reader = _SourceReader(schemas, scales, params)
     left = reader.read(tables[0], "l")
@@ -93,13 +98,15 @@ def read_statement(
             conditions.append(lowering.condition(on))
     where = tree.args.get("where")
     wheres = [] if where is None else [lowering.condition(where.this)]
+    groups = is_aggregate(tree)
     return Statement(
         (left, right),
         scope,
         tuple(conditions),
         tuple(wheres),
-        _select(tree, lowering, scope),
+        () if groups else _select(tree, lowering, scope),
         tuple(sorted(reader.declared.items())),
+        read_aggregation(tree, scope, params) if groups else None,
     )
 
 
@@ -235,7 +242,7 @@ def _select(tree: exp.Select, lowering: Lowering, scope: Scope) -> tuple[tuple[s
         value = item.this if isinstance(item, exp.Alias) else item
         name = item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
         if isinstance(value, exp.AggFunc):
-            raise QueryError(f"aggregates are not supported in a join query yet ({place(item)})")
+            raise QueryError(f"aggregates are not supported in a subquery ({place(item)})")
         lower = lowering.column if isinstance(value, exp.Column) else lowering.lower
         out.append((name, lower(value)))
     names = [name for name, _ in out]

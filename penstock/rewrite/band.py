@@ -87,11 +87,35 @@ def _sign(bound: Bound, sign: str) -> str:
 
 @dataclass(frozen=True)
 class BandForm:
-    """A predicate as band tests and the truth table over their outcomes."""
+    """A predicate as band tests and the truth table over their outcomes.
+
+    Parameters
+    ----------
+    window : str
+        Side that flows past the other.
+    tests : tuple of BandTest
+    table : int
+        As for :class:`~penstock.program.BandProgram`.
+    payload : Expr or None
+        Window-side integer that is folded over the matches.
+    need : Expr or None
+        Window-side condition: a window tuple for which it is not TRUE matches nothing. Its keys
+        count as NULL, so all tests fail.
+    """
 
     window: str
     tests: tuple[BandTest, ...]
     table: int
+    payload: Expr | None = None
+    need: Expr | None = None
+
+    def with_need(self, need: Expr) -> BandForm:
+        """The same form with another condition that window tuples need."""
+        if self.table & 1:
+            # True whatever the tests say: one test that only a NULL key fails.
+            always = BandTest(_ZERO, lo=(Bound(_ZERO),), hi=(Bound(_ZERO),))
+            return replace(self, tests=(always,), table=0b10, need=need)
+        return replace(self, need=need)
 
 
 # A formula over tests: a test's index, or ("and" | "or", parts), or a constant.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from penstock.expr import build
 from penstock.expr.node import Expr
-from penstock.program import MAX_BAND_TESTS
+from penstock.program import MAX_BAND_TESTS, Mode
 from penstock.rewrite.band import BandForm, NotBandError, band_form
 from penstock.rewrite.general import GeneralForm, general_form
 from penstock.rewrite.logic import when_true
@@ -49,3 +50,49 @@ def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:
         except NotBandError as error:
             why = error
     return JoinForm(window, general_form(formula, window), why)
+
+
+def fold_form(
+    predicate: Expr,
+    window: str,
+    value: Expr | None,
+    modes: frozenset[Mode],
+    *,
+    band: bool = True,
+) -> JoinForm:
+    """Form of a predicate whose matches are folded.
+
+    Parameters
+    ----------
+    predicate : Expr
+    window : str
+        Side that flows past the other, whose tuples get the aggregates.
+    value : Expr or None
+        What is folded, over both sides; pairs for which it is NULL are no matches.
+    modes : frozenset of Mode
+        What is asked for. Without ``value`` those that need none.
+    band : bool
+        Whether band form is allowed.
+
+    Raises
+    ------
+    QueryError
+        The predicate or the value has no form.
+    """
+    if value is None:
+        return join_form(predicate, window, band=band)
+    folds = any(mode.needs_value for mode in modes)
+    known = build.not_(build.is_null(value))
+    of_window = value.sides == {window} and Mode.NEAREST not in modes
+    if of_window and (value.type.is_integral or not folds):
+        made = join_form(predicate, window, band=band)
+        if isinstance(made.form, BandForm):
+            form = replace(made.form, payload=value if folds else None)
+            return replace(made, form=form.with_need(known) if value.type.nullable else form)
+    if not folds:
+        return join_form(build.and_(predicate, known), window, band=band)
+    formula = when_true(build.and_(predicate, known))
+    why = NotBandError("{} is not an integer of the window's tuple alone", value)
+    if Mode.NEAREST in modes:
+        why = NotBandError("the match with the least {} is asked for", value)
+    return JoinForm(window, general_form(formula, window, value), why)

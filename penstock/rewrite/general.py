@@ -17,7 +17,7 @@ from penstock.program import GeneralProgram
 from penstock.rewrite.band import BandTest, NotBandError, band_form
 from penstock.rewrite.fold import fold
 from penstock.rewrite.linear import keeps_raw
-from penstock.rewrite.logic import guarded, when_true, zero_filled
+from penstock.rewrite.logic import guarded, when_true, without_null, zero_filled
 from penstock.types import BOOL, Kind, Type, integer
 
 #: Width of the codes that stand for text.
@@ -47,12 +47,13 @@ class KeySource:
 
 @dataclass(frozen=True)
 class GeneralForm:
-    """A predicate over prepared keys, and where the keys come from."""
+    """A predicate over prepared keys, where they come from, and what is folded of its matches."""
 
     window: str
     stream_keys: tuple[KeySource, ...]
     window_keys: tuple[KeySource, ...]
     predicate: Expr
+    value: Expr | None = None
 
     def program(
         self,
@@ -80,16 +81,21 @@ class GeneralForm:
             return _two_valued(expr, args)
 
         # Constants make choices vanish, after which the bounds above them can be narrower.
-        folded = fold(transform(self.predicate, retype))
+        def made(expr: Expr) -> Expr:
+            return fold(transform(fold(transform(expr, retype)), retype))
+
         return GeneralProgram(
             tuple(t.as_nullable(False) for t in stream),
             tuple(t.as_nullable(False) for t in window),
-            fold(transform(folded, retype)),
+            made(self.predicate),
+            None if self.value is None else made(self.value),
         )
 
 
-def general_form(formula: Expr, window: str) -> GeneralForm:
+def general_form(formula: Expr, window: str, value: Expr | None = None) -> GeneralForm:
     """General form of a ``when_true`` formula with the side ``window`` flowing past the other.
+
+    ``value`` is a number to fold over the matches; where it is NULL the formula must be false.
 
     Raises
     ------
@@ -100,12 +106,14 @@ def general_form(formula: Expr, window: str) -> GeneralForm:
     hoister = _Hoister(window)
     values = hoister.values(transform(formula, _with_true_conditions))
     predicate = _zero_filled(hoister.flags(guarded(values)))
+    if value is not None:
+        values = hoister.values(transform(value, _with_true_conditions))
+        value = _zero_filled(hoister.flags(without_null(values)))
     for side, keys in hoister.keys.items():
         if not keys:  # devices take at least one key of each side
             hoister.key(side, KeySource("flag", build.TRUE), BOOL.as_nullable(False))
-    return GeneralForm(
-        window, tuple(hoister.keys["s"].values()), tuple(hoister.keys["w"].values()), predicate
-    )
+    stream_keys, window_keys = (tuple(hoister.keys[side].values()) for side in "sw")
+    return GeneralForm(window, stream_keys, window_keys, predicate, value)
 
 
 def _with_true_conditions(expr: Expr, args: tuple[Expr, ...]) -> Expr:

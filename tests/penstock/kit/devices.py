@@ -12,6 +12,6 @@ class InterpretingCpu(CpuDevice):
     """Interprets general programs: compiling takes about a second, a small task a millisecond."""
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
-        if isinstance(program, GeneralProgram) and modes == PAIRS:
-            return InterpretedKernel(program, self._host)
+        if isinstance(program, GeneralProgram):
+            return InterpretedKernel(program, self._host, modes)
         return super().open(program, modes)

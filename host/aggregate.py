@@ -1,0 +1,365 @@
+"""A join of two whole tables whose matches are folded per group instead of being delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.expr import build
+from penstock.expr.columns import Vector, evaluate_columns, int_vector
+from penstock.expr.node import Expr, Op, node, transform
+from penstock.host.batch import BatchJoin, RangeJoin
+from penstock.host.columns import arrow_type, to_arrow, vector
+from penstock.host.device.base import Device, Folds
+from penstock.host.groups import Groups
+from penstock.host.output import Restorer
+from penstock.host.probe import Prober
+from penstock.host.ranges import arrival_order, rows_met, time_ranges
+from penstock.host.source import Span
+from penstock.host.table_join import TableJoin
+from penstock.host.window_run import WindowRun
+from penstock.program import Mode
+from penstock.query.plan import LEFT, RIGHT, Aggregate, JoinQuery, TimeWindow, other
+from penstock.rewrite.folds import FoldKey, Needs, fold_plan
+from penstock.rewrite.forms import fold_form
+from penstock.types import Kind, Type
+
+
+@dataclass(frozen=True)
+class FoldJoin(RangeJoin):
+    """One program of the aggregates, what it is asked for, and by which aggregates."""
+
+    key: FoldKey
+    modes: tuple[Mode, ...]
+    text: str
+
+
+def open_join(
+    query: JoinQuery,
+    tables: Mapping[str, pa.Table],
+    device: Device,
+    *,
+    band: bool = True,
+    disorder: Span | Mapping[str, Span] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> BatchJoin | AggregateJoin:
+    """The join that the query asks for: pairs, or groups. See :class:`TableJoin`."""
+    made = BatchJoin if query.aggregation is None else AggregateJoin
+    return made(query, tables, device, band=band, disorder=disorder, on_progress=on_progress)
+
+
+class AggregateJoin(TableJoin):
+    """Gives one row per group of a query with aggregates, in one batch."""
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        tables: Mapping[str, pa.Table],
+        device: Device,
+        *,
+        band: bool = True,
+        disorder: Span | Mapping[str, Span] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        super().__init__(
+            query, tables, device, band=band, disorder=disorder, on_progress=on_progress
+        )
+        assert query.aggregation is not None
+        self.side = query.aggregation.side
+        self.window_side = other(self.side)
+        inputs = [replace(a, value=self._known(a.value) if a.by is None else a.value,
+                          by=self._known(a.by)) for a in query.aggregation.aggregates]  # fmt: skip
+        self.aggregation = replace(query.aggregation, aggregates=tuple(inputs))
+        self.plan = fold_plan(self.aggregation)
+        predicate = self._known(query.predicate)
+        assert predicate is not None
+        start, end = self._ranges()
+        self.joins = [
+            FoldJoin(
+                fold_form(predicate, self.window_side, key.value, frozenset(modes), band=band),
+                start,
+                end,
+                key,
+                tuple(sorted(modes, key=lambda mode: mode.value)),
+                ", ".join(dict.fromkeys(self.plan.texts[key])),
+            )
+            for key, modes in self.plan.modes.items()
+        ]
+        self.pairs_in_window = sum(join.pairs * len(join.modes) for join in self.joins)
+        schemas = {side: t.schema for side, t in self.tables.items()}
+        keys = tuple((str(k), key) for k, key in enumerate(self.aggregation.keys))
+        self.key_restorer = Restorer(replace(query, select=keys), schemas)
+        self.value_restorers = {
+            k: Restorer(replace(query, select=(("value", a.value),)), schemas)
+            for k, a in enumerate(self.aggregation.aggregates)
+            if a.by is not None and a.value is not None
+        }
+        self._schema = pa.schema(
+            [pa.field(name, self._type_of(expr, name)) for name, expr in self.aggregation.select]
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def _known(self, expr: Expr | None) -> Expr | None:
+        """The expression on columns whose types say that they hold no NULL, where they hold none.
+
+        What cannot be NULL needs no test, and ``count(e)`` is then ``count(*)``.
+        """
+
+        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+            if current.op is not Op.COLUMN:
+                return build.remake(current, args) if args != current.args else current
+            column = self.sides[current.attr[0]].columns[current.attr]
+            if column.valid is not None or current.type.kind is Kind.NULL:
+                return current
+            return node(Op.COLUMN, (), current.type.as_nullable(False), current.attr)
+
+        return None if expr is None else transform(expr, rule)
+
+    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each row of the group's side meets: one range of the other side's rows."""
+        stream, window = self.sides[self.side], self.sides[self.window_side]
+        if isinstance(self.query.window, TimeWindow):
+            offsets = self.query.window.offsets(self.window_side)
+            return time_ranges(stream.time, window.time, *offsets)
+        before_left, before_right = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
+        lefts, rights = self.query.window.left, self.query.window.right
+        if self.side == LEFT:
+            return rows_met(before_left, rights, lefts, len(window))
+        return rows_met(before_right, lefts, rights, len(window))
+
+    def _type_of(self, expr: Expr, name: str) -> pa.DataType:
+        """Arrow type of an output column; a column that is passed on keeps its own."""
+        if expr.op is Op.COLUMN:
+            kind, index = expr.attr
+            if kind == "key":
+                return self.key_restorer.schema.field(int(index)).type
+            one = self.aggregation.aggregates[int(index)]
+            if int(index) in self.value_restorers:
+                return self.value_restorers[int(index)].schema.field(0).type
+            value = one.value if one.function in ("min", "max") else None
+            if value is not None and value.op is Op.COLUMN and value.type.kind is not Kind.DECIMAL:
+                side, column = value.attr
+                found = self.tables[side].schema.field(column).type
+                return found.value_type if pa.types.is_dictionary(found) else found
+        return arrow_type(expr.type, name)
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        folds: dict[tuple[FoldKey, Mode], Folds] = {}
+        for join in self.joins:
+            folds |= self._run(join)
+        batch = self._output(folds)
+        self.stats.rows += batch.num_rows
+        self.stats.stop()
+        yield batch
+
+    def _run(self, join: FoldJoin) -> dict[tuple[FoldKey, Mode], Folds]:
+        """Aggregates of each row of the group's side, by mode."""
+        stream, window = self.sides[self.side], self.sides[self.window_side]
+        prober = Prober(
+            join.form,
+            self.device,
+            self.stats,
+            names=self.names,
+            growing=False,
+            modes=frozenset(join.modes),
+            what=f"this query ({join.text})",
+        )
+        run = WindowRun(window.time, prober.keys(window.columns, len(window)))
+        try:
+            return {
+                (join.key, mode): prober.fold(
+                    run, stream.columns, join.start, join.end, mode, self.progressed
+                )
+                for mode in join.modes
+            }
+        finally:
+            run.unload()
+            prober.close()
+
+    def _output(self, folds: Mapping[tuple[FoldKey, Mode], Folds]) -> pa.RecordBatch:
+        stream = self.sides[self.side]
+        matched = np.flatnonzero(folds[self.plan.found].found)
+        rows = stream.row[matched]
+        # Every row stands for the other side, too: no key is computed from it.
+        keys = self.key_restorer.restore(self.tables, *self._both(rows, np.zeros(len(rows), int)))
+        groups = Groups(keys, len(rows))
+        arrays = {("key", str(k)): array for k, array in enumerate(groups.keys)}
+        vectors: dict[tuple[str, str], Vector] = {}
+        for k, key in enumerate(self.aggregation.keys):
+            if key.type.kind is not Kind.OTHER:
+                vectors["key", str(k)] = _as_vector(groups.keys[k], key.type)
+        for k, (one, need) in enumerate(
+            zip(self.aggregation.aggregates, self.plan.needs, strict=True)
+        ):
+            part = _Part(one, need, folds, matched, groups)
+            if one.by is not None:
+                array = self._by(k, part)
+                arrays["agg", str(k)] = array
+                if one.type.kind is not Kind.OTHER:
+                    vectors["agg", str(k)] = _as_vector(array, one.type)
+            else:
+                vectors["agg", str(k)] = part.value(self._own(one, matched))
+        made = [
+            arrays[expr.attr]
+            if expr.op is Op.COLUMN and expr.attr in arrays
+            else _as_array(evaluate_columns(expr, vectors, groups.count), expr.type, field.type)
+            for (_, expr), field in zip(self.aggregation.select, self._schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(made, schema=self._schema)
+        if self.aggregation.having is build.TRUE:
+            return batch
+        keep = evaluate_columns(self.aggregation.having, vectors, groups.count)
+        chosen = keep.values if keep.valid is None else keep.values & keep.valid
+        return batch.filter(pa.array(chosen))
+
+    def _own(self, one: Aggregate, matched: np.ndarray) -> Vector | None:
+        """The aggregate's value of each matched row, if the group's own side has it."""
+        if one.value is None or one.value.sides - {self.side}:
+            return None
+        stream = self.sides[self.side]
+        v = evaluate_columns(one.value, stream.columns, len(stream))
+        return Vector(v.values[matched], None if v.valid is None else v.valid[matched], v.lo, v.hi)
+
+    def _by(self, k: int, part: _Part) -> pa.Array:
+        """``min_by`` or ``max_by``: the value at each group's best pair."""
+        row, position = part.best()
+        some = np.flatnonzero(row >= 0)
+        own = self.sides[self.side].row[part.matched[row[some]]]
+        window = self.sides[self.window_side].row[position[some]]
+        found = self.value_restorers[k].restore(self.tables, *self._both(own, window)).column(0)
+        index = np.zeros(len(row), np.int64)
+        index[some] = np.arange(len(some))
+        return found.take(pa.array(index, mask=row < 0))
+
+    def _both(self, own: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row numbers of the left and of the right table."""
+        return (own, window) if self.side == LEFT else (window, own)
+
+
+class _Part:
+    """One aggregate of the matched rows, and how they make groups."""
+
+    def __init__(
+        self,
+        one: Aggregate,
+        need: Needs,
+        folds: Mapping[tuple[FoldKey, Mode], Folds],
+        matched: np.ndarray,
+        groups: Groups,
+    ) -> None:
+        self.one, self.matched, self.groups = one, matched, groups
+        self.fold = None if need.fold is None else folds[need.fold]
+        self.counts = None if need.count is None else folds[need.count].value[matched]
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row (among the matched ones) and window position of each group's nearest pair; or -1."""
+        assert self.fold is not None
+        assert self.fold.position is not None
+        position = self.fold.position[self.matched]
+        found = self.fold.found[self.matched]
+        row = self.groups.least(self.fold.value[self.matched], found, position)
+        return row, np.where(row < 0, -1, position[row] if len(position) else -1)
+
+    def value(self, own: Vector | None) -> Vector:
+        """The aggregate of each group."""
+        counts = self.counts
+        if counts is not None and own is not None and own.valid is not None:
+            counts = np.where(own.valid, counts, 0)
+        if self.one.function == "count":
+            assert counts is not None
+            return int_vector(self.groups.sum(counts))
+        if self.fold is not None:
+            values, found = self.fold.value[self.matched], self.fold.found[self.matched]
+        else:
+            assert own is not None
+            assert counts is not None
+            values, found = own.values, counts > 0
+        if self.one.function in ("min", "max"):
+            row = self.groups.least(values, found, None, greatest=self.one.function == "max")
+            return _vector(
+                values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
+            )
+        if self.fold is None:
+            assert counts is not None
+            values = _product(values, counts)
+        some = self.groups.any(found)
+        total = self.groups.sum(np.where(found, values, values.dtype.type(0))
+                                if values.dtype != object else values * found)  # fmt: skip
+        if self.one.function == "avg":
+            assert counts is not None
+            return Vector(self._mean(total, self.groups.sum(counts)), some)
+        if self.one.type.is_integral:
+            self._check(total)
+        return _vector(total, some)
+
+    def _mean(self, total: np.ndarray, count: np.ndarray) -> np.ndarray:
+        """``total / count`` in float64, rounded once; 0 where the count is 0."""
+        assert self.one.value is not None
+        divisor = np.maximum(count, 1)
+        if total.dtype.kind == "f":
+            return total / divisor
+        exact = total.astype(object)
+        scale = 10**self.one.value.type.scale
+        return np.array(
+            [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
+        )
+
+    def _check(self, total: np.ndarray) -> None:
+        """Refuse sums that their type does not hold.
+
+        Raises
+        ------
+        DataError
+        """
+        if len(total) and not (self.one.type.lo <= total.min() and total.max() <= self.one.type.hi):
+            raise DataError(
+                f"{self.one.text} overflows {self.one.type}: a group's sum lies outside "
+                f"{self.one.type.lo}..{self.one.type.hi}; CAST its argument to DOUBLE, or use avg"
+            )
+
+
+def _product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Element by element; Python integers where int64 may not hold it."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64) * counts
+    if values.dtype == object or not len(values):
+        return values * counts.astype(object)
+    most = max(abs(int(values.min())), abs(int(values.max()))) * int(counts.max())
+    return values * counts if most < 1 << 63 else values.astype(object) * counts.astype(object)
+
+
+def _vector(values: np.ndarray, valid: np.ndarray) -> Vector:
+    """Integers with their bounds, or floats; NULL slots hold zero."""
+    mask = None if valid.all() else valid
+    if values.dtype == bool or values.dtype.kind == "f":
+        return Vector(np.where(valid, values, values.dtype.type(0)), mask)
+    values = np.where(valid, values, 0)
+    if (
+        values.dtype == object
+        and len(values)
+        and -(1 << 63) <= values.min() <= values.max() < 1 << 63
+    ):
+        values = values.astype(np.int64)
+    return int_vector(values, mask)
+
+
+def _as_vector(array: pa.Array, dtype: Type) -> Vector:
+    """A column of the output as expressions take it."""
+    is_scaled = dtype.kind is Kind.DECIMAL and not pa.types.is_decimal(array.type)
+    return vector(array, dtype.scale if is_scaled else None, "the output")
+
+
+def _as_array(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
+    """Arrow array of a value; ``target`` may be narrower than what computed columns have."""
+    if pa.types.is_integer(target) or pa.types.is_temporal(target) or pa.types.is_float32(target):
+        return to_arrow(v, dtype, arrow_type(dtype, "")).cast(target)
+    return to_arrow(v, dtype, target)

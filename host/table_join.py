@@ -1,0 +1,107 @@
+"""What joins of two whole tables share: reading, checking and ordering the rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError, QueryError
+from penstock.host.device.base import Device
+from penstock.host.sides import SideRows, filtered, read_side
+from penstock.host.source import Source, Span, check_names
+from penstock.host.stats import Stats
+from penstock.query.plan import JoinQuery
+
+
+class TableJoin(ABC):
+    """Joins two tables on a device; iterate to get the output.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    tables : mapping of table name to pyarrow.Table
+    device : Device
+    band : bool
+        False switches band form off, to compare with the general form.
+    disorder : int, timedelta, or mapping of alias to either, optional
+        How far out of order the rows of a table may be; any order by default.
+    on_progress : callable, optional
+        Called with (pairs evaluated, pairs in the window) after each device result.
+
+    Raises
+    ------
+    DataError
+        A time is NULL where the order of rows depends on it, a value is off its declared grid, or
+        a row lies further behind than ``disorder``.
+    DeviceError
+        The device cannot run the predicate.
+    """
+
+    #: Pairs that the window admits, over all that is run.
+    pairs_in_window: int
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        tables: Mapping[str, pa.Table],
+        device: Device,
+        *,
+        band: bool = True,
+        disorder: Span | Mapping[str, Span] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        if query.is_rows and (query.left.time is None or query.right.time is None):
+            raise QueryError(
+                "ROWS of a table are its latest in time: name the time column of both tables "
+                "with time (or push batches in order of arrival to a stream)"
+            )
+        check_names(disorder, query.sides)
+        self.query = query
+        self.device = device
+        self.band = band
+        self.names = query.names
+        self.stats = Stats(device.name)
+        self.on_progress = on_progress
+        # Rows are picked from single chunks: finding the chunk of each would cost more.
+        self.tables = {s.side: tables[s.table].combine_chunks() for s in query.sides}
+        self.sides: dict[str, SideRows] = {}
+        for side in query.sides:
+            rows = read_side(query, side, self.tables[side.side])
+            if disorder is not None:
+                check_order(Source(side, disorder), rows)
+            self.sides[side.side] = filtered(side, rows).in_time_order()
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+
+    def progressed(self) -> None:
+        """Tell the caller how far it is."""
+        if self.on_progress is not None:
+            self.on_progress(self.stats.pairs_evaluated, self.pairs_in_window)
+
+
+def check_order(source: Source, rows: SideRows) -> None:
+    """Refuse a table whose rows are further out of order than declared.
+
+    Raises
+    ------
+    DataError
+    """
+    on_time = source.admission.admit(rows.time)
+    if on_time.all():
+        return
+    first = int(np.argmin(on_time))
+    behind = int(rows.time[:first].max()) - int(rows.time[first])
+    raise DataError(
+        f"{source.admission.late} rows of {source.side.alias} are further out of order than the "
+        f"declared disorder of {source.admission.disorder}: row {int(rows.row[first])} is {behind} "
+        "behind; raise disorder, or leave it out to sort the table"
+    )

@@ -1,0 +1,236 @@
+"""Aggregates per group: what a SELECT with GROUP BY asks for.
+
+The output is computed from two kinds of columns that no table has: ``("key", k)``, the group's
+k-th key, and ``("agg", k)``, its k-th aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.build import ExprTypeError
+from penstock.expr.node import Expr
+from penstock.query.dialect import place, snippet
+from penstock.query.expressions import Lowering
+from penstock.query.plan import Aggregate, Aggregation
+from penstock.query.scope import Scope
+from penstock.types import FLOAT64, Kind, Type, int_of
+
+_FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.CountIf: "count_if",
+    exp.Sum: "sum",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.Avg: "avg",
+    exp.ArgMin: "min_by",
+    exp.ArgMax: "max_by",
+}
+#: Digits of Spark's widest decimal, and how many more than its terms a sum of decimals has.
+_MOST_DIGITS, _MORE_DIGITS = 38, 10
+
+_WHAT_INSTEAD = (
+    "group by columns of one table, or write a query without GROUP BY, which gives the pairs, and "
+    "aggregate its result"
+)
+
+
+def is_aggregate(tree: exp.Select) -> bool:
+    """Whether the query gives groups rather than pairs."""
+    clauses = any(tree.args.get(key) for key in ("group", "having", "distinct"))
+    return clauses or any(item.find(exp.AggFunc) is not None for item in tree.expressions)
+
+
+def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) -> Aggregation:
+    """The aggregates of a SELECT.
+
+    Raises
+    ------
+    QueryError
+        The keys are of both sides, a column is neither a key nor in an aggregate, or an aggregate
+        cannot be computed.
+    """
+    plain = Lowering(scope, params)
+    keys = _keys(tree, plain)
+    sides = frozenset().union(*(key.sides for key in keys)) if keys else frozenset()
+    if len(sides) > 1:
+        where = tree.args.get("group") or tree
+        what = "DISTINCT over" if tree.args.get("distinct") else "GROUP BY with"
+        raise QueryError(
+            f"{what} columns of both tables is not supported: {_WHAT_INSTEAD} ({place(where)})"
+        )
+    lowering = _GroupLowering(plain, keys)
+    select = []
+    for item in tree.expressions:
+        if isinstance(item, exp.Star) or (
+            isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
+        ):
+            raise QueryError(f"* cannot be grouped; list the keys ({place(item)})")
+        value = item.this if isinstance(item, exp.Alias) else item
+        name = item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
+        select.append((name, lowering.lower(value)))
+    names = [name for name, _ in select]
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(
+                f"the output has two columns named {name}; rename one with AS ({place(tree)})"
+            )
+    having = tree.args.get("having")
+    condition = build.TRUE if having is None else lowering.condition(having.this)
+    side = next(iter(sides), "l")
+    return Aggregation(side, keys, tuple(lowering.aggregates), tuple(select), condition)
+
+
+def _keys(tree: exp.Select, plain: Lowering) -> tuple[Expr, ...]:
+    group = tree.args.get("group")
+    if tree.args.get("distinct"):
+        if group or any(item.find(exp.AggFunc) is not None for item in tree.expressions):
+            raise QueryError(f"DISTINCT beside aggregates is not supported ({place(tree)})")
+        if tree.args["distinct"].args.get("on"):
+            raise QueryError(f"DISTINCT ON is not supported ({place(tree)})")
+        items = [i.this if isinstance(i, exp.Alias) else i for i in tree.expressions]
+    elif group is None:
+        return ()
+    else:
+        for name, part in group.args.items():
+            if part and name != "expressions":
+                raise QueryError(
+                    f"GROUP BY {name.upper().replace('_', ' ')} is not supported; list the keys "
+                    f"({place(group)})"
+                )
+        items = [_referred(item, tree, plain) for item in group.expressions]
+    lower = [plain.column(i) if isinstance(i, exp.Column) else plain.lower(i) for i in items]
+    return tuple(dict.fromkeys(lower))
+
+
+def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
+    """What a key of GROUP BY stands for: itself, an output column by number, or one by name."""
+    if isinstance(item, exp.Literal) and not item.is_string:
+        number = int(item.this) if str(item.this).isdigit() else 0
+        if not 1 <= number <= len(tree.expressions):
+            raise QueryError(
+                f"GROUP BY {item.this}: there are {len(tree.expressions)} output columns "
+                f"({place(tree)})"
+            )
+        found = tree.expressions[number - 1]
+    elif isinstance(item, exp.Column) and not item.table:
+        if plain.scope.find(None, item.name) is not None:
+            return item
+        alike = [e for e in tree.expressions if e.alias.lower() == item.name.lower()]
+        found = alike[0] if alike else item
+    else:
+        return item
+    found = found.this if isinstance(found, exp.Alias) else found
+    if found.find(exp.AggFunc) is not None:
+        raise QueryError(f"an aggregate cannot be a key of GROUP BY ({place(found)})")
+    return found
+
+
+class _GroupLowering(Lowering):
+    """Lowers output expressions over keys and aggregates."""
+
+    def __init__(self, plain: Lowering, keys: tuple[Expr, ...]) -> None:
+        super().__init__(plain.scope, plain.params)
+        self.plain = plain
+        self.keys = {key: k for k, key in enumerate(keys)}
+        self.aggregates: dict[Aggregate, None] = {}
+
+    def lower(self, tree: exp.Expr) -> Expr:
+        if isinstance(tree, exp.AggFunc):
+            return self._aggregate(tree)
+        if tree.find(exp.AggFunc) is None:
+            is_column = isinstance(tree, exp.Column)
+            known = self.plain.column(tree) if is_column else self.plain.lower(tree)
+            if known in self.keys:
+                return build.column("key", str(self.keys[known]), known.type)
+            if not known.sides:
+                return known
+            if is_column:
+                raise QueryError(
+                    f"{snippet(tree)} is neither a key of GROUP BY nor inside an aggregate; add it "
+                    f"to GROUP BY, or take min, max or min_by of it ({place(tree)})"
+                )
+        return super().lower(tree)
+
+    def _aggregate(self, tree: exp.AggFunc) -> Expr:
+        name = _FUNCTIONS.get(type(tree))
+        text = snippet(tree)
+        if name is None:
+            known = ", ".join(_FUNCTIONS.values())
+            raise QueryError(f"{text} is not supported; the aggregates are {known} ({place(tree)})")
+        try:
+            made = self._made(name, tree, text)
+        except ExprTypeError as error:
+            raise QueryError(f"{error} ({place(tree)})") from None
+        same = replace(made, text="")
+        for k, other in enumerate(self.aggregates):
+            if replace(other, text="") == same:
+                return build.column("agg", str(k), made.type)
+        self.aggregates[made] = None
+        return build.column("agg", str(len(self.aggregates) - 1), made.type)
+
+    def _made(self, name: str, tree: exp.AggFunc, text: str) -> Aggregate:
+        count = int_of(64).within(0, (1 << 63) - 1).as_nullable(False)
+        argument = tree.this
+        if isinstance(argument, exp.Distinct):
+            raise QueryError(
+                f"DISTINCT inside an aggregate is not supported: {_WHAT_INSTEAD} ({place(tree)})"
+            )
+        if name == "count":
+            if tree.expressions:
+                raise QueryError(f"count takes * or one expression ({place(tree)})")
+            if isinstance(argument, exp.Star):
+                return Aggregate("count", None, None, count, text)
+            value = self._argument(argument)
+            return Aggregate("count", None if value.is_const and value.attr is not None else value,
+                             None, count, text)  # fmt: skip
+        if name == "count_if":
+            condition = self.plain.condition(argument)
+            one = build.case([(condition, build.const(1))], None)
+            return Aggregate("count", one, None, count, text)
+        if name in ("min_by", "max_by"):
+            by = self._argument(tree.expression)
+            self._check_order(name, by, tree)
+            is_column = isinstance(argument, exp.Column)
+            value = self.plain.column(argument) if is_column else self._argument(argument)
+            return Aggregate(name, value, by, value.type.as_nullable(True), text)
+        value = self._argument(argument)
+        if name in ("min", "max"):
+            self._check_order(name, value, tree)
+            return Aggregate(name, value, None, value.type.as_nullable(True), text)
+        if value.type.kind not in (Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64):
+            raise QueryError(f"{name} needs a number, not {value.type} ({place(tree)})")
+        dtype = FLOAT64 if name == "avg" or value.type.is_float else _sum_type(value.type)
+        return Aggregate(name, value, None, dtype, text)
+
+    def _argument(self, tree: exp.Expr) -> Expr:
+        if tree.find(exp.AggFunc) is not None:
+            raise QueryError(f"an aggregate inside an aggregate ({place(tree)})")
+        return self.plain.lower(tree)
+
+    def _check_order(self, name: str, value: Expr, tree: exp.Expr) -> None:
+        if not value.type.is_integral and not value.type.is_float:
+            raise QueryError(
+                f"{name} orders numbers, dates and times, not {value.type}: {_WHAT_INSTEAD} "
+                f"({place(tree)})"
+            )
+        if name == "max_by" and value.type.is_float:
+            raise QueryError(
+                "max_by over a floating-point value is not supported, since NaN is above all "
+                f"others; use min_by of its negative where there is no NaN ({place(tree)})"
+            )
+
+
+def _sum_type(dtype: Type) -> Type:
+    """BIGINT for integers; decimals get ten more digits, as in Spark."""
+    if dtype.kind is Kind.INT:
+        return int_of(64)
+    digits = max(len(str(abs(dtype.lo))), len(str(abs(dtype.hi))), dtype.scale)
+    bound = 10 ** min(digits + _MORE_DIGITS, _MOST_DIGITS) - 1
+    return dtype.within(-bound, bound).as_nullable(True)
