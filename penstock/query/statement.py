@@ -119,14 +119,14 @@ def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Ex
     return found
 
 
-def _check_parts(tree: exp.Expr, read: frozenset[str]) -> None:
+def _check_parts(tree: exp.Expr, read: frozenset[str], within: str = "a join query yet") -> None:
     """Refuse parts that would be ignored."""
     for key, part in tree.args.items():
         if part and key not in read:
             node = part[0] if isinstance(part, list) else part
             words = _WORDS.get(key, key.upper().replace("_", " "))
             where = place(node if isinstance(node, exp.Expr) else tree)
-            raise QueryError(f"{words} is not supported in a join query yet ({where})")
+            raise QueryError(f"{words} is not supported in {within} ({where})")
 
 
 def _two_tables(tree: exp.Select) -> tuple[exp.Expr, exp.Expr]:
@@ -210,7 +210,7 @@ class _SourceReader:
         select = tree.this
         if not isinstance(select, exp.Select) or select.args.get("joins"):
             raise QueryError(f"a subquery in FROM filters and projects one table ({place(tree)})")
-        _check_parts(select, _READ)
+        _check_parts(select, _READ, "a subquery in FROM")
         _check_parts(tree, _READ_OF_TABLE)
         inner_from = select.args.get("from_")
         if inner_from is None:
@@ -242,7 +242,7 @@ def _select(tree: exp.Select, lowering: Lowering, scope: Scope) -> tuple[tuple[s
         value = item.this if isinstance(item, exp.Alias) else item
         name = item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
         if isinstance(value, exp.AggFunc):
-            raise QueryError(f"aggregates are not supported in a subquery ({place(item)})")
+            raise QueryError(f"aggregates are not supported in a subquery in FROM ({place(item)})")
         lower = lowering.column if isinstance(value, exp.Column) else lowering.lower
         out.append((name, lower(value)))
     names = [name for name, _ in out]
