@@ -29,16 +29,18 @@ def export(config: JoinConfig, name: str = TOP) -> str:
     return verilog(Pipeline(config), name)
 
 
-def kernel_verilog(config: KernelConfig, *, cache: Path | None = None) -> str:
+def kernel_verilog(
+    config: KernelConfig, *, cache: Path | None = None, platform: str | None = None
+) -> str:
     """Verilog of a kernel; the same text for the same configuration.
 
     Parameters
     ----------
     config : KernelConfig
-    cache : Path, optional
+    cache, platform
         See :func:`penstock.hw.verilog.verilog`.
     """
-    return _KERNEL_WAIVERS + verilog(Kernel(config), KERNEL, cache=cache)
+    return _KERNEL_WAIVERS + verilog(Kernel(config), KERNEL, cache=cache, platform=platform)
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:

@@ -95,7 +95,13 @@ def _need_yosys() -> None:
         )
 
 
-def verilog(component: wiring.Component, name: str, *, cache: Path | None = None) -> str:
+def verilog(
+    component: wiring.Component,
+    name: str,
+    *,
+    cache: Path | None = None,
+    platform: str | None = None,
+) -> str:
     """Verilog of a component and all below it, without source locations or dates.
 
     Parameters
@@ -105,8 +111,11 @@ def verilog(component: wiring.Component, name: str, *, cache: Path | None = None
         Name of its module.
     cache : Path, optional
         Folder that keeps what Yosys made of it, where it can be written.
+    platform : str, optional
+        What the components are elaborated for: None for synthesis, or
+        :data:`penstock.hw.hls.compare.SIMULATION`.
     """
-    text = rtlil.convert(component, name=name, emit_src=False)
+    text = rtlil.convert(component, platform=platform, name=name, emit_src=False)
     if cache is None:
         return _through_yosys(text)
     _need_yosys()

@@ -15,6 +15,7 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
 from penstock.hw.export import kernel_verilog
+from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.join.passes import Pass, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
@@ -53,8 +54,9 @@ _COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "reco
 
 
 @lru_cache(maxsize=32)
-def _built(config: KernelConfig) -> Path:
-    return library(kernel_verilog(config, cache=cache_folder()), KERNEL)
+def _built(config: KernelConfig, fast: bool) -> Path:
+    platform = SIMULATION if fast else None
+    return library(kernel_verilog(config, cache=cache_folder(), platform=platform), KERNEL)
 
 
 class RtlWindow(PipelineWindow):
@@ -92,7 +94,7 @@ class RtlKernel(PipelineKernel):
         self._status = {value: name for name, value in described["status"].items()}
         self._table = _table_arguments(program, config)
         self.packing = Packing(described, window_keys=window_keys(program))
-        path = _built(config)
+        path = _built(config, device.fast)
         boards = [Board(path, described, device.memory_of(lane)) for lane in range(device.lanes)]
         self._boards: SimpleQueue[Board] = SimpleQueue()
         for board in boards:
@@ -132,7 +134,8 @@ class RtlKernel(PipelineKernel):
         if stop is None and paused and not several:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self._units, records.unit[keep], records.ordinal[keep])
-        return Outcome(i, j, stop, {name: header[name] for name in _COUNTERS})
+        counters = {name: header[name] for name in _COUNTERS}
+        return Outcome(i, j, stop, counters | {"result_words": header["words"]})
 
     def _simulate(
         self,
@@ -239,6 +242,10 @@ class RtlDevice(PipelineDevice):
         Pipelines of a kernel, each with so many units.
     lanes : int
         Kernels that run at the same time, each on a core.
+    fast : bool
+        Leave the comparisons of band tests to the simulator. The kernel is then not the exported
+        Verilog to the letter, but its carry chains are proved to be comparisons
+        (:mod:`penstock.hw.formal.compare`), and it is compiled and run several times as fast.
     latency_cycles, bandwidth, stalls, seed
         The memory, see :class:`penstock.sim.verilated.board.MemoryModel`.
     """
@@ -254,6 +261,7 @@ class RtlDevice(PipelineDevice):
         *,
         pipelines: int = 1,
         lanes: int = 1,
+        fast: bool = False,
         latency_cycles: int = 0,
         bandwidth: float = 1.0,
         stalls: float = 0.0,
@@ -266,6 +274,7 @@ class RtlDevice(PipelineDevice):
         super().__init__(units, pipelines)
         KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines)  # says what is wrong
         self.lanes = lanes
+        self.fast = fast
         self._memory = MemoryModel(
             latency_cycles=latency_cycles, bandwidth=bandwidth, stalls=stalls, seed=seed
         )

@@ -16,6 +16,9 @@ from penstock.hw.hls.delay import LUT_INPUTS
 #: Inputs of the top link that are compared behind the chain, in the LUT that reads its result.
 _TOP_INPUTS = 2
 
+#: Platform of a build that is only simulated, where a carry chain is slower than an operator.
+SIMULATION = "simulation"
+
 _Bits = tuple[Value, Value]
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, MissingToolError
 from penstock.host.device.base import Task
@@ -192,6 +194,8 @@ def run(path, job, memory=None):
         "window": (KEYS, window),
         "results": (RESULTS, results),
     }
+    # Results that go to the wrong place may overwrite a task; the next one is a fresh copy.
+    copies = [(address, part.copy()) for address, part in memory_of.values()]
     board = Board(path, described, memory or MemoryModel())
     for name, (address, part) in memory_of.items():
         if name == job.faulty:
@@ -210,7 +214,7 @@ def run(path, job, memory=None):
     status = Status(board.read("status"))
     # A kernel that had an error must be as good as new for the next task.
     board.unmap()
-    for address, part in memory_of.values():
+    for address, part in copies:
         board.map(address, part)
     header = layout.header(results[:64])
     words = results[64 : 64 * (header["words"] + 1)].copy()
@@ -256,6 +260,8 @@ def part(column, change):
 @pytest.mark.parametrize(
     ("job", "status"),
     [
+        (Job(arguments={"passes": PASSES + 32}), Status.MISALIGNED),
+        (Job(arguments={"tuples": STREAM + 4}), Status.MISALIGNED),
         (Job(arguments={"window": KEYS + 8}), Status.MISALIGNED),
         (Job(arguments={"results": RESULTS + 1}), Status.MISALIGNED),
         (Job(arguments={"tuple_count": 0}), Status.EMPTY),
@@ -286,6 +292,66 @@ def test_errors_end_in_a_status(path, job, status, stalls):
     found, header, _, _ = run(path, job, memory)
     assert found == status
     if job.arguments.get("results") is None and "results" not in (job.unmapped, job.faulty):
+        assert header["status"] == status
+
+
+#: What a task needs, and how its arguments may go wrong, one by one or together.
+ARGUMENTS = {
+    "passes": PASSES,
+    "tuples": STREAM,
+    "window": KEYS,
+    "results": RESULTS,
+    "tuple_count": TUPLES,
+    "window_count": WINDOW,
+    "result_words": 3000,
+}
+POINTERS = ("passes", "tuples", "window", "results")
+
+
+def any_value(name):
+    """The right value, one near it, zero, or anything that the register holds."""
+    right = ARGUMENTS[name]
+    most = (1 << (64 if name in POINTERS else 32)) - 1
+    near = st.integers(max(right - 65, 0), right + 65)
+    return st.just(right) | near | st.sampled_from([0, 1, most]) | st.integers(0, most)
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(data=st.data())
+def test_any_arguments_end_in_a_status(path, data):
+    """Whatever the registers say: a status that fits it, no hang, and the next task is right."""
+    names = data.draw(st.sets(st.sampled_from(sorted(ARGUMENTS)), min_size=1, max_size=3))
+    given_values = {name: data.draw(any_value(name), name) for name in sorted(names)}
+    memory = MemoryModel(
+        latency_cycles=data.draw(st.sampled_from([0, 20])),
+        stalls=data.draw(st.sampled_from([0.0, 0.4])),
+    )
+    status, header, found, wanted = run(path, Job(arguments=given_values), memory)
+    values = ARGUMENTS | given_values
+    # Where the header cannot be written, the register says only that.
+    lost = {Status.WRITE_ERROR} if values["results"] != RESULTS else set()
+    if values["results"] % 64:
+        assert status == Status.MISALIGNED
+    elif any(values[name] % 64 for name in POINTERS):
+        assert status in {Status.MISALIGNED} | lost
+    elif not (values["tuple_count"] and values["window_count"]):
+        assert status in {Status.EMPTY} | lost
+    elif values["result_words"] < CONFIG.least_result_words:
+        assert status in {Status.NO_ROOM} | lost
+    elif values == ARGUMENTS | {k: values[k] for k in ("window_count", "result_words")}:
+        # More window or room than there is says nothing wrong; less is found out.
+        assert status in (Status.OK, Status.PAUSED, Status.BAD_PASS)
+        if status == Status.OK:
+            assert found == [tuple(pair) for pair in wanted.tolist()]
+    else:
+        assert status not in (Status.EMPTY, Status.MISALIGNED, Status.NO_ROOM)
+        if values["tuple_count"] != TUPLES:
+            assert status in (Status.BAD_PASS, Status.READ_ERROR, Status.WRITE_ERROR)
+    if values["results"] == RESULTS:
         assert header["status"] == status
 
 
