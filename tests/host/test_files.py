@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import FileError, SchemaError
-from penstock.host.files import open_writer, read_schema, read_table
+from penstock.host.files import open_writer, read_schema, read_table, write_text
 
 TABLE = pa.table({"x": pa.array([1, 2, 3]), "s": ["a", "b", "c"]})
 SUFFIXES = [".parquet", ".pq", ".csv", ".arrow", ".feather", ".ipc", ".PARQUET"]
@@ -116,3 +116,13 @@ def test_a_folder_of_parquet_files_is_read_as_one_table(tmp_path: Path) -> None:
         pq.write_table(TABLE.slice(part, 1 + part), tmp_path / f"part-{part}.parquet")
     assert read_table(tmp_path).equals(TABLE)
     assert read_schema(tmp_path).names == ["x", "s"]
+
+
+def test_text_appears_only_once_it_is_whole(tmp_path: Path) -> None:
+    write_text(tmp_path / "counts.json", "{}\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["counts.json"]
+    assert (tmp_path / "counts.json").read_text(encoding="utf-8") == "{}\n"
+    with pytest.raises(FileError, match="there is no folder"):
+        write_text(tmp_path / "missing" / "counts.json", "")
+    with pytest.raises(FileError, match="it is a folder"):
+        write_text(tmp_path, "")
