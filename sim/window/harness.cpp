@@ -27,6 +27,8 @@ struct Job {
   std::uint64_t entries;
   const std::uint8_t *entry;
   std::uint64_t rows_a, rows_b, before, after, shed;
+  // Both windows are empty before this cycle.
+  std::uint64_t fill;
   // The output takes nothing in this share of cycles, nor ever if it is 1.
   double stalls;
   std::uint64_t seed;
@@ -87,8 +89,6 @@ bool run(Job &job) {
   tick();
   tick();
   top->rst = 0;
-  top->rows_a = job.rows_a;
-  top->rows_b = job.rows_b;
   top->shed = job.shed;
   set_optional(*top, job);
   write_entries(*top, job, tick);
@@ -100,6 +100,8 @@ bool run(Job &job) {
   bool stalled = false;
   job.words = job.waits = job.idle = 0;
   for (job.cycles = 0; job.cycles < job.limit; ++job.cycles) {
+    top->rows_a = job.cycles < job.fill ? 0 : job.rows_a;
+    top->rows_b = job.cycles < job.fill ? 0 : job.rows_b;
     const bool ended = next[0] == job.count[0] && next[1] == job.count[1];
     bool valid[2];
     for (int side = 0; side < 2; ++side)

@@ -33,6 +33,7 @@ class _Job(ctypes.Structure):
         ("entries", _U64),
         ("entry", _BYTES),
         *((name, _U64) for name in ("rows_a", "rows_b", "before", "after", "shed")),
+        ("fill", _U64),
         ("stalls", ctypes.c_double),
         ("seed", _U64),
         ("limit", _U64),
@@ -136,6 +137,7 @@ class VerilatedJoin:
         tables: Sequence[int] = (0, 0),
         stalls: float = 0.0,
         seed: int = 0,
+        fill: int = 0,
     ) -> Outcome:
         """Run streams through the operator.
 
@@ -158,6 +160,9 @@ class VerilatedJoin:
             Share of cycles, drawn at random, in which the output takes nothing.
         seed : int
             Seed of that.
+        fill : int
+            Cycles in which both windows are empty, to fill large queues quickly: two cycles per
+            tuple of each side.
 
         Raises
         ------
@@ -189,7 +194,7 @@ class VerilatedJoin:
         job.results, job.room = pointer(words, _BYTES), room
         job.rows_a, job.rows_b = rows
         job.before, job.after, job.shed = before, after, shed
-        job.stalls, job.seed, job.limit = stalls, seed, limit
+        job.stalls, job.seed, job.limit, job.fill = stalls, seed, limit, fill
         if not self._library.window_run(ctypes.byref(job)):
             raise DeviceError(
                 f"the operator took back a result, or gave more than {room} words of them"

@@ -172,6 +172,27 @@ def test_rate_of_the_paper():
         assert set(np.diff(out.admitted[side][1000:])) == {1002}
 
 
+@pytest.mark.slow
+def test_sixty_times_the_rate_of_the_paper():
+    """ROWS 65,536 and 64 banks, 0.1 % of the pairs joined, one result per cycle; none is lost."""
+    rows, period, more = 1 << 16, 1024, 20
+    config = WindowConfig(depth=rows, banks=64, key_bits=10)
+    columns = {"payload": np.arange(rows + more), "key": np.arange(rows + more) % period}
+    streams = {side: Stream(np.zeros(rows + more), columns) for side in Side}
+    for side in Side:
+        streams[side].due[rows:] = 2 * rows + 100
+    out = VerilatedJoin(config).run(
+        streams, rows=(rows, rows), fill=2 * rows + 50, limit=10 * rows, room=10 * rows
+    )
+    assert out.finished
+    # A joins the 64 older tuples of B, and B those of A.
+    assert Counter(out.later.tolist()) == {side.value: more * rows // period for side in Side}
+    for side in Side:
+        step = np.diff(out.admitted[side][rows:])
+        assert (rows + 2) / step.mean() >= 60
+        assert step.max() <= config.round_cycles(rows, rows) == 1027
+
+
 def test_rate_with_64_banks(builds):
     """A 64th of the cycles, and one more since a window starts inside a row of banks.
 
