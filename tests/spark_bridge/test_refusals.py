@@ -50,6 +50,12 @@ REFUSED = {
         SchemaError,
         "string collate UNICODE_CI",
     ),
+    "aggregates": (
+        f"SELECT a.id, count(*) AS n {ON} GROUP BY a.id",
+        {},
+        QueryError,
+        "spark_bridge.sql takes a query without",
+    ),
     "too many digits": (
         f"SELECT a.wide * b.wide AS w {ON}",
         {},
