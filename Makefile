@@ -50,6 +50,10 @@ format: setup ## Format the code and fix what can be fixed safely
 bench-cpu: setup ## Measure the CPU device against its peers
 	$(BIN)/python -m bench.cpu $(ARGS)
 
+.PHONY: bench-hw
+bench-hw: setup ## Measure the hardware in simulation and by cell counts
+	$(BIN)/python -m bench.hw $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what builds and tests leave; keeps the virtual environment
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis spark-warehouse
