@@ -99,7 +99,7 @@ def _rates(made: tuple[Figure, Sequence[Axes]], store: Store, scale: Scale) -> F
     latency.set_title(f"memory latency, 1 % match, {most // 5:,} window tuples")
     for axes in (length, share, latency):
         axes.set_ylim(0, 1.05)
-    length.legend(loc="center left", frameon=False)
+    latency.legend(loc="lower left", frameon=False)
     figure.tight_layout()
     return figure
 
@@ -131,15 +131,16 @@ def _boards(made: tuple[Figure, Axes], per_unit: dict[str, tuple[float, float]])
         (-0.2, "two 32-bit band tests", _OURS),
         (0.2, "two 24-bit band tests", _OTHER),
     ):
-        rates = [evaluations(name, per_unit[build][0]) for name in names]
+        rates = [evaluations(name, per_unit[build][0]) / 1e12 for name in names]
         bars = axes.barh(
             [at + offset for at in range(len(names))], rates, 0.38, color=colour, label=build
         )
-        axes.bar_label(bars, [f"{rate / 1e12:.2f}" for rate in rates], padding=3, fontsize=8)
+        axes.bar_label(bars, [f"{rate:.2f}" for rate in rates], padding=3, fontsize=8)
     axes.set_yticks(range(len(names)), names)
-    axes.set_xlim(0, 1.12 * max(evaluations(names[-1], lut) for lut, _ in per_unit.values()))
+    axes.margins(x=0.1)
+    axes.set_axisbelow(True)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel("predicate evaluations per second (labels: 1e12)")
+    axes.set_xlabel("predicate evaluations per second, 1e12")
     axes.set_title(
         f"projected: {LUT_SHARE:.0%} of the LUTs, {CLOCK_HZ / 1e6:.0f} MHz on every board; "
         "no board was timed"
@@ -151,7 +152,7 @@ def _boards(made: tuple[Figure, Axes], per_unit: dict[str, tuple[float, float]])
         0.01,
         -0.03,
         f"Pairs leave a card at {PCIE_BYTES_PER_S / 1e9:.0f} GB/s, {PAIR_BYTES} bytes each: above "
-        f"a selectivity of {limit:.0e} PCIe limits a U280, not its units.",
+        f"a selectivity of {limit * 1e4:.1f}e-4 PCIe limits a U280, not its units.",
         fontsize=9,
     )
     return figure
