@@ -46,6 +46,8 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="measure anew what is kept")
     parser.add_argument("--no-pictures", action="store_true", help="print the table only")
     options = parser.parse_args()
+    # Rows appear in a log file as they are known.
+    sys.stdout.reconfigure(line_buffering=True)
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     began = time.monotonic()
 
