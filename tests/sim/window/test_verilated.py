@@ -202,3 +202,43 @@ def test_rate_with_64_banks(builds):
     for side in Side:
         steps = set(np.diff(out.admitted[side][200:]).tolist())
         assert steps == {builds["64 banks"].config.round_cycles(128, 128)} == {5}
+
+
+@pytest.mark.parametrize("matches", [False, True])
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.9, 1.0, 1.5])
+def test_admission_follows_the_rate_formula(share, matches):
+    """Tuples that come faster than a round are admitted at the rate of rounds, the others all.
+
+    A round is as long as its results need: both sides' matches through one port, or ROWS + 2.
+    """
+    rows, arrivals = 256, 300
+    join_ = VerilatedJoin(WindowConfig(depth=1024, key_bits=KEY_BITS))
+    cycles = max(2 * rows * matches, rows + 2)
+    interval = round(share * cycles)
+    due = np.concatenate([4 * np.arange(rows), 5 * rows + interval * np.arange(arrivals)])
+    tuples = len(due)
+    streams = {
+        side: Stream(due, {"payload": np.arange(tuples), "key": np.full(tuples, side.value)})
+        for side in Side
+    }
+    if matches:
+        streams = {side: Stream(due, {**streams[side].columns, "key": due * 0}) for side in Side}
+    room = 2 * rows * tuples
+    out = join_.run(
+        streams,
+        rows=(rows, rows),
+        fill=5 * rows - 50,
+        limit=arrivals * cycles * 2,
+        room=room,
+        shed=True,
+    )
+    assert out.finished
+    for side in Side:
+        assert (out.admitted[side][:rows] != NEVER).all()
+        admitted = int((out.admitted[side][rows:] != NEVER).sum())
+        assert admitted >= 0.99 * min(interval / cycles, 1) * arrivals
+        # One that waits when the last one comes, and the first results in the FIFOs.
+        assert admitted <= min(interval / cycles * 1.01 * arrivals + 2, arrivals)
+    if matches:
+        last = sum(int((out.admitted[side][rows:] != NEVER).sum()) for side in Side)
+        assert len(out.a) == last * rows
