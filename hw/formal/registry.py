@@ -12,6 +12,9 @@ from penstock.hw.formal import (
     registers,
     slots,
     unit,
+    window_input,
+    window_match,
+    window_output,
     writer,
 )
 from penstock.hw.formal.proof import Proof
@@ -27,6 +30,9 @@ PROOFS: tuple[Proof, ...] = (
     *writer.PROOFS,
     *lanes.PROOFS,
     *slots.PROOFS,
+    *window_input.PROOFS,
+    *window_match.PROOFS,
+    *window_output.PROOFS,
 )
 
 _HEADER = """\

@@ -1,0 +1,82 @@
+"""Proofs of the window join's input layer: what waits, what is dropped, and which came first."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from amaranth.hdl import Elaboratable, Module, Signal
+
+from penstock.hw.formal.proof import Claim, Mutation, Proof
+from penstock.hw.formal.properties import AnySeq, Assert
+from penstock.hw.window.config import WindowConfig
+
+_CONFIG = WindowConfig(depth=2, key_bits=1, payload_a_bits=1, payload_b_bits=1)
+_DEPTH = 10
+
+
+class InputProof(Elaboratable):
+    """An input layer beside a place and a time of arrival per side."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.layer = module.InputLayer(_CONFIG)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.layer = layer = self.layer
+        m.d.comb += layer.shed.eq(AnySeq(1))
+        now = Signal(range(_DEPTH + 2))
+        m.d.sync += now.eq(now + 1)
+        waits, arrivals = [], []
+        for side, (i, o) in enumerate(((layer.i_a, layer.o_a), (layer.i_b, layer.o_b))):
+            m.d.comb += [
+                i.valid.eq(AnySeq(1)),
+                i.payload.as_value().eq(AnySeq(2)),
+                o.ready.eq(AnySeq(1)),
+            ]
+            waiting, item = Signal(name=f"waiting_{side}"), Signal(2, name=f"item_{side}")
+            arrived = Signal.like(now, name=f"arrived_{side}")
+            taken = i.valid & i.ready
+            room = ~waiting | o.ready
+            with m.If(taken & room):
+                m.d.sync += [waiting.eq(1), item.eq(i.payload), arrived.eq(now)]
+            with m.Elif(o.ready):
+                m.d.sync += waiting.eq(0)
+            m.d.comb += [
+                Assert(o.valid == waiting),
+                Assert(~waiting | (o.payload.as_value() == item)),
+                Assert(i.ready == (layer.shed | room)),
+                Assert(layer.o_dropped[side] == (taken & ~room)),
+            ]
+            waits.append(waiting)
+            arrivals.append(arrived)
+        with m.If(waits[0] & waits[1]):
+            m.d.comb += Assert(layer.o_b_first == (arrivals[1] < arrivals[0]))
+        return m
+
+
+PROOFS = (
+    Proof(
+        name="window join, input layer",
+        module="penstock.hw.window.input",
+        build=InputProof,
+        size="tuples of 2 bits",
+        depth=_DEPTH,
+        inductive=False,
+        claims=(
+            Claim(
+                "A tuple that was taken waits, unchanged, until the match layer takes it.",
+                Mutation("with m.If(stores[side]):", "with m.If(i.valid):"),
+            ),
+            Claim(
+                "A tuple is dropped exactly when it was taken while its place was occupied, and "
+                "only while shed is set; then the input is always ready.",
+                Mutation("i.valid & self.shed & ~free", "i.valid & ~free"),
+            ),
+            Claim(
+                "Of two tuples that wait, that of B counts as the first exactly when it was taken "
+                "in an earlier cycle.",
+                Mutation("with m.Elif(stores[0]):", "with m.Elif(stores[0] & ~self.o_b.valid):"),
+            ),
+        ),
+    ),
+)
