@@ -16,11 +16,13 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
+from penstock.hw.join.config import MAX_VALUE_BITS
 from penstock.hw.join.passes import Pass, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL
 from penstock.program import BandProgram, Mode, Program
+from penstock.sim.folds import read_folds
 from penstock.sim.pipeline_device import (
     ANY_PROGRAM,
     Outcome,
@@ -29,6 +31,7 @@ from penstock.sim.pipeline_device import (
     PipelineWindow,
     Stop,
     Work,
+    value_bits,
     window_keys,
 )
 from penstock.sim.verilated.board import Board, MemoryModel
@@ -44,6 +47,9 @@ _RESULT_WORDS = 1 << 18
 
 #: Numbers of band tests that kernels are built with. A kernel runs programs with fewer, too.
 _BUILDS = (1, 2, 4, 8)
+
+#: Widths of values that band kernels are built with; only the narrow ones can be summed.
+_VALUE_BITS = (32, MAX_VALUE_BITS)
 
 #: Cycles that a task may take for each flit, pass and so on, before it counts as hung; slow memory
 #: takes the more.
@@ -63,7 +69,7 @@ class RtlWindow(PipelineWindow):
     """Window keys as they lie in the kernel's memory."""
 
     def __init__(self, capacity: int, packing: Packing) -> None:
-        super().__init__(capacity, packing.window_keys)
+        super().__init__(capacity, packing.window_keys + packing.window_values)
         self._packing = packing
         self.memory: np.ndarray | None = np.zeros(packing.window_bytes(capacity), np.uint8)
 
@@ -84,16 +90,26 @@ class RtlWindow(PipelineWindow):
 class RtlKernel(PipelineKernel):
     """A program on Verilated kernels, one per lane."""
 
-    def __init__(self, device: RtlDevice, program: Program, config: KernelConfig) -> None:
-        super().__init__(program, PAIRS, config.units, config.join.tests, device.count)
+    def __init__(
+        self,
+        device: RtlDevice,
+        program: Program,
+        modes: frozenset[Mode],
+        config: KernelConfig,
+    ) -> None:
+        super().__init__(program, modes, config.units, config.join.tests, device.count)
         self._device = device
         self._config = config
         self._most_flits = 1 << config.join.ordinal_bits
         described = table(config)
         self._least_words = described["geometry"]["least_result_words"]
         self._status = {value: name for name, value in described["status"].items()}
+        self._modes = described["modes"]
         self._table = _table_arguments(program, config)
-        self.packing = Packing(described, window_keys=window_keys(program))
+        columns, values = window_keys(program), 0
+        if isinstance(program, BandProgram):
+            values = columns - program.tests
+        self.packing = Packing(described, window_keys=columns - values, window_values=values)
         path = _built(config, device.fast)
         boards = [Board(path, described, device.memory_of(lane)) for lane in range(device.lanes)]
         self._boards: SimpleQueue[Board] = SimpleQueue()
@@ -125,6 +141,15 @@ class RtlKernel(PipelineKernel):
                 f"the task takes {flits} window flits, more than {self._most_flits}; cut it"
             )
         header, words = self._simulate(window.memory, window.capacity, work, passes)
+        counters = {name: header[name] for name in _COUNTERS}
+        counters |= {"result_words": header["words"]}
+        if work.mode is not Mode.PAIRS:
+            folding = self._config.join.folding
+            assert folding is not None
+            given = self.packing.values(words, len(work.start))
+            none = np.array([], np.int64)
+            folds = read_folds(folding, work.mode, given, work.start)
+            return Outcome(none, none, None, counters, folds)
         records = self.packing.records(words)
         paused = header["status"] == self._status_code("PAUSED")
         several = self._config.pipelines > 1
@@ -134,8 +159,7 @@ class RtlKernel(PipelineKernel):
         if stop is None and paused and not several:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self._units, records.unit[keep], records.ordinal[keep])
-        counters = {name: header[name] for name in _COUNTERS}
-        return Outcome(i, j, stop, counters | {"result_words": header["words"]})
+        return Outcome(i, j, stop, counters)
 
     def _simulate(
         self,
@@ -149,7 +173,10 @@ class RtlKernel(PipelineKernel):
         size = packing.word_bytes
         begin, end = (np.array([getattr(p, name) for p in passes]) for name in ("begin", "end"))
         counts = np.array([part.stop - part.first for part in passes])
-        room = self._least_words + min(work.room, _RESULT_WORDS)
+        if work.mode is Mode.PAIRS:
+            room = self._least_words + min(work.room, _RESULT_WORDS)
+        else:
+            room = -(-len(work.start) // packing.values_per_word)
         results = np.empty((room + 1) * size, np.uint8)
         memory = {
             _PASSES: packing.passes(counts, begin, end),
@@ -166,6 +193,7 @@ class RtlKernel(PipelineKernel):
             "tuple_count": len(work.start),
             "window_count": capacity,
             "result_words": room,
+            "mode": self._modes[work.mode.value],
             **self._table,
         }
         steps = int((end - begin).sum()) + len(work.start) + len(passes)
@@ -228,6 +256,20 @@ def _table_arguments(program: Program, config: KernelConfig) -> dict[str, int]:
     }
 
 
+def _band_modes(program: BandProgram, modes: frozenset[Mode]) -> dict[str, Any]:
+    """Modes of the build that serves a band program: few sets, so that programs share builds."""
+    if modes <= PAIRS:
+        return {}
+    needed = value_bits(program, modes)
+    if not needed:
+        return {"modes": PAIRS | {Mode.COUNT, Mode.EXISTS}}
+    width = next(bits for bits in _VALUE_BITS if bits >= needed)
+    folding = frozenset(Mode) - {Mode.NEAREST}
+    if width > _VALUE_BITS[0]:
+        folding -= {Mode.SUM}
+    return {"modes": folding, "value_bits": width}
+
+
 class RtlDevice(PipelineDevice):
     """The kernel's Verilog, compiled by Verilator, with a model of its memory.
 
@@ -282,21 +324,17 @@ class RtlDevice(PipelineDevice):
         self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="penstock-rtl")
         self._kernels: list[RtlKernel] = []
 
-    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
-        if modes != PAIRS or getattr(program, "payload", None) is not None:
-            return "it emits pairs only"
-        return super().refuses(program, modes)
-
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
         self._check_program(program, modes)
         if isinstance(program, BandProgram):
             join = self._join_config(
                 tests=next(tests for tests in _BUILDS if tests >= program.tests),
                 key_bits=next(bits for bits in self.key_widths if bits >= program.key_bits),
+                **_band_modes(program, modes),
             )
         else:
-            join = self._join_config(program=program)
-        kernel = RtlKernel(self, program, KernelConfig.fit(join, self._pipelines))
+            join = self._join_config(program=program, modes=modes | PAIRS)
+        kernel = RtlKernel(self, program, modes, KernelConfig.fit(join, self._pipelines))
         with self._lock:
             self._kernels.append(kernel)
         return kernel

@@ -21,8 +21,8 @@ class HeadProof(Elaboratable):
     What it takes in a cycle is seen one cycle later, beside the flit that came of it.
     """
 
-    def __init__(self, module: ModuleType) -> None:
-        self.head = module.Head(_CONFIG)
+    def __init__(self, module: ModuleType, config: JoinConfig = _CONFIG) -> None:
+        self.head = module.Head(config)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -30,7 +30,7 @@ class HeadProof(Elaboratable):
         for port in (head.i_pass, head.i_tuple, head.i_window, head.i_entry):
             self._feed(m, port)
         m.d.comb += [
-            head.i_back.as_value().eq(AnySeq(2)),
+            head.i_back.as_value().eq(AnySeq(len(head.i_back.as_value()))),
             head.i_halt.eq(AnySeq(1)),
             head.o_report.ready.eq(AnySeq(1)),
         ]

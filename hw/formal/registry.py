@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.hw.formal import (
+    aggregates,
     block,
     compare,
     fifo,
@@ -25,6 +26,7 @@ PROOFS: tuple[Proof, ...] = (
     *block.PROOFS,
     *fifo.PROOFS,
     *head.PROOFS,
+    *aggregates.PROOFS,
     *registers.PROOFS,
     *reader.PROOFS,
     *writer.PROOFS,

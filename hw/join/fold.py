@@ -66,6 +66,11 @@ class Fold(wiring.Component):
         Begin anew; matches of this cycle do not count.
     o : Out
         What was folded since the last clear (``folding.layout``). Not defined before.
+
+    Attributes
+    ----------
+    tested : Signal
+        Window tuples since the last clear, where positions are kept. No port; proofs read it.
     """
 
     hit: Signal
@@ -85,6 +90,7 @@ class Fold(wiring.Component):
         if folding.places:
             members["live"] = In(1)
         super().__init__(members)
+        self.tested = Signal(folding.position_bits)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -108,7 +114,7 @@ class Fold(wiring.Component):
             better = ~self.o.found | ~at_most(m, kept, self.operand)
             m.d.comb += take.eq(self.hit & ((~self.least | better) if folding.adds else better))
         if folding.places:
-            tested = Signal(folding.position_bits)
+            tested = self.tested
             with m.If(self.live):
                 m.d.sync += tested.eq(tested + 1)
             with m.If(take):

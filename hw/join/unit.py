@@ -159,7 +159,8 @@ class Unit(wiring.Component):
                 with m.Case(Kind.COLLECT), m.If(self.held & (flit.lap != phase)):
                     m.d.sync += [self.held.eq(0), self.active.eq(0)]
                     # With the other lap it is nobody's turn behind this unit.
-                    m.d.comb += [self.o.lap.eq(phase), self.o.payload.eq(self.fold.o)]
+                    m.d.comb += self.o.lap.eq(phase)
+                    m.d.comb += self.o.payload[: config.folding.layout.size].eq(self.fold.o)
 
         m.submodules.test = test = self._test(m, flit, stored)
         m.d.comb += [

@@ -9,9 +9,19 @@ import inspect
 from typing import Any
 from xml.etree import ElementTree as xml
 
+from amaranth.lib import data
+
+from penstock.hw.join.modes import CODES
 from penstock.hw.kernel.config import LANES, RECORD_BITS, WORD_BYTES, KernelConfig
 from penstock.hw.kernel.kernel import CONTROL, KERNEL, PORTS
-from penstock.hw.kernel.layout import HEADER, PASS_SLOTS, Status, tuple_slots, window_slots
+from penstock.hw.kernel.layout import (
+    HEADER,
+    PASS_SLOTS,
+    Status,
+    tuple_slots,
+    value_slots,
+    window_slots,
+)
 from penstock.hw.kernel.registers import (
     RANGE_BYTES,
     REGISTERS,
@@ -44,6 +54,10 @@ def table(config: KernelConfig) -> dict[str, Any]:
         "tuple_slot_bits": tuple_slots(join).bits,
         "window_slot_bits": window_slots(join).bits,
         "least_result_words": config.least_result_words,
+        "window_value_bits": join.value_bits,
+        "operand_bits": join.operand_bits,
+        "value_slot_bits": value_slots(join).bits if join.folding else 0,
+        "value_fields": _fields(join.folding.layout) if join.folding else {},
     }
     return {
         "kernel": KERNEL,
@@ -51,8 +65,14 @@ def table(config: KernelConfig) -> dict[str, Any]:
         "registers": [entry for register in REGISTERS for entry in _entries(register, config)],
         "ports": dict(PORTS),
         "status": {status.name: status.value for status in Status},
+        "modes": {mode.value: CODES[mode] for mode in CODES if mode in join.modes},
         "header": dict(HEADER),
     }
+
+
+def _fields(layout: data.StructLayout) -> dict[str, int]:
+    """Widths of a layout's fields, from bit 0 on."""
+    return {str(name): field.width for name, field in layout}
 
 
 def _stream_widths(config: KernelConfig) -> list[int]:
@@ -102,6 +122,9 @@ def c_header(config: KernelConfig) -> str:
         lines.append("")
     lines.append("/* How a task ended. */")
     lines += [f"#define PENSTOCK_STATUS_{status.name} {status.value}u" for status in Status]
+    lines += ["", "/* Modes of this build. */"]
+    modes = [mode for mode in CODES if mode in config.join.modes]
+    lines += [f"#define PENSTOCK_MODE_{mode.name} {CODES[mode]}u" for mode in modes]
     lines += ["", "/* Bytes of the header's fields, from its address. */"]
     at = 0
     for name, bits in HEADER.items():

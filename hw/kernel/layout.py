@@ -10,8 +10,9 @@ passes     tuples, begin, end: 32 bits each, 128 bits a slot. With several pipel
            field, share: the tuples divided by the pipelines, rounded down
 tuples     start, end: 32 bits each; then the keys, the first lowest. Band form: all low bounds,
            then all high bounds
-window     keys, the first lowest
-results    one header word (:class:`Header`), then words of eight records
+window     keys, the first lowest; then a band build's value, if it folds one
+results    one header word (:class:`Header`), then words of eight records; in a task that folds
+           matches what was folded for each stream tuple, in their order
 =========  =======================================================================================
 
 A record is 64 bits: the ordinal of the window tuple, the number of the block in its lane, and from
@@ -46,7 +47,7 @@ class Status(IntEnum):
     MISALIGNED = 2
     #: No stream tuples, no passes, or an empty window.
     EMPTY = 3
-    #: Less room for results than the kernel needs for progress.
+    #: Less room for results than the kernel needs for progress, or for all aggregates.
     NO_ROOM = 4
     #: A pass is empty, beyond the window, or does not add up with the number of stream tuples or
     #: with its share.
@@ -57,6 +58,8 @@ class Status(IntEnum):
     READ_ERROR = 7
     #: Memory answered a write with an error.
     WRITE_ERROR = 8
+    #: The build does not have the mode.
+    BAD_MODE = 9
 
 
 #: Header word: fields and their widths, from bit 0 on.
@@ -136,6 +139,11 @@ def window_slots(join: JoinConfig) -> Slots:
 
 def tuple_slots(join: JoinConfig) -> Slots:
     return Slots(tuple_item_layout(join).size)
+
+
+def value_slots(join: JoinConfig) -> Slots:
+    """What is folded for a stream tuple (``join.folding.layout``)."""
+    return Slots(join.folding.layout.size if join.folding else 1)
 
 
 PASS_SLOTS = Slots(PASS_BITS)

@@ -11,11 +11,15 @@ from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
 
 from penstock.hw.join.flit import pass_layout, record_layout
+from penstock.hw.join.modes import keep_control
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.layout import task_pass_layout
 
 #: Passes that wait for a head, so that one head may begin a pass while another ends the last one.
 PASSES_READY = 4
+
+#: Passes whose values were not all taken: those that wait for a head, and those under way.
+PASSES_VALUED = 2 * PASSES_READY
 
 #: Stream tuples that wait for a head. A head that loads takes one in two cycles or more.
 TUPLES_READY = 8
@@ -51,6 +55,9 @@ class Pipelines(wiring.Component):
         first pass on until the report.
     o_record : Out(stream), one per block
         Records of the first chain's blocks, then of the second one's, and so on.
+    o_value : Out(stream)
+        What was folded for each tuple, in the order in which they were dealt. Values of a task
+        that is halted are dropped.
     o_report : Out(stream)
         Where the task ended, after its last record. ``complete`` and ``loaded`` are sums over the
         chains; ``position`` is the number of window flits that all of them took.
@@ -67,6 +74,7 @@ class Pipelines(wiring.Component):
     i_room: Signal
     i_quiet: Signal
     o_record: list[stream.Interface]
+    o_value: stream.Interface
     o_report: stream.Interface
     o_quiet: Signal
     o_fault: Signal
@@ -94,9 +102,14 @@ class Pipelines(wiring.Component):
         with m.Elif(ended):
             m.d.sync += live.eq(0)
 
-        if self.config.join.is_band:
+        if self.config.join.entry_bits:
             self._entries(m)
-        counts = self._passes(m, ended)
+        valued = None
+        if self.config.join.folding:
+            valued = ResetInserter(ended)(SyncFIFO(width=32, depth=PASSES_VALUED))
+            m.submodules.valued = valued
+            self._values(m, valued, ended)
+        counts = self._passes(m, valued, ended)
         self._tuples(m, counts, live, ended)
         windows = self._windows(m, live)
         self._records(m)
@@ -117,7 +130,55 @@ class Pipelines(wiring.Component):
             ]
         m.d.comb += self.i_entry.ready.eq(Cat(self._all("i_entry", "ready")).all())
 
-    def _passes(self, m: Module, ended: Signal) -> SyncFIFO:
+    def _values(self, m: Module, passes: SyncFIFO, ended: Signal) -> None:
+        """Take the values of each pass in the order in which its tuples were dealt."""
+        folding, entry = self.config.join.folding, self.i_entry
+        assert folding is not None
+        folds = Signal()
+        keep_control(m, folding, "folds", entry.payload.mode, folds, entry.valid & entry.ready)
+        taken = self.o_value.valid & self.o_value.ready
+        turns = self._turns(m, "value", passes, taken, ended, counted=folds)
+        halted = self.i_halt | self.o_fault
+        for chain, its_turn in zip(self.chains, turns, strict=True):
+            value = chain.o_value
+            m.d.comb += value.ready.eq(halted)
+            with m.If(its_turn & ~halted):
+                m.d.comb += [
+                    self.o_value.payload.eq(value.payload),
+                    self.o_value.valid.eq(value.valid),
+                    value.ready.eq(self.o_value.ready),
+                ]
+
+    def _turns(
+        self,
+        m: Module,
+        name: str,
+        passes: SyncFIFO,
+        step: Value,
+        ended: Signal,
+        *,
+        counted: Value | None = None,
+    ) -> list[Value]:
+        """Whose turn it is, as the tuples of a pass are dealt; at each step it is the next one's.
+
+        ``passes`` gives the number of tuples of each pass; it does not matter while ``counted`` is
+        low.
+        """
+        left = Signal(32, name=f"{name}s_left")
+        turn = Signal(range(self.config.pipelines), name=f"{name}_turn")
+        with m.If(left == 0):
+            m.d.comb += passes.r_en.eq(1)
+            m.d.sync += turn.eq(0)
+            with m.If(passes.r_rdy if counted is None else passes.r_rdy & counted):
+                m.d.sync += left.eq(passes.r_data)
+        with m.Elif(step):
+            m.d.sync += left.eq(left - 1)
+            m.d.sync += turn.eq(Mux(turn == self.config.pipelines - 1, 0, turn + 1))
+        with m.If(ended):
+            m.d.sync += left.eq(0)
+        return [(left != 0) & (turn == number) for number in range(self.config.pipelines)]
+
+    def _passes(self, m: Module, valued: SyncFIFO | None, ended: Signal) -> SyncFIFO:
         """Give every chain its part of a pass; returns the queue of all passes' tuples."""
         new, pipelines = self.i_pass.payload, self.config.pipelines
         queues = []
@@ -143,7 +204,11 @@ class Pipelines(wiring.Component):
         counts = ResetInserter(ended)(SyncFIFO(width=32, depth=PASSES_READY))
         m.submodules.counts = counts
         m.d.comb += counts.w_data.eq(new.tuples)
-        self._fork(m, self.i_pass, [*queues, counts], Const(1))
+        queues.append(counts)
+        if valued is not None:
+            m.d.comb += valued.w_data.eq(new.tuples)
+            queues.append(valued)
+        self._fork(m, self.i_pass, queues, Const(1))
         return counts
 
     @staticmethod
@@ -158,22 +223,13 @@ class Pipelines(wiring.Component):
 
     def _tuples(self, m: Module, counts: SyncFIFO, live: Signal, ended: Signal) -> None:
         """Deal the tuples of each pass, the first one to the first chain."""
-        left, turn = Signal(32), Signal(range(self.config.pipelines))
-        with m.If(left == 0):
-            m.d.comb += counts.r_en.eq(1)
-            m.d.sync += turn.eq(0)
-            with m.If(counts.r_rdy):
-                m.d.sync += left.eq(counts.r_data)
-        with m.Elif(self.i_tuple.valid & self.i_tuple.ready):
-            m.d.sync += left.eq(left - 1)
-            m.d.sync += turn.eq(Mux(turn == self.config.pipelines - 1, 0, turn + 1))
-        with m.If(ended):
-            m.d.sync += left.eq(0)
+        dealt = self.i_tuple.valid & self.i_tuple.ready
+        turns = self._turns(m, "tuple", counts, dealt, ended)
         width = self.i_tuple.payload.as_value().shape().width
         for number, chain in enumerate(self.chains):
             queue = ResetInserter(~live)(SyncFIFO(width=width, depth=TUPLES_READY))
             m.submodules[f"tuples_{number}"] = queue
-            chosen = live & (left != 0) & (turn == number)
+            chosen = live & turns[number]
             with m.If(chosen):
                 m.d.comb += self.i_tuple.ready.eq(queue.w_rdy)
             m.d.comb += [

@@ -147,6 +147,12 @@ class StatusCode(Register):
     name, offset, access = "status", 0xA0, Access.STATUS
 
 
+class ModeCode(Register):
+    """What becomes of matches: the code of one of the build's modes, 0 to write them as records."""
+
+    name, offset = "mode", 0xA8
+
+
 #: All registers, in the order of their addresses.
 REGISTERS: tuple[type[Register], ...] = (
     *(Ctrl, Gier, IpIer, IpIsr),
@@ -154,6 +160,7 @@ REGISTERS: tuple[type[Register], ...] = (
     *(PassCount, TupleCount, WindowCount, ResultWords),
     Table,
     StatusCode,
+    ModeCode,
 )
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.flit import report_layout
+from penstock.hw.join.modes import CODES
 from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
 from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
 from penstock.hw.kernel.control import arguments_layout
 from penstock.hw.kernel.counters import STEPS, Counters
 from penstock.hw.kernel.feeder import Feeder
 from penstock.hw.kernel.lanes import Lanes
-from penstock.hw.kernel.layout import HEADER, Status, header_layout
+from penstock.hw.kernel.layout import HEADER, Status, header_layout, value_slots
 from penstock.hw.kernel.pipelines import Pipelines
 from penstock.hw.kernel.registers import Passes, Register, Results, Tuples, Window
+from penstock.hw.kernel.slots import Packer
 from penstock.hw.kernel.writer import Writer
+from penstock.program import Mode
 
 
 class Shell(wiring.Component):
@@ -25,6 +28,7 @@ class Shell(wiring.Component):
     The truth table is written while the first words come from memory; then window tuples flow at
     one per cycle as memory, result room and result port allow. A task that runs out of result
     room, finds an error or gets one from memory is halted, drained and reported like any other.
+    One that folds matches needs room for all its values and never runs out of it.
     The header is written last, when all results were answered.
 
     Parameters
@@ -89,9 +93,14 @@ class Shell(wiring.Component):
         connect(m, feeder.o_tuple, chain.i_tuple)
         connect(m, feeder.o_window, chain.i_window)
         m.d.comb += chain.i_quiet.eq(1)
+        self._packer = None
+        if folding := config.join.folding:
+            self._packer = packer = Packer(value_slots(config.join), folding.layout)
+            m.submodules.packer = packer
+            connect(m, chain.o_value, packer.i)
         self._job(m)
-        if config.join.is_band:
-            self._table(m)
+        if config.join.entry_bits:
+            self._entries(m)
         self._room(m)
         running = self._control(m)
         self._count(m, running)
@@ -111,36 +120,62 @@ class Shell(wiring.Component):
             job.window.eq(given.window_count),
         ]
 
-    def _table(self, m: Module) -> None:
-        """Write the truth table at the start of each task, an entry per cycle."""
-        entry, bits = self._chain.i_entry, self.config.join.table_bits
-        index = Signal(range(bits))
-        words = [self.i_arguments[f"table_{k}"] for k in range(self.config.table_words)]
-        table = Signal(32 * len(words))
-        m.d.comb += [
-            *(table[32 * k : 32 * k + 32].eq(word) for k, word in enumerate(words)),
-            entry.payload.index.eq(index),
-            entry.payload.value.eq(Array(table[:bits])[index]),
-        ]
+    def _entries(self, m: Module) -> None:
+        """Write the truth table and the mode at the start of each task, an entry per cycle."""
+        entry, join = self._chain.i_entry, self.config.join
+        entries = max(join.table_bits, 1)
+        index = Signal(range(entries))
+        if join.is_band:
+            words = [self.i_arguments[f"table_{k}"] for k in range(self.config.table_words)]
+            table = Signal(32 * len(words))
+            m.d.comb += [
+                *(table[32 * k : 32 * k + 32].eq(word) for k, word in enumerate(words)),
+                entry.payload.index.eq(index),
+                entry.payload.value.eq(Array(table[:entries])[index]),
+            ]
+        if join.folding:
+            m.d.comb += entry.payload.mode.eq(self.i_arguments.mode)
         with m.If(self._feeder.i_start):
             m.d.sync += [index.eq(0), entry.valid.eq(1)]
         with m.Elif(entry.valid & entry.ready):
-            m.d.sync += [index.eq(index + 1), entry.valid.eq(index != bits - 1)]
+            m.d.sync += [index.eq(index + 1), entry.valid.eq(index != entries - 1)]
 
     def _room(self, m: Module) -> None:
-        """Stop the head while the room that is left still takes all that may follow."""
+        """Stop the head while the room that is left still takes all that may follow.
+
+        Values have their room from the start.
+        """
         room = self._chain.i_room
         needed = self._counters.sum("words") + self.config.reserve_words
-        m.d.sync += room.eq(needed <= self.i_arguments.result_words)
+        enough = needed <= self.i_arguments.result_words
+        m.d.sync += room.eq(enough if self._packer is None else enough | self._folds())
 
-    def _refusal(self) -> tuple[Value, Value, Value]:
-        """Whether addresses are misaligned, something is empty, the room is too small."""
-        given = self.i_arguments
-        addresses = [self._argument(r) for r in (Passes, Tuples, Window, Results)]
-        misaligned = [address[: WORD_BYTES.bit_length() - 1].any() for address in addresses]
-        any_misaligned = misaligned[0] | misaligned[1] | misaligned[2] | misaligned[3]
+    def _folds(self) -> Value:
+        """Whether the task folds its matches."""
+        return self.i_arguments.mode != CODES[Mode.PAIRS]
+
+    def _refusals(self) -> list[tuple[Value, Status]]:
+        """What may be wrong with the arguments, but for a misaligned address."""
+        given, config = self.i_arguments, self.config
         empty = (given.pass_count == 0) | (given.tuple_count == 0) | (given.window_count == 0)
-        return any_misaligned, empty, given.result_words < self.config.least_result_words
+        known = Const(0)
+        for mode in config.join.modes:
+            known = known | (given.mode == CODES[mode])
+        least: ValueLike = config.least_result_words
+        if self._packer is not None:
+            packed = value_slots(config.join).per_word_log2
+            values = (given.tuple_count + (1 << packed) - 1) >> packed
+            least = Mux(self._folds(), values, least)
+        return [
+            (empty, Status.EMPTY),
+            (~known, Status.BAD_MODE),
+            (given.result_words < least, Status.NO_ROOM),
+        ]
+
+    def _misaligned(self) -> Value:
+        addresses = [self._argument(r) for r in (Passes, Tuples, Window, Results)]
+        low = Cat(address[: WORD_BYTES.bit_length() - 1] for address in addresses)
+        return low.any()
 
     def _control(self, m: Module) -> Signal:
         """The task's state machine; returns whether the head runs."""
@@ -150,12 +185,14 @@ class Shell(wiring.Component):
         running = Signal()
         header = Signal()  # the word for the writer is the header
         failed = feeder.o_read_error | writer.o_error | feeder.o_bad_pass
+        packer = self._packer
+        gathered = lanes.o_empty & packer.o_empty if packer else lanes.o_empty
 
         # The head gets no pass once the task is being halted.
         m.d.comb += [
             chain.i_pass.payload.eq(feeder.o_pass.payload),
             chain.o_report.ready.eq(running),
-            self._pour(lanes.o, header),
+            self._pour(header),
         ]
         with m.If(chain.i_pass.valid & chain.i_pass.ready):
             m.d.sync += self._begun.eq(1)
@@ -175,16 +212,14 @@ class Shell(wiring.Component):
                 with m.If(self.i_start):
                     m.next = "CHECK"
             with m.State("CHECK"):
-                misaligned, empty, small = self._refusal()
                 m.next = "HEADER"
-                with m.If(misaligned):
+                with m.If(self._misaligned()):
                     m.d.sync += status.eq(Status.MISALIGNED)
                     with m.If(results[: WORD_BYTES.bit_length() - 1].any()):
                         m.next = "DONE"
-                with m.Elif(empty):
-                    m.d.sync += status.eq(Status.EMPTY)
-                with m.Elif(small):
-                    m.d.sync += status.eq(Status.NO_ROOM)
+                for wrong, code in self._refusals():
+                    with m.Elif(wrong):
+                        m.d.sync += status.eq(code)
                 with m.Else():
                     m.d.sync += status.eq(Status.PAUSED)
                     m.d.comb += [
@@ -213,9 +248,11 @@ class Shell(wiring.Component):
                 m.d.comb += [
                     feeder.i_cancel.eq(1),
                     lanes.i_flush.eq(1),
-                    writer.i_flush.eq(lanes.o_empty),
+                    writer.i_flush.eq(gathered),
                 ]
-                with m.If(lanes.o_empty & writer.o_idle & feeder.o_idle):
+                if packer:
+                    m.d.comb += packer.i_flush.eq(1)
+                with m.If(gathered & writer.o_idle & feeder.o_idle):
                     m.d.comb += feeder.i_clear.eq(1)
                     with m.If(feeder.o_read_error):
                         m.d.sync += status.eq(Status.READ_ERROR)
@@ -242,13 +279,21 @@ class Shell(wiring.Component):
                 m.next = "IDLE"
         return running
 
-    def _pour(self, words: stream.Interface, header: Signal) -> list:
-        """The writer's word: the header in its cycle, else from the lanes."""
-        i = self._writer.i
+    def _pour(self, header: Signal) -> list:
+        """The writer's word: the header in its cycle, else from the lanes or of values."""
+        i, records = self._writer.i, self._lanes.o
+        valid, payload, values = records.valid, records.payload, []
+        if self._packer is not None:
+            # A task gives records or values.
+            packed = self._packer.o
+            payload = Mux(packed.valid, packed.payload, payload)
+            valid = valid | packed.valid
+            values = [packed.ready.eq(i.ready & ~header)]
         return [
-            i.payload.eq(Mux(header, self._header().as_value(), words.payload)),
-            i.valid.eq(words.valid | header),
-            words.ready.eq(i.ready & ~header),
+            i.payload.eq(Mux(header, self._header().as_value(), payload)),
+            i.valid.eq(valid | header),
+            records.ready.eq(i.ready & ~header),
+            *values,
         ]
 
     def _header(self) -> data.View:
@@ -259,14 +304,18 @@ class Shell(wiring.Component):
     def _count(self, m: Module, running: Signal) -> None:
         chain, counters, lanes = self._chain, self._counters, self._lanes
         word = lanes.o.valid & lanes.o.ready
+        records, words = Mux(word, lanes.o_records, 0), word
+        if (packer := self._packer) is not None:
+            records = records | (packer.i.valid & packer.i.ready)
+            words = word | (packer.o.valid & packer.o.ready)
         steps = {
             "cycles": 1,
             "window_flits": chain.i_window.valid & chain.i_window.ready,
             "admission_stalls": chain.o_stalled,
             "memory_waits": running & (chain.o_starved | ~self._begun),
-            "records": Mux(word, lanes.o_records, 0),
+            "records": records,
             "passes": chain.i_pass.valid & chain.i_pass.ready,
-            "words": word,
+            "words": words,
         }
         m.d.comb += [counters.step(name).eq(value) for name, value in steps.items()]
         own = {"status": self.o_status}

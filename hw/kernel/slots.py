@@ -1,8 +1,8 @@
-"""Items out of memory words."""
+"""Items out of memory words, and into them."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -106,4 +106,69 @@ class Unpacker(wiring.Component):
                 ]
                 with m.If(part == slots.words - 1):
                     m.d.sync += [part.eq(0), self.o.valid.eq(1), left.eq(left - 1)]
+        return m
+
+
+class Packer(wiring.Component):
+    """Puts items into words, the first lowest. One item per cycle.
+
+    A word leaves when it is full, or when ``i_flush`` is high: then its other slots are 0. A
+    stalled output stalls the items.
+
+    Parameters
+    ----------
+    slots : Slots
+        How items lie in words; at least one in each.
+    shape : ShapeCastable
+        What an item is.
+
+    Members
+    -------
+    i : In(stream)
+        Items.
+    i_flush : In(1)
+        No more items will come for the word that is being filled.
+    o : Out(stream)
+        Words.
+    o_empty : Out(1)
+        All items so far left.
+    """
+
+    i: stream.Interface
+    i_flush: Signal
+    o: stream.Interface
+    o_empty: Signal
+
+    def __init__(self, slots: Slots, shape: data.StructLayout | int) -> None:
+        assert slots.words == 1  # the widest value and its position are not half a word
+        self.slots = slots
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "i_flush": In(1),
+                "o": Out(stream.Signature(WORD_BITS)),
+                "o_empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bits, most = self.slots.bits, WORD_BITS // self.slots.bits
+        filled = Signal(range(most + 1))
+        word = Signal(WORD_BITS, reset_less=True)
+        left = Signal.like(filled)  # slots that stay filled in this cycle
+        leaves = self.o.valid & self.o.ready
+        m.d.comb += [
+            self.o.valid.eq(filled == most),
+            self.o.payload.eq(word),
+            left.eq(Mux(leaves, 0, filled)),
+            self.i.ready.eq(left != most),
+            self.o_empty.eq(filled == 0),
+        ]
+        item = Signal(bits)
+        pads = self.i_flush & (left != 0) & (left != most)
+        m.d.sync += filled.eq(left)
+        with m.If(self.i.ready & (self.i.valid | pads)):
+            m.d.comb += item.eq(Mux(self.i.valid, self.i.payload, 0))
+            m.d.sync += [word.eq(Cat(word, item)[bits:]), filled.eq(left + 1)]
         return m

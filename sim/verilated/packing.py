@@ -32,10 +32,13 @@ class Packing:
         The kernel's exported table.
     window_keys : int
         Window keys of the program, where the kernel has more; the others are 0.
+    window_values : int
+        Columns behind the keys, 0 or 1: values that the kernel may fold.
     """
 
     table: Mapping[str, Any]
     window_keys: int
+    window_values: int = 0
 
     @property
     def _geometry(self) -> Mapping[str, Any]:
@@ -50,9 +53,14 @@ class Packing:
         return self._bytes(positions, "window_slot_bits")
 
     def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
-        """Window keys, a row of bytes per position."""
-        widths = self._geometry["window_key_bits"][: self.window_keys]
-        return _slots(columns, widths, self._geometry["window_slot_bits"])
+        """Window keys and values, a row of bytes per position."""
+        geometry = self._geometry
+        slot, widths = geometry["window_slot_bits"], geometry["window_key_bits"]
+        keys, value = columns[: self.window_keys], columns[self.window_keys :]
+        if not value or not geometry["window_value_bits"]:
+            return _slots(keys, widths[: self.window_keys], slot)
+        spare = [np.zeros(len(value[0]), np.uint8)] * (len(widths) - self.window_keys)
+        return _slots([*keys, *spare, *value], [*widths, geometry["window_value_bits"]], slot)
 
     def tuples(
         self, columns: Sequence[np.ndarray], start: np.ndarray, end: np.ndarray
@@ -77,6 +85,19 @@ class Packing:
             fields[name] = value & (1 << bits) - 1
             value >>= bits
         return fields
+
+    @property
+    def values_per_word(self) -> int:
+        """Aggregates in a word."""
+        return 8 * self.word_bytes // self._geometry["value_slot_bits"]
+
+    def values(self, words: np.ndarray, count: int) -> list[int]:
+        """Aggregates of so many stream tuples in result words (bytes), as their fields lie."""
+        size = self._geometry["value_slot_bits"] // 8
+        raw = words.tobytes()
+        return [
+            int.from_bytes(raw[at : at + size], "little") for at in range(0, count * size, size)
+        ]
 
     def records(self, words: np.ndarray) -> Records:
         """Matches in result words (bytes), in the order of memory."""

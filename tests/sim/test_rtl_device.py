@@ -263,6 +263,8 @@ def part(column, change):
         (Job(arguments={"passes": PASSES + 32}), Status.MISALIGNED),
         (Job(arguments={"tuples": STREAM + 4}), Status.MISALIGNED),
         (Job(arguments={"window": KEYS + 8}), Status.MISALIGNED),
+        (Job(arguments={"mode": 1}), Status.BAD_MODE),
+        (Job(arguments={"mode": 1 << 31}), Status.BAD_MODE),
         (Job(arguments={"results": RESULTS + 1}), Status.MISALIGNED),
         (Job(arguments={"tuple_count": 0}), Status.EMPTY),
         (Job(arguments={"pass_count": 0}), Status.EMPTY),

@@ -28,6 +28,7 @@ OFFSETS = {
     "table_0": 0x60,
     "table_1": 0x68,
     "status": 0xA0,
+    "mode": 0xA8,
 }
 
 
@@ -68,8 +69,11 @@ def test_kernel_xml():
     ]
     assert found[0] == ("passes", 0x10, "1", "m_axi_gmem0")
     assert found[3] == ("results", 0x34, "1", "m_axi_gmem2")
-    assert found[-1] == ("table_1", 0x68, "0", "s_axi_control")
-    assert [a.get("id") for a in kernel.iter("arg")] == [str(k) for k in range(10)]
+    assert found[-2:] == [
+        ("table_1", 0x68, "0", "s_axi_control"),
+        ("mode", 0xA8, "0", "s_axi_control"),
+    ]
+    assert [a.get("id") for a in kernel.iter("arg")] == [str(k) for k in range(11)]
 
 
 def test_documents_agree():

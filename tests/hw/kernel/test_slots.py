@@ -3,7 +3,7 @@ import random
 import pytest
 
 from penstock.hw.kernel.layout import Slots
-from penstock.hw.kernel.slots import Unpacker
+from penstock.hw.kernel.slots import Packer, Unpacker
 from tests.hw.kernel.kit import bench, collect, feed
 
 
@@ -59,3 +59,33 @@ def test_one_item_per_cycle():
         ],
     )
     assert len(found) == 80
+
+
+@pytest.mark.parametrize("item_bits", [1, 32, 33, 97, 300])
+@pytest.mark.parametrize("seed", range(3))
+def test_packed_items(item_bits, seed):
+    """Words are full but for the last one, which a flush fills with zeros."""
+    rng = random.Random(seed)
+    slots = Slots(item_bits)
+    packer = Packer(slots, item_bits)
+    per_word = 1 << slots.per_word_log2
+    items = [rng.getrandbits(item_bits) for _ in range(3 * per_word + rng.randrange(per_word))]
+    words = [
+        sum(item << slots.bits * k for k, item in enumerate(items[first : first + per_word]))
+        for first in range(0, len(items), per_word)
+    ]
+    found, taken = [], []
+
+    async def finish(ctx):
+        while len(taken) < len(items) or not ctx.get(packer.o_empty):
+            done = packer.i.valid & packer.i.ready
+            *_, step = await ctx.tick().sample(done)
+            taken.extend([step] * step)
+            ctx.set(packer.i_flush, len(taken) == len(items))
+
+    bench(
+        packer,
+        finish,
+        background=[feed(packer.i, items, rng), collect(packer.o, found, rng)],
+    )
+    assert found == words
