@@ -68,14 +68,15 @@ class UnitProof(Elaboratable):
     """A unit that counts and one that keeps the least, on any flits, beside what they must give."""
 
     def __init__(self, module: ModuleType) -> None:
+        counts = _PAIRS | {Mode.COUNT}, 0
+        keeps = _PAIRS | {Mode.MIN}, 3
         self.units = [
             module.Unit(
-                JoinConfig(units=2, tests=1, key_bits=2, position_bits=4, modes=modes, **value)
+                JoinConfig(
+                    units=2, tests=1, key_bits=2, position_bits=4, modes=modes, value_bits=bits
+                )
             )
-            for modes, value in (
-                (_PAIRS | {Mode.COUNT}, {}),
-                (_PAIRS | {Mode.MIN}, {"value_bits": 3}),
-            )
+            for modes, bits in (counts, keeps)
         ]
 
     def elaborate(self, platform: object) -> Module:
