@@ -19,7 +19,7 @@ from penstock.hw.compose import compose, parts
 from penstock.hw.export import TOP, export
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.pnr import ecp5_clocks
-from penstock.program import GeneralProgram
+from penstock.program import GeneralProgram, Mode
 from penstock.types import int_of
 
 RECORDED = json.loads((Path(__file__).parent / "cells.json").read_text())
@@ -57,7 +57,10 @@ def test_sizes(name):
     record = RECORDED[name]
     if record["build"] == "band":
         given = {key: record[key] for key in ("tests", "key_bits", "units")}
-        found = count_cells(JoinConfig(**given))
+        modes = frozenset(map(Mode, record.get("modes", ()))) | {Mode.PAIRS}
+        found = count_cells(
+            JoinConfig(**given, modes=modes, value_bits=record.get("value_bits", 0))
+        )
     else:
         text = reference_verilog(Build(record["build"]), record["units"], record["key_bits"])
         found = synthesise(*text)
