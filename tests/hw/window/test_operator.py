@@ -150,6 +150,23 @@ def test_output_stalled_for_ever(shed):
         assert len(out.arrived) < 20
 
 
+def test_policy_that_changes():
+    """Nothing is dropped before the change to shed and after the change back, some between."""
+    config = WindowConfig(depth=8, key_bits=1)
+    schedules = {side: [(0, tuple_of(config, n)) for n in range(120)] for side in Side}
+    out = run(
+        WindowJoin(config),
+        schedules,
+        settings={"rows_a": 8, "rows_b": 8, "shed": 0},
+        changes={150: {"shed": 1}, 200: {"shed": 0}},
+        limit=4000,
+    )
+    assert Counter(out.results) == expected(out, config, 8, 8)
+    # Between, an input takes a tuple in each of 50 cycles, and a round needs at least 10.
+    assert 2 * (50 - 6) <= out.dropped <= 2 * 50
+    assert len(out.arrived) == 240 == len(out.admitted) + out.dropped
+
+
 def test_windows_that_change():
     """Rows count when a tuple is admitted: a wider window has the older tuples back."""
     config = WindowConfig(depth=8, key_bits=1)
