@@ -209,6 +209,7 @@ def run(path, job, memory=None):
         "window_count": WINDOW,
         "result_words": room,
         "table_0": 0b10,
+        "mode": 0,
     }
     board.run(arguments | job.arguments, 200_000)
     status = Status(board.read("status"))
