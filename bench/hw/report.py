@@ -140,15 +140,20 @@ class Report:
 
     def _speed(self) -> None:
         scale = self.scale
-        run = Run(
-            units=scale.speed_units,
-            stream_tuples=scale.speed_units,
-            window_tuples=scale.speed_window_tuples,
-        )
-        found = measure(self.store, run)
-        speed = found.get("evaluations_per_s", 0.0)
-        what = f"Verilated simulation, {run.units} units, one core, evaluations/s"
-        self.add(Row(what, f"{speed / 1e6:.1f} M", ">= 20 M", speed >= 20e6, values=found))
+        speeds = []
+        for exact in (False, True):
+            run = Run(
+                units=scale.speed_units,
+                stream_tuples=scale.speed_units,
+                window_tuples=scale.speed_window_tuples,
+                exact=exact,
+            )
+            speeds.append(measure(self.store, run).get("evaluations_per_s", 0.0))
+        fast, exact = speeds
+        what = f"Verilated simulation, {scale.speed_units} units, one core, evaluations/s"
+        shown = f"{fast / 1e6:.1f} M; {exact / 1e6:.1f} M with the carry chains as exported"
+        values = {"fast": fast, "exact": exact}
+        self.add(Row(what, shown, ">= 20 M", fast >= 20e6, values=values))
 
     def areas(self) -> None:
         """Cells per unit of whole pipelines."""
