@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError
 from penstock.expr import build
-from penstock.expr.columns import Vector, evaluate_columns, int_vector
+from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import Expr, Op, node, transform
 from penstock.host.batch import BatchJoin, RangeJoin
 from penstock.host.columns import arrow_type, to_arrow, vector
 from penstock.host.device.base import Device, Folds
+from penstock.host.group_values import GroupValues
 from penstock.host.groups import Groups
 from penstock.host.output import Restorer
 from penstock.host.probe import Prober
@@ -24,7 +24,7 @@ from penstock.host.table_join import TableJoin
 from penstock.host.window_run import WindowRun
 from penstock.program import Mode
 from penstock.query.plan import LEFT, RIGHT, Aggregate, JoinQuery, TimeWindow, other
-from penstock.rewrite.folds import FoldKey, Needs, fold_plan
+from penstock.rewrite.folds import FoldKey, fold_plan
 from penstock.rewrite.forms import fold_form
 from penstock.types import Kind, Type
 
@@ -200,7 +200,7 @@ class AggregateJoin(TableJoin):
         for k, (one, need) in enumerate(
             zip(self.aggregation.aggregates, self.plan.needs, strict=True)
         ):
-            part = _Part(one, need, folds, matched, groups)
+            part = GroupValues(one, need, folds, matched, groups)
             if one.by is not None:
                 array = self._by(k, part)
                 arrays["agg", str(k)] = array
@@ -229,7 +229,7 @@ class AggregateJoin(TableJoin):
         v = evaluate_columns(one.value, stream.columns, len(stream))
         return Vector(v.values[matched], None if v.valid is None else v.valid[matched], v.lo, v.hi)
 
-    def _by(self, k: int, part: _Part) -> pa.Array:
+    def _by(self, k: int, part: GroupValues) -> pa.Array:
         """``min_by`` or ``max_by``: the value at each group's best pair."""
         row, position = part.best()
         some = np.flatnonzero(row >= 0)
@@ -243,113 +243,6 @@ class AggregateJoin(TableJoin):
     def _both(self, own: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers of the left and of the right table."""
         return (own, window) if self.side == LEFT else (window, own)
-
-
-class _Part:
-    """One aggregate of the matched rows, and how they make groups."""
-
-    def __init__(
-        self,
-        one: Aggregate,
-        need: Needs,
-        folds: Mapping[tuple[FoldKey, Mode], Folds],
-        matched: np.ndarray,
-        groups: Groups,
-    ) -> None:
-        self.one, self.matched, self.groups = one, matched, groups
-        self.fold = None if need.fold is None else folds[need.fold]
-        self.counts = None if need.count is None else folds[need.count].value[matched]
-
-    def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row (among the matched ones) and window position of each group's nearest pair; or -1."""
-        assert self.fold is not None
-        assert self.fold.position is not None
-        position = self.fold.position[self.matched]
-        found = self.fold.found[self.matched]
-        row = self.groups.least(self.fold.value[self.matched], found, position)
-        return row, np.where(row < 0, -1, position[row] if len(position) else -1)
-
-    def value(self, own: Vector | None) -> Vector:
-        """The aggregate of each group."""
-        counts = self.counts
-        if counts is not None and own is not None and own.valid is not None:
-            counts = np.where(own.valid, counts, 0)
-        if self.one.function == "count":
-            assert counts is not None
-            return int_vector(self.groups.sum(counts))
-        if self.fold is not None:
-            values, found = self.fold.value[self.matched], self.fold.found[self.matched]
-        else:
-            assert own is not None
-            assert counts is not None
-            values, found = own.values, counts > 0
-        if self.one.function in ("min", "max"):
-            row = self.groups.least(values, found, None, greatest=self.one.function == "max")
-            return _vector(
-                values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
-            )
-        if self.fold is None:
-            assert counts is not None
-            values = _product(values, counts)
-        some = self.groups.any(found)
-        total = self.groups.sum(np.where(found, values, values.dtype.type(0))
-                                if values.dtype != object else values * found)  # fmt: skip
-        if self.one.function == "avg":
-            assert counts is not None
-            return Vector(self._mean(total, self.groups.sum(counts)), some)
-        if self.one.type.is_integral:
-            self._check(total)
-        return _vector(total, some)
-
-    def _mean(self, total: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """``total / count`` in float64, rounded once; 0 where the count is 0."""
-        assert self.one.value is not None
-        divisor = np.maximum(count, 1)
-        if total.dtype.kind == "f":
-            return total / divisor
-        exact = total.astype(object)
-        scale = 10**self.one.value.type.scale
-        return np.array(
-            [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
-        )
-
-    def _check(self, total: np.ndarray) -> None:
-        """Refuse sums that their type does not hold.
-
-        Raises
-        ------
-        DataError
-        """
-        if len(total) and not (self.one.type.lo <= total.min() and total.max() <= self.one.type.hi):
-            raise DataError(
-                f"{self.one.text} overflows {self.one.type}: a group's sum lies outside "
-                f"{self.one.type.lo}..{self.one.type.hi}; CAST its argument to DOUBLE, or use avg"
-            )
-
-
-def _product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Element by element; Python integers where int64 may not hold it."""
-    if values.dtype.kind == "f":
-        return values.astype(np.float64) * counts
-    if values.dtype == object or not len(values):
-        return values * counts.astype(object)
-    most = max(abs(int(values.min())), abs(int(values.max()))) * int(counts.max())
-    return values * counts if most < 1 << 63 else values.astype(object) * counts.astype(object)
-
-
-def _vector(values: np.ndarray, valid: np.ndarray) -> Vector:
-    """Integers with their bounds, or floats; NULL slots hold zero."""
-    mask = None if valid.all() else valid
-    if values.dtype == bool or values.dtype.kind == "f":
-        return Vector(np.where(valid, values, values.dtype.type(0)), mask)
-    values = np.where(valid, values, 0)
-    if (
-        values.dtype == object
-        and len(values)
-        and -(1 << 63) <= values.min() <= values.max() < 1 << 63
-    ):
-        values = values.astype(np.int64)
-    return int_vector(values, mask)
 
 
 def _as_vector(array: pa.Array, dtype: Type) -> Vector:

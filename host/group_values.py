@@ -1,0 +1,135 @@
+"""From the folds of single rows to the aggregates of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.errors import DataError
+from penstock.expr.columns import Vector, int_vector
+from penstock.host.device.base import Folds
+from penstock.host.groups import Groups
+from penstock.program import Mode
+from penstock.query.plan import Aggregate
+from penstock.rewrite.folds import FoldKey, Needs
+
+
+class GroupValues:
+    """One aggregate, from the folds of the matched rows to a value per group.
+
+    Parameters
+    ----------
+    one : Aggregate
+    need : Needs
+        Which folds it is made from.
+    folds : mapping of (FoldKey, Mode) to Folds
+        Of every row of the group's side.
+    matched : ndarray of int64
+        Rows with a match.
+    groups : Groups
+        Of the matched rows.
+    """
+
+    def __init__(
+        self,
+        one: Aggregate,
+        need: Needs,
+        folds: Mapping[tuple[FoldKey, Mode], Folds],
+        matched: np.ndarray,
+        groups: Groups,
+    ) -> None:
+        self.one, self.matched, self.groups = one, matched, groups
+        self.fold = None if need.fold is None else folds[need.fold]
+        self.counts = None if need.count is None else folds[need.count].value[matched]
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row (among the matched ones) and window position of each group's nearest pair; or -1."""
+        assert self.fold is not None
+        assert self.fold.position is not None
+        position = self.fold.position[self.matched]
+        found = self.fold.found[self.matched]
+        row = self.groups.least(self.fold.value[self.matched], found, position)
+        return row, np.where(row < 0, -1, position[row] if len(position) else -1)
+
+    def value(self, own: Vector | None) -> Vector:
+        """The aggregate of each group."""
+        counts = self.counts
+        if counts is not None and own is not None and own.valid is not None:
+            counts = np.where(own.valid, counts, 0)
+        if self.one.function == "count":
+            assert counts is not None
+            return int_vector(self.groups.sum(counts))
+        if self.fold is not None:
+            values, found = self.fold.value[self.matched], self.fold.found[self.matched]
+        else:
+            assert own is not None
+            assert counts is not None
+            values, found = own.values, counts > 0
+        if self.one.function in ("min", "max"):
+            row = self.groups.least(values, found, None, greatest=self.one.function == "max")
+            return _vector(
+                values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
+            )
+        if self.fold is None:
+            assert counts is not None
+            values = _product(values, counts)
+        some = self.groups.any(found)
+        total = self.groups.sum(np.where(found, values, values.dtype.type(0))
+                                if values.dtype != object else values * found)  # fmt: skip
+        if self.one.function == "avg":
+            assert counts is not None
+            return Vector(self._mean(total, self.groups.sum(counts)), some)
+        if self.one.type.is_integral:
+            self._check(total)
+        return _vector(total, some)
+
+    def _mean(self, total: np.ndarray, count: np.ndarray) -> np.ndarray:
+        """``total / count`` in float64, rounded once; 0 where the count is 0."""
+        assert self.one.value is not None
+        divisor = np.maximum(count, 1)
+        if total.dtype.kind == "f":
+            return total / divisor
+        exact = total.astype(object)
+        scale = 10**self.one.value.type.scale
+        return np.array(
+            [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
+        )
+
+    def _check(self, total: np.ndarray) -> None:
+        """Refuse sums that their type does not hold.
+
+        Raises
+        ------
+        DataError
+        """
+        if len(total) and not (self.one.type.lo <= total.min() and total.max() <= self.one.type.hi):
+            raise DataError(
+                f"{self.one.text} overflows {self.one.type}: a group's sum lies outside "
+                f"{self.one.type.lo}..{self.one.type.hi}; CAST its argument to DOUBLE, or use avg"
+            )
+
+
+def _product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Element by element; Python integers where int64 may not hold it."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64) * counts
+    if values.dtype == object or not len(values):
+        return values * counts.astype(object)
+    most = max(abs(int(values.min())), abs(int(values.max()))) * int(counts.max())
+    return values * counts if most < 1 << 63 else values.astype(object) * counts.astype(object)
+
+
+def _vector(values: np.ndarray, valid: np.ndarray) -> Vector:
+    """Integers with their bounds, or floats; NULL slots hold zero."""
+    mask = None if valid.all() else valid
+    if values.dtype == bool or values.dtype.kind == "f":
+        return Vector(np.where(valid, values, values.dtype.type(0)), mask)
+    values = np.where(valid, values, 0)
+    if (
+        values.dtype == object
+        and len(values)
+        and -(1 << 63) <= values.min() <= values.max() < 1 << 63
+    ):
+        values = values.astype(np.int64)
+    return int_vector(values, mask)
