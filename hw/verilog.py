@@ -8,8 +8,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from penstock.hw._square import techmap
 
 #: Longest run of Yosys: a pipeline of 512 units is written within a minute.
 TIMEOUT_S = 1800
+
+#: Calls in calls that a design of some thousand units may take.
+_RECURSION = 100_000
 
 #: Modules below the top have names of their own; the file keeps them together.
 HEADER = "/* verilator lint_off DECLFILENAME */\n"
@@ -115,7 +118,8 @@ def verilog(
         What the components are elaborated for: None for synthesis, or
         :data:`penstock.hw.hls.compare.SIMULATION`.
     """
-    text = rtlil.convert(component, platform=platform, name=name, emit_src=False)
+    with _deep_recursion():
+        text = rtlil.convert(component, platform=platform, name=name, emit_src=False)
     if cache is None:
         return _through_yosys(text)
     _need_yosys()
@@ -127,6 +131,17 @@ def verilog(
     with suppress(OSError):
         _keep(path, made)
     return made
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Room for Amaranth's search for combinational loops, which recurses along the whole design."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _keep(path: Path, text: str) -> None:
