@@ -204,7 +204,7 @@ def test_kernels_are_cached_where_the_environment_says(tmp_path) -> None:
         "t = integer(0, 9, nullable=False)\n"
         "p = build.lt(build.key('s', 0, t), build.key('w', 0, t))\n"
         "k = CpuDevice(1).open(GeneralProgram((t,), (t,), p))\n"
-        "print(sum(k._module.run.stats.cache_hits.values()))\n"
+        "print(sum(k._modules[None].run.stats.cache_hits.values()))\n"
     )
     environment = {**os.environ, "PENSTOCK_CACHE_DIR": str(tmp_path)}
     hits = [
