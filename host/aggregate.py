@@ -89,7 +89,7 @@ class AggregateJoin(TableJoin):
             )
             for key, modes in self.plan.modes.items()
         ]
-        self.pairs_in_window = sum(join.pairs * len(join.modes) for join in self.joins)
+        self.pairs_in_window = self.joins[0].pairs
         schemas = {side: t.schema for side, t in self.tables.items()}
         keys = tuple((str(k), key) for k, key in enumerate(self.aggregation.keys))
         self.key_restorer = Restorer(replace(query, select=keys), schemas)
@@ -105,6 +105,10 @@ class AggregateJoin(TableJoin):
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    @property
+    def pairs_to_evaluate(self) -> int:
+        return sum(join.pairs * len(join.modes) for join in self.joins)
 
     def _known(self, expr: Expr | None) -> Expr | None:
         """The expression on columns whose types say that they hold no NULL, where they hold none.
@@ -153,6 +157,8 @@ class AggregateJoin(TableJoin):
     # -- running ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        # Each pair once, however many folds test it.
+        self.stats.pairs_in_window = self.pairs_in_window
         folds: dict[tuple[FoldKey, Mode], Folds] = {}
         for join in self.joins:
             folds |= self._run(join)

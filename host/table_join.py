@@ -29,7 +29,7 @@ class TableJoin(ABC):
     disorder : int, timedelta, or mapping of alias to either, optional
         How far out of order the rows of a table may be; any order by default.
     on_progress : callable, optional
-        Called with (pairs evaluated, pairs in the window) after each device result.
+        Called with (pairs evaluated, pairs to evaluate at most) after each device result.
 
     Raises
     ------
@@ -40,7 +40,7 @@ class TableJoin(ABC):
         The device cannot run the predicate.
     """
 
-    #: Pairs that the window admits, over all that is run.
+    #: Pairs that the window admits.
     pairs_in_window: int
 
     def __init__(
@@ -82,10 +82,15 @@ class TableJoin(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[pa.RecordBatch]: ...
 
+    @property
+    def pairs_to_evaluate(self) -> int:
+        """Predicate tests of the whole join, at most."""
+        return self.pairs_in_window
+
     def progressed(self) -> None:
         """Tell the caller how far it is."""
         if self.on_progress is not None:
-            self.on_progress(self.stats.pairs_evaluated, self.pairs_in_window)
+            self.on_progress(self.stats.pairs_evaluated, self.pairs_to_evaluate)
 
 
 def check_order(source: Source, rows: SideRows) -> None:

@@ -70,6 +70,16 @@ def test_stats(cli, tables):
     assert stats["seconds"] >= 0
 
 
+def test_stats_of_aggregates_count_each_pair_once(cli, tables):
+    path = tables / "stats.json"
+    folds = JOIN.replace("a.id AS a_id, b.id AS b_id", "a.id, count(*) AS n, sum(b.x) AS s")
+    _, _, status = cli(*arguments(tables, f"{folds} GROUP BY a.id", "--stats", path))
+    assert status == 0
+    stats = json.loads(path.read_text())
+    assert stats["pairs_in_window"] == 10
+    assert 10 < stats["pairs_evaluated"] <= 20  # two folds, each without the rows that are NULL
+
+
 def test_rows_and_params(cli, tables):
     query = "SELECT a.id AS i, b.id AS j FROM a, b WHERE abs(a.x - b.x) < diff"
     out, _, status = cli(*arguments(tables, query, "--rows", "a=2,b=1", "--param", "diff=2"))
