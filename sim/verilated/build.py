@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,10 +19,8 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from penstock.errors import DeviceError, MissingToolError
-
-#: Longest run of a tool, in seconds.
-TIMEOUT_S = 1800
+from penstock.errors import MissingToolError
+from penstock.hw.tools import run_tool
 
 #: Prefix of Verilator's classes, which the harness names.
 _PREFIX = "Vpenstock_kernel"
@@ -195,20 +192,4 @@ def _move(source: Path, path: Path) -> None:
 
 
 def _run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **(environment or {})},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise DeviceError(
-            f"{command[0]} did not finish within {TIMEOUT_S} s; build fewer units"
-        ) from None
-    if done.returncode != 0:
-        raise DeviceError(f"{command[0]} failed: {(done.stdout + done.stderr).strip()[-2000:]}")
-    return done.stdout
+    return run_tool(command[0], command, folder, environment=environment).stdout
