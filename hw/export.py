@@ -11,7 +11,7 @@ from penstock.errors import FileError, UsageError
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.pipeline import Pipeline
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import c_header, documentation, kernel_xml, table
+from penstock.hw.kernel.describe import describe
 from penstock.hw.kernel.kernel import KERNEL, Kernel
 from penstock.hw.kernel.link import link_config
 from penstock.hw.verilog import verilog
@@ -76,13 +76,14 @@ def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int =
         link["link.cfg"] = link_config(kernels, entry.memory, entry.banks, entry.slrs)
     elif kernels != 1:
         raise UsageError(f"{board} is no Alveo card: it takes 1 kernel, not {kernels}")
-    described = {"board": board, **table(config)}
+    description = describe(config)
+    described = {"board": board, **description.table()}
     texts = {
         f"{KERNEL}.v": kernel_verilog(config),
         f"{KERNEL}.json": json.dumps(described, indent=2) + "\n",
-        f"{KERNEL}.h": c_header(config),
-        "registers.md": documentation(),
-        "kernel.xml": kernel_xml(config),
+        f"{KERNEL}.h": description.c_header(),
+        "registers.md": description.documentation(),
+        "kernel.xml": description.kernel_xml(),
         **link,
     }
     try:

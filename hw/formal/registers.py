@@ -10,11 +10,11 @@ from amaranth.lib.wiring import In
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import AnySeq, Assert
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.config import KernelConfig, register_map
 from penstock.hw.kernel.control import LITE
 from penstock.hw.kernel.registers import RANGE_BYTES, Ctrl, PassCount
 
-_CONFIG = KernelConfig.fit(JoinConfig(units=2, tests=1))
+_REGISTERS = register_map(KernelConfig.fit(JoinConfig(units=2, tests=1)))
 
 #: The last word of the address range, where no register is.
 _NOTHING = RANGE_BYTES - 4
@@ -26,7 +26,7 @@ class RegistersProof(Elaboratable):
     """The register file with a master that may do anything, even break the rules of AXI."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.file = module.RegisterFile(_CONFIG)
+        self.file = module.RegisterFile(_REGISTERS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -38,7 +38,7 @@ class RegistersProof(Elaboratable):
         m.d.comb += [
             file.i_done.eq(AnySeq(1)),
             file.i_idle.eq(AnySeq(1)),
-            file.i_status.eq(AnySeq(32)),
+            file.status("status").eq(AnySeq(32)),
         ]
         self.check(m)
         return m

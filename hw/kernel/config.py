@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.passes import Pass
+from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
 
 #: Width of the memory ports, and so of a memory word.
 WORD_BITS = 512
@@ -26,6 +28,19 @@ MAX_PIPELINES = 16
 
 #: Bits of a record that name the window tuple and the block; the others are its mask.
 _NAME_BITS = 32
+
+
+class MasterSizes(Protocol):
+    """What the read and the write master take of a kernel's build, see :class:`KernelConfig`."""
+
+    @property
+    def burst_words(self) -> int: ...
+
+    @property
+    def read_words(self) -> int: ...
+
+    @property
+    def write_words(self) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,3 +169,8 @@ class KernelConfig:
 
 def _member_bits(blocks: int) -> int:
     return (-(-blocks // LANES) - 1).bit_length()
+
+
+def register_map(config: KernelConfig) -> RegisterMap:
+    """Registers of a build."""
+    return RegisterMap(REGISTERS, {Table.name: config.table_words})

@@ -6,16 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.registers import (
-    RANGE_BYTES,
-    Ctrl,
-    Gier,
-    IpIer,
-    IpIsr,
-    StatusCode,
-    arguments,
-)
+from penstock.hw.kernel.registers import RANGE_BYTES, Ctrl, Gier, IpIer, IpIsr, RegisterMap
 
 ADDRESS_BITS = (RANGE_BYTES - 1).bit_length()
 
@@ -63,11 +54,9 @@ class Lite(wiring.PureInterface):
     RREADY: Signal
 
 
-def arguments_layout(config: KernelConfig) -> data.StructLayout:
+def arguments_layout(registers: RegisterMap) -> data.StructLayout:
     """All arguments of a build."""
-    return data.StructLayout(
-        {name: register.bits for register, name, _ in arguments(config.table_words)}
-    )
+    return data.StructLayout({name: register.bits for register, name, _ in registers.arguments})
 
 
 class RegisterFile(wiring.Component):
@@ -78,8 +67,8 @@ class RegisterFile(wiring.Component):
 
     Parameters
     ----------
-    config : KernelConfig
-        The build.
+    registers : RegisterMap
+        The build's registers; the first four are those of ap_ctrl_hs.
 
     Members
     -------
@@ -93,8 +82,8 @@ class RegisterFile(wiring.Component):
         High for the cycle in which a task ends.
     i_idle : In(1)
         No task is running.
-    i_status : In(32)
-        How the latest task ended.
+    i_status, ... : In
+        What the host may read, for each status register.
     o_interrupt : Out(1)
         The interrupt line.
     """
@@ -104,19 +93,18 @@ class RegisterFile(wiring.Component):
     o_start: Signal
     i_done: Signal
     i_idle: Signal
-    i_status: Signal
     o_interrupt: Signal
 
-    def __init__(self, config: KernelConfig) -> None:
-        self.config = config
+    def __init__(self, registers: RegisterMap) -> None:
+        self.registers = registers
         super().__init__(
             {
                 "bus": Out(wiring.Signature(LITE)),
-                "o_arguments": Out(arguments_layout(config)),
+                "o_arguments": Out(arguments_layout(registers)),
                 "o_start": Out(1),
                 "i_done": In(1),
                 "i_idle": In(1),
-                "i_status": In(32),
+                **{f"i_{name}": In(register.bits) for register, name, _ in registers.statuses},
                 "o_interrupt": Out(1),
             }
         )
@@ -127,6 +115,10 @@ class RegisterFile(wiring.Component):
         self.done = Signal()
         self.ready = Signal()
         self.restart = Signal()
+
+    def status(self, name: str) -> Signal:
+        """The input of a status register."""
+        return getattr(self, f"i_{name}")
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -147,9 +139,13 @@ class RegisterFile(wiring.Component):
             Gier.offset: enable,
             IpIer.offset: interrupts,
             IpIsr.offset: causes,
-            StatusCode.offset: self.i_status,
         }
-        for register, name, offset in arguments(self.config.table_words):
+        for register, name, offset in self.registers.statuses:
+            status = self.status(name)
+            values[offset] = status if register.bits == 32 else status[:32]
+            if register.bits == 64:
+                values[offset + 4] = self._high_word(m, read, offset, status)
+        for register, name, offset in self.registers.arguments:
             for word in range(register.bits // 32):
                 values[offset + 4 * word] = self.o_arguments[name][32 * word : 32 * word + 32]
 
@@ -167,7 +163,7 @@ class RegisterFile(wiring.Component):
                 m.d.sync += interrupts.eq(value)
             with m.Case(IpIsr.offset >> 2), m.If(strobe[0]):
                 m.d.comb += toggle.eq(value)
-            for register, name, offset in arguments(self.config.table_words):
+            for register, name, offset in self.registers.arguments:
                 for word in range(register.bits // 32):
                     with m.Case(offset // 4 + word):
                         self._store(m, self.o_arguments[name], word, value, strobe)
@@ -207,6 +203,13 @@ class RegisterFile(wiring.Component):
         with m.If(both):
             m.d.sync += [addressed.eq(0), filled.eq(0), bus.BVALID.eq(1)]
         return both, value, strobe, address
+
+    def _high_word(self, m: Module, read: Signal, offset: int, value: Signal) -> Signal:
+        """The high word of a status that changes, as it was when its low word was read."""
+        kept = Signal(32, name=f"high_word_{offset:x}")
+        with m.If(read & (self.bus.ARADDR[2:] == offset >> 2)):
+            m.d.sync += kept.eq(value[32:])
+        return kept
 
     @staticmethod
     def _store(m: Module, target: Signal, word: int, value: Signal, strobe: Signal) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -9,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 #: Width of a counter: ten days at 300 MHz.
 COUNTER_BITS = 48
 
-#: Counters, and the width of what each adds per cycle.
+#: Counters of the join kernel, and the width of what each adds per cycle.
 STEPS = {
     "cycles": 1,
     "window_flits": 1,
@@ -24,24 +26,30 @@ STEPS = {
 class Counters(wiring.Component):
     """Counters of a task.
 
+    Parameters
+    ----------
+    steps : mapping of str to int
+        Counters, and the width of what each adds per cycle.
+
     Members
     -------
     i_clear : In(1)
         Start from 0.
     i_cycles, i_window_flits, ... : In
-        What to add in this cycle, for each of :data:`STEPS`.
+        What to add in this cycle, for each counter.
     o_cycles, o_window_flits, ... : Out(48)
         Sums up to the cycle before.
     """
 
     i_clear: Signal
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Mapping[str, int] = STEPS) -> None:
+        self.steps = steps
         super().__init__(
             {
                 "i_clear": In(1),
-                **{f"i_{name}": In(bits) for name, bits in STEPS.items()},
-                **{f"o_{name}": Out(COUNTER_BITS) for name in STEPS},
+                **{f"i_{name}": In(bits) for name, bits in steps.items()},
+                **{f"o_{name}": Out(COUNTER_BITS) for name in steps},
             }
         )
 
@@ -55,7 +63,7 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name in STEPS:
+        for name in self.steps:
             total = self.sum(name)
             with m.If(self.i_clear):
                 m.d.sync += total.eq(0)

@@ -7,15 +7,13 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.kernel.axi import MemoryPort, memory_members
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.config import KernelConfig, register_map
 from penstock.hw.kernel.control import LITE, RegisterFile
+from penstock.hw.kernel.description import CONTROL
 from penstock.hw.kernel.shell import Shell
 
 #: Name of the module, and of the kernel.
 KERNEL = "penstock_kernel"
-
-#: The register file's port.
-CONTROL = "s_axi_control"
 
 #: Memory ports and what they carry.
 PORTS = {
@@ -62,7 +60,7 @@ class Kernel(wiring.Component):
         m = Module()
         m.domains.sync = ClockDomain("sync")
         m.d.comb += [ClockSignal().eq(self.ap_clk), ResetSignal().eq(~self.ap_rst_n)]
-        m.submodules.registers = registers = RegisterFile(self.config)
+        m.submodules.registers = registers = RegisterFile(register_map(self.config))
         m.submodules.shell = shell = Shell(self.config)
         for name, member in LITE.items():
             outer, inner = getattr(self, f"{CONTROL}_{name}"), getattr(registers.bus, name)
@@ -72,7 +70,7 @@ class Kernel(wiring.Component):
             shell.i_start.eq(registers.o_start),
             registers.i_done.eq(shell.o_done),
             registers.i_idle.eq(shell.o_idle),
-            registers.i_status.eq(shell.o_status),
+            registers.status("status").eq(shell.o_status),
             self.interrupt.eq(registers.o_interrupt),
         ]
         MemoryPort(m, self, "m_axi_gmem0").read(shell.o_task_port)

@@ -10,7 +10,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.kernel.axi import READ_PORT, ReadPort
-from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, KernelConfig
+from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
 
 #: Words of memory to fetch, from an address that is a multiple of 64.
 FETCH = data.StructLayout({"address": 64, "words": 33})
@@ -34,7 +34,7 @@ class Reader(wiring.Component):
 
     Parameters
     ----------
-    config : KernelConfig
+    config : MasterSizes
         The build.
     ident : int
         ID of its bursts; words with another one are somebody else's.
@@ -62,7 +62,7 @@ class Reader(wiring.Component):
     o_idle: Signal
     o_error: Signal
 
-    def __init__(self, config: KernelConfig, ident: int = 0) -> None:
+    def __init__(self, config: MasterSizes, ident: int = 0) -> None:
         self.config = config
         self.ident = ident
         super().__init__(

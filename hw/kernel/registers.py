@@ -1,11 +1,14 @@
 """The kernel's control registers, declared once.
 
 Each class is a register; its docstring is its documentation. Decoder, host table, C header,
-documentation and ``kernel.xml`` follow from :data:`REGISTERS`.
+documentation and ``kernel.xml`` follow from the :class:`RegisterMap` of a kernel; :data:`REGISTERS`
+are those of the join kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
@@ -34,7 +37,8 @@ class Register:
     offset : int
         Address, in bytes.
     bits : int
-        32, or 64 for a pointer: low word, then high word.
+        32, or 64: low word, then high word. Reading the low word of a status keeps the high word
+        that belongs to it until that is read.
     access : Access
     port : str
         Memory port that a pointer points to.
@@ -164,29 +168,45 @@ REGISTERS: tuple[type[Register], ...] = (
 )
 
 
-def instances(register: type[Register], table_words: int) -> list[tuple[str, int]]:
-    """Names and addresses of a register, or of an array's registers in a build.
+@dataclass(frozen=True)
+class RegisterMap:
+    """The registers of a build.
 
     Parameters
     ----------
-    register : type
-        One of :data:`REGISTERS`.
-    table_words : int
-        Registers of the truth table in that build.
+    registers : tuple of type
+        In the order of their addresses.
+    counts : mapping of str to int
+        Registers of each array in this build.
     """
-    if not register.stride:
-        return [(register.name, register.offset)]
-    return [
-        (f"{register.name}_{index}", register.offset + index * register.stride)
-        for index in range(table_words)
-    ]
 
+    registers: tuple[type[Register], ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
 
-def arguments(table_words: int) -> list[tuple[type[Register], str, int]]:
-    """The kernel's arguments in a build, as (register, name, address)."""
-    return [
-        (register, name, offset)
-        for register in REGISTERS
-        if register.access is Access.ARGUMENT
-        for name, offset in instances(register, table_words)
-    ]
+    def instances(self, register: type[Register]) -> list[tuple[str, int]]:
+        """Names and addresses of a register, or of an array's registers."""
+        if not register.stride:
+            return [(register.name, register.offset)]
+        return [
+            (f"{register.name}_{index}", register.offset + index * register.stride)
+            for index in range(self.counts[register.name])
+        ]
+
+    def entries(self, access: Access) -> list[tuple[type[Register], str, int]]:
+        """All registers of a kind, as (register, name, address)."""
+        return [
+            (register, name, offset)
+            for register in self.registers
+            if register.access is access
+            for name, offset in self.instances(register)
+        ]
+
+    @property
+    def arguments(self) -> list[tuple[type[Register], str, int]]:
+        """The kernel's arguments, as (register, name, address)."""
+        return self.entries(Access.ARGUMENT)
+
+    @property
+    def statuses(self) -> list[tuple[type[Register], str, int]]:
+        """What the host may read, as (register, name, address)."""
+        return self.entries(Access.STATUS)

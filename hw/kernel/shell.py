@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from penstock.hw.join.flit import report_layout
 from penstock.hw.join.modes import CODES
 from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
-from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
+from penstock.hw.kernel.config import WORD_BYTES, KernelConfig, register_map
 from penstock.hw.kernel.control import arguments_layout
 from penstock.hw.kernel.counters import STEPS, Counters
 from penstock.hw.kernel.feeder import Feeder
@@ -63,7 +63,7 @@ class Shell(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i_arguments": In(arguments_layout(config)),
+                "i_arguments": In(arguments_layout(register_map(config))),
                 "i_start": In(1),
                 "o_done": Out(1),
                 "o_idle": Out(1),

@@ -8,7 +8,7 @@ from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.kernel.axi import WRITE_PORT, WritePort
-from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, KernelConfig
+from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
 
 #: Bursts that may wait for their words, and bursts whose answer may be outstanding.
 BURSTS_AHEAD = 8
@@ -24,7 +24,7 @@ class Writer(wiring.Component):
 
     Parameters
     ----------
-    config : KernelConfig
+    config : MasterSizes
         The build.
 
     Members
@@ -51,7 +51,7 @@ class Writer(wiring.Component):
     o_idle: Signal
     o_error: Signal
 
-    def __init__(self, config: KernelConfig) -> None:
+    def __init__(self, config: MasterSizes) -> None:
         self.config = config
         super().__init__(
             {

@@ -17,7 +17,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
 from penstock.hw.join.passes import recover
 from penstock.hw.kernel.describe import table
-from penstock.hw.kernel.kernel import CONTROL
+from penstock.hw.kernel.description import CONTROL
 from penstock.hw.kernel.writer import BURSTS_OUT
 from penstock.sim.verilated.packing import Packing
 from tests.hw.cocotb.builds import BUILDS, Task

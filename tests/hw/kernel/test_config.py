@@ -3,7 +3,7 @@ import pytest
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.layout import HEADER, Slots
-from penstock.hw.kernel.registers import REGISTERS, instances
+from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
 
 JOIN = JoinConfig(units=8, tests=2)
 
@@ -77,8 +77,9 @@ def test_the_header_is_a_word():
 
 def test_registers_do_not_overlap():
     taken = set()
+    registers = RegisterMap(REGISTERS, {Table.name: 8})
     for register in REGISTERS:
-        for _, offset in instances(register, table_words=8):
+        for _, offset in registers.instances(register):
             words = {offset + 4 * word for word in range(register.bits // 32)}
             assert not words & taken
             taken |= words

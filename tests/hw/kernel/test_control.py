@@ -2,7 +2,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.config import KernelConfig, register_map
 from penstock.hw.kernel.control import RegisterFile
 
 CTRL, GIER, IER, ISR, STATUS = 0x00, 0x04, 0x08, 0x0C, 0xA0
@@ -11,7 +11,7 @@ CTRL, GIER, IER, ISR, STATUS = 0x00, 0x04, 0x08, 0x0C, 0xA0
 @pytest.fixture
 def run():
     """Runs a bench against a register file of a kernel with six tests."""
-    registers = RegisterFile(KernelConfig.fit(JoinConfig(units=4, tests=6)))
+    registers = RegisterFile(register_map(KernelConfig.fit(JoinConfig(units=4, tests=6))))
 
     def start(process):
         simulator = Simulator(registers)
@@ -82,7 +82,7 @@ def test_nothing_there(run):
     """Addresses without a register answer, too; so does a register that only hardware sets."""
 
     async def process(ctx, registers):
-        ctx.set(registers.i_status, 6)
+        ctx.set(registers.status("status"), 6)
         for address in (STATUS, 0x70, 0xFFC):
             await write(ctx, registers, address, 0xFFFFFFFF)
         assert await read(ctx, registers, STATUS) == 6

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as xml
 
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import c_header, documentation, kernel_xml, table
+from penstock.hw.kernel.describe import describe, table
 
 CONFIG = KernelConfig.fit(JoinConfig(units=64, tests=6, key_bits=24))
 DOCUMENT = Path(__file__).parents[3] / "docs" / "hardware.md"
@@ -43,7 +43,7 @@ def test_table():
 
 
 def test_c_header():
-    text = c_header(CONFIG)
+    text = describe(CONFIG).c_header()
     for name, offset in OFFSETS.items():
         assert f"#define PENSTOCK_{name.upper()} 0x{offset:02X}u\n" in text
     assert "#define PENSTOCK_CTRL_AP_DONE (1u << 1)\n" in text
@@ -54,7 +54,7 @@ def test_c_header():
 
 
 def test_kernel_xml():
-    root = xml.fromstring(kernel_xml(CONFIG))
+    root = xml.fromstring(describe(CONFIG).kernel_xml())
     kernel = root.find("kernel")
     assert root.attrib == {"versionMajor": "1", "versionMinor": "6"}
     assert kernel.get("hwControlProtocol") == "ap_ctrl_hs"
@@ -77,4 +77,4 @@ def test_kernel_xml():
 
 
 def test_documents_agree():
-    assert documentation() in DOCUMENT.read_text(encoding="utf-8")
+    assert describe(CONFIG).documentation() in DOCUMENT.read_text(encoding="utf-8")
