@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from bench.hw.store import Store, sources
+from bench.store import Store, sources
 from penstock.hw.cells import Cells, deepest, synthesise
 from penstock.hw.compose import compose
 from penstock.hw.export import TOP, export

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.hw.store import Store, sources
+from bench.store import Store, sources
 from penstock.errors import PenstockError
 from penstock.host.device.base import Task
 from penstock.host.device.registry import open_device

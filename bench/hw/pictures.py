@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from bench.hw.area import Sizes
 from bench.hw.cycles import Run, measure
 from bench.hw.report import CLOCK_HZ, FJOIN, LUT_SHARE, Scale, evaluations
-from bench.hw.store import Store
+from bench.pictures import OTHER, OURS, THEIRS, save
+from bench.store import Store
 from penstock.constraints.boards import BOARDS
 from penstock.host.device.registry import device_names
 
@@ -17,13 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _OURS, _THEIRS, _OTHER = "#1b2a41", "#2a7f9e", "#e07a2f", "#7d4e9e"
-
 #: Bytes per second that PCIe carries to the host, and of a pair there.
 PCIE_BYTES_PER_S, PAIR_BYTES = 12e9, 8
 
 
-def draw(store: Store, scale: Scale, per_unit: dict[str, tuple[float, float]], out: Path) -> list:
+def draw(
+    store: Store, scale: Scale, per_unit: dict[str, tuple[float, float]], out: Path
+) -> list[Path]:
     """Write all pictures; returns their paths.
 
     Parameters
@@ -36,43 +37,24 @@ def draw(store: Store, scale: Scale, per_unit: dict[str, tuple[float, float]], o
     out : Path
         Folder.
     """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    style = {
-        "font.size": 10,
-        "text.color": _INK,
-        "axes.labelcolor": _INK,
-        "axes.titlesize": 10,
-        "axes.grid": True,
-        "grid.alpha": 0.25,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-    }
-    paths = []
-    with plt.rc_context(style):
-        for name, picture in (
-            ("hw_rate", lambda: _rates(plt.subplots(1, 3, figsize=(13, 4)), store, scale)),
-            ("hw_unit", lambda: _units(plt.subplots(1, 2, figsize=(10, 4)), Sizes(store))),
-            ("hw_boards", lambda: _boards(plt.subplots(figsize=(8, 4.5)), per_unit)),
-        ):
-            figure = picture()
-            for suffix in ("png", "svg"):
-                path = out / f"{name}.{suffix}"
-                figure.savefig(path, dpi=150, bbox_inches="tight")
-                paths.append(path)
-            plt.close(figure)
-    return paths
+    return save(
+        {
+            "hw_rate": lambda: _rates(plt.subplots(1, 3, figsize=(13, 4)), store, scale),
+            "hw_unit": lambda: _units(plt.subplots(1, 2, figsize=(10, 4)), Sizes(store)),
+            "hw_boards": lambda: _boards(plt.subplots(figsize=(8, 4.5)), per_unit),
+        },
+        out,
+    )
 
 
 def _rates(made: tuple[Figure, Sequence[Axes]], store: Store, scale: Scale) -> Figure:
     figure, (length, share, latency) = made
     units = scale.units
-    devices = [("rtl", "Penstock", _OURS)]
+    devices = [("rtl", "Penstock", OURS)]
     if FJOIN in device_names():
-        devices.append((FJOIN, "FJoin (the paper's unit)", _THEIRS))
+        devices.append((FJOIN, "FJoin (the paper's unit)", THEIRS))
     most = scale.window_tuples
     base = {"units": units, "stream_tuples": units, "window_tuples": most // 5}
     lengths = [most // 100, most // 30, most // 10, most // 3, most]
@@ -113,8 +95,8 @@ def _units(made: tuple[Figure, Sequence[Axes]], sizes: Sizes) -> Figure:
         (by_width, widths, [sizes.unit(2, width) for width in widths]),
         (by_tests, tests, [sizes.unit(count, 32) for count in tests]),
     ):
-        axes.plot(values, [c.lut for c in cells], "o-", color=_OURS, label="LUT")
-        axes.plot(values, [c.ff for c in cells], "s-", color=_THEIRS, label="FF")
+        axes.plot(values, [c.lut for c in cells], "o-", color=OURS, label="LUT")
+        axes.plot(values, [c.ff for c in cells], "s-", color=THEIRS, label="FF")
         axes.set_xticks(values)
         axes.set_ylim(bottom=0)
     by_width.set(xlabel="key width, bits", ylabel="cells of one unit")
@@ -130,8 +112,8 @@ def _boards(made: tuple[Figure, Axes], per_unit: dict[str, tuple[float, float]])
     figure, axes = made
     names = sorted(BOARDS, key=lambda name: BOARDS[name].lut)
     for offset, build, colour in (
-        (-0.2, "two 32-bit band tests", _OURS),
-        (0.2, "two 24-bit band tests", _OTHER),
+        (-0.2, "two 32-bit band tests", OURS),
+        (0.2, "two 24-bit band tests", OTHER),
     ):
         rates = [evaluations(name, per_unit[build][0]) / 1e12 for name in names]
         bars = axes.barh(

@@ -8,7 +8,8 @@ from typing import Any
 
 from bench.hw.area import Sizes, builds
 from bench.hw.cycles import Run, measure
-from bench.hw.store import Store
+from bench.rows import Row
+from bench.store import Store
 from penstock.constraints.boards import BOARDS
 from penstock.host.device.registry import device_names
 from penstock.hw.cells import Cells
@@ -46,32 +47,6 @@ class Scale:
 
 FULL = Scale(512, 100_000, 10, 20_000, 64, 32, 128, 400_000, (256, 512))
 QUICK = Scale(16, 5_000, 4, 500, 8, 4, 16, 20_000, (8,))
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure.
-
-    Parameters
-    ----------
-    what : str
-    measured : str
-    target : str
-        Empty where the figure is reported only.
-    met : bool or None
-        None without a target, or where nothing was measured.
-    baseline : str
-        The same of the paper's pipeline.
-    values : dict
-        The numbers behind the texts.
-    """
-
-    what: str
-    measured: str
-    target: str = ""
-    met: bool | None = None
-    baseline: str = ""
-    values: Any = None
 
 
 class Report:

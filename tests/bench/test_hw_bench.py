@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.hw.store import Store, sources
+from bench.store import Store, sources
 
 pytest.importorskip("amaranth", reason="needs the rtl extra")
 

