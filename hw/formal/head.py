@@ -8,7 +8,8 @@ from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib import data, stream
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnySeq, Assert, Assume
+from penstock.hw.formal.properties import AnySeq, Assert
+from penstock.hw.formal.streams import feed, moves
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, pass_layout
 
@@ -28,7 +29,7 @@ class HeadProof(Elaboratable):
         m = Module()
         m.submodules.head = head = self.head
         for port in (head.i_pass, head.i_tuple, head.i_window, head.i_entry):
-            self._feed(m, port)
+            feed(m, port)
         m.d.comb += [
             head.i_back.as_value().eq(AnySeq(len(head.i_back.as_value()))),
             head.i_halt.eq(AnySeq(1)),
@@ -41,19 +42,11 @@ class HeadProof(Elaboratable):
         """Add the assertions."""
         raise NotImplementedError
 
-    def _feed(self, m: Module, port: stream.Interface) -> None:
-        payload = Value.cast(port.payload)
-        m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
-        waited, offered = Signal(), Signal(len(payload))
-        m.d.sync += [waited.eq(port.valid & ~port.ready), offered.eq(payload)]
-        with m.If(waited):
-            m.d.comb += Assume(port.valid & (payload == offered))
-
     def taken(self, m: Module, port: stream.Interface) -> tuple[Signal, Signal]:
         """Whether the head took an item in the cycle before, and the item."""
         taken = Signal()
         item = Signal(len(Value.cast(port.payload)))
-        m.d.sync += [taken.eq(port.valid & port.ready), item.eq(port.payload)]
+        m.d.sync += [taken.eq(moves(port)), item.eq(port.payload)]
         return taken, item
 
 

@@ -14,6 +14,7 @@ from amaranth.lib import stream
 
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
+from penstock.hw.formal.streams import feed, moves
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side, State
 
@@ -116,7 +117,7 @@ class _Marked:
     def __init__(self, m: Module, side: Side, port: stream.Interface) -> None:
         name = side.name.lower()
         #: Whether a tuple is taken, whether it is the marked one, and its key.
-        self.taken = port.valid & port.ready
+        self.taken = moves(port)
         self.comes = self.taken & port.payload.payload
         self.now = port.payload.key
         #: Whether it was taken before, its key, and how many came after it.
@@ -146,7 +147,7 @@ class MatchProof(Elaboratable):
         m.d.comb += [layer.i_b_first.eq(AnySeq(1)), layer.stop.eq(AnySeq(2))]
         ports = {Side.A: layer.i_a, Side.B: layer.i_b}
         for port in ports.values():
-            self._feed(m, port)
+            feed(m, port)
 
         # A tuple of each side may be marked. It must be found with that of the other side exactly
         # if fewer than ROWS tuples of the earlier one's side came after it.
@@ -176,14 +177,6 @@ class MatchProof(Elaboratable):
             m.d.comb += Assert(found + sum(marked) == expected)
         self._stops(m)
         return m
-
-    def _feed(self, m: Module, port: stream.Interface) -> None:
-        payload = Value.cast(port.payload)
-        m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
-        waited, offered = Signal(), Signal(len(payload))
-        m.d.sync += [waited.eq(port.valid & ~port.ready), offered.eq(payload)]
-        with m.If(waited):
-            m.d.comb += Assume(port.valid & (payload == offered))
 
     def _stops(self, m: Module) -> None:
         """Results come two cycles after a row that was read without a stop, and only then."""
