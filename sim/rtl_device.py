@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
+from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.join.config import MAX_VALUE_BITS
@@ -309,10 +310,7 @@ class RtlDevice(PipelineDevice):
         stalls: float = 0.0,
         seed: int = 0,
     ) -> None:
-        if not isinstance(lanes, int) or isinstance(lanes, bool):
-            raise TypeError(f"lanes must be an integer, not {lanes!r}")
-        if not 1 <= lanes <= 64:
-            raise ValueError(f"lanes must be 1 to 64, not {lanes!r}")
+        check_range("lanes", lanes, 1, 64)
         super().__init__(units, pipelines)
         KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines)  # says what is wrong
         self.lanes = lanes

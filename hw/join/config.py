@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.hw.checks import check_range
 from penstock.hw.hls.check import refusal
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower, lower_value
@@ -82,16 +83,16 @@ class JoinConfig:
     delays: DelayModel = field(default_factory=DelayModel)
 
     def __post_init__(self) -> None:
-        _check("units", self.units, 2, 1 << 16)
-        _check("units_per_block", self.units_per_block, 1, MAX_UNITS_PER_BLOCK)
-        _check("key_bits", self.key_bits, 2, 64)
-        _check("spare_records", self.spare_records, 1, 1 << 16)
-        _check("max_load_flits", self.max_load_flits, 1, 64)
-        _check("position_bits", self.position_bits, 1, 64)
-        _check("ordinal_bits", self.ordinal_bits, 1, 64)
+        check_range("units", self.units, 2, 1 << 16)
+        check_range("units_per_block", self.units_per_block, 1, MAX_UNITS_PER_BLOCK)
+        check_range("key_bits", self.key_bits, 2, 64)
+        check_range("spare_records", self.spare_records, 1, 1 << 16)
+        check_range("max_load_flits", self.max_load_flits, 1, 64)
+        check_range("position_bits", self.position_bits, 1, 64)
+        check_range("ordinal_bits", self.ordinal_bits, 1, 64)
         if not isinstance(self.delays, DelayModel):
             raise TypeError(f"delays must be a DelayModel, not {self.delays!r}")
-        _check("tests", self.tests, 0, MAX_BAND_TESTS)
+        check_range("tests", self.tests, 0, MAX_BAND_TESTS)
         if (self.tests == 0) == (self.program is None):
             raise ValueError(
                 f"exactly one of tests and program must be given, not {self.tests!r} and "
@@ -111,7 +112,7 @@ class JoinConfig:
             raise TypeError(f"modes must be a frozenset of modes, not {self.modes!r}")
         if Mode.PAIRS not in self.modes:
             raise ValueError("modes must have PAIRS among them")
-        _check("value_bits", self.value_bits, 0, MAX_VALUE_BITS)
+        check_range("value_bits", self.value_bits, 0, MAX_VALUE_BITS)
         needed = self.is_band and self._needs_value
         if needed != (self.value_bits > 0):
             raise ValueError(
@@ -303,10 +304,3 @@ class JoinConfig:
         from penstock.hw.join.pipeline import Chain
 
         return Chain(self)
-
-
-def _check(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be {low} to {high}, not {value!r}")

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from penstock.hw.checks import check_power_range, check_range
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.passes import Pass
 from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
@@ -77,22 +78,15 @@ class KernelConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.join, JoinConfig):
             raise TypeError(f"join must be a JoinConfig, not {self.join!r}")
+        check_range("pipelines", self.pipelines, 1, MAX_PIPELINES)
         for name, low, high in (
-            ("pipelines", 1, MAX_PIPELINES),
             ("lead_tuples", 4, 1 << 10),
             ("burst_words", 1, PAGE_WORDS),
             ("read_words", 4, 1 << 16),
             ("write_words", 4, 1 << 16),
             ("lane_records", 4, 1 << 10),
         ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an integer, not {value!r}")
-            if name == "pipelines":
-                if not low <= value <= high:
-                    raise ValueError(f"{name} must be {low} to {high}, not {value!r}")
-            elif not low <= value <= high or value & value - 1:
-                raise ValueError(f"{name} must be a power of two, {low} to {high}, not {value!r}")
+            check_power_range(name, getattr(self, name), low, high)
         if min(self.read_words, self.write_words) < self.burst_words:
             raise ValueError(
                 f"read_words and write_words must hold a burst of {self.burst_words} words, not "

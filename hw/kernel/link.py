@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.hw.checks import check_integer
 from penstock.hw.kernel.kernel import KERNEL, PORTS
 from penstock.hw.kernel.registers import REGISTERS
 
@@ -37,9 +38,7 @@ def link_config(kernels: int, memory: str, banks: int, slrs: int = 1) -> str:
         An argument is of the wrong kind, or out of range.
     """
     for name, value in (("kernels", kernels), ("banks", banks), ("slrs", slrs)):
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{name} must be an integer, not {value!r}")
-        if value < 1:
+        if check_integer(name, value) < 1:
             raise ValueError(f"{name} must be at least 1, not {value!r}")
     if memory not in _MEMORIES:
         raise ValueError(f"memory must be HBM or DDR, not {memory!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.hw.checks import check_power, check_range
 from penstock.hw.join.config import JoinConfig
 from penstock.program import MAX_BAND_TESTS
 
@@ -57,23 +58,23 @@ class WindowConfig:
     counter_bits: int = 32
 
     def __post_init__(self) -> None:
-        _check("banks", self.banks, 1, MAX_BANKS)
-        _check_power("banks", self.banks)
-        _check("depth", self.depth, 2 * self.banks, 1 << 20)
-        _check_power("depth", self.depth)
-        _check("tests", self.tests, 0, MAX_BAND_TESTS)
+        check_range("banks", self.banks, 1, MAX_BANKS)
+        check_power("banks", self.banks)
+        check_range("depth", self.depth, 2 * self.banks, 1 << 20)
+        check_power("depth", self.depth)
+        check_range("tests", self.tests, 0, MAX_BAND_TESTS)
         if self.tests:
-            _check("key_bits", self.key_bits, 2, 64)
+            check_range("key_bits", self.key_bits, 2, 64)
         else:
-            _check("key_bits", self.key_bits, 1, 1 << 12)
-        _check("time_bits", self.time_bits, 0, 64)
-        _check("payload_a_bits", self.payload_a_bits, 1, 1 << 12)
-        _check("payload_b_bits", self.payload_b_bits, 1, 1 << 12)
+            check_range("key_bits", self.key_bits, 1, 1 << 12)
+        check_range("time_bits", self.time_bits, 0, 64)
+        check_range("payload_a_bits", self.payload_a_bits, 1, 1 << 12)
+        check_range("payload_b_bits", self.payload_b_bits, 1, 1 << 12)
         if not isinstance(self.parallel, bool):
             raise TypeError(f"parallel must be a bool, not {self.parallel!r}")
-        _check("outputs", self.outputs, 1, 2)
-        _check("records", self.records, IN_FLIGHT, 1 << 10)
-        _check("counter_bits", self.counter_bits, 1, 64)
+        check_range("outputs", self.outputs, 1, 2)
+        check_range("records", self.records, IN_FLIGHT, 1 << 10)
+        check_range("counter_bits", self.counter_bits, 1, 64)
 
     @property
     def is_band(self) -> bool:
@@ -133,15 +134,3 @@ class WindowConfig:
         if rows == 0:
             return 2
         return (rows + 2 * self.banks - 2) // self.banks + 2
-
-
-def _check_power(name: str, value: int) -> None:
-    if value & (value - 1):
-        raise ValueError(f"{name} must be a power of two, not {value!r}")
-
-
-def _check(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be {low} to {high}, not {value!r}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.hw.checks import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +39,7 @@ class MemoryModel:
 
     def __post_init__(self) -> None:
         for name in ("latency_cycles", "seed"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an integer, not {value!r}")
-            if not 0 <= value < 1 << 32:
-                raise ValueError(f"{name} must be 0 to {(1 << 32) - 1}, not {value!r}")
+            check_range(name, getattr(self, name), 0, (1 << 32) - 1)
         for name in ("bandwidth", "stalls"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool):

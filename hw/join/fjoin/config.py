@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.hw.checks import check_power
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.passes import Pass, plan_batches
 from penstock.program import Mode
@@ -45,8 +46,7 @@ class FJoinConfig(JoinConfig):
         super().__post_init__()
         if self.modes != {Mode.PAIRS}:
             raise DeviceError("the paper's unit emits pairs only, it does not fold them")
-        if self.units_per_block & self.units_per_block - 1:
-            raise ValueError(f"units_per_block must be a power of two, not {self.units_per_block}")
+        check_power("units_per_block", self.units_per_block)
 
     @property
     def seq_bits(self) -> int:
