@@ -175,7 +175,8 @@ PROOFS = (
                 Mutation(
                     "m.If(~fits | (active == config.units)):\n"
                     "                        fail()\n"
-                    "                    with m.Elif(~closed.all):",
+                    "                    with m.Elif("
+                    "~(closed.all | values.all if values else closed.all)):",
                     "m.If(~fits):\n"
                     "                        fail()\n"
                     "                    with m.Else():",

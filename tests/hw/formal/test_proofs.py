@@ -1,3 +1,4 @@
+import importlib
 import types
 from pathlib import Path
 
@@ -61,6 +62,13 @@ def test_missing_tool(monkeypatch):
 def test_a_mutation_must_fit_one_place():
     with pytest.raises(ValueError, match=r"must fit one place of types, not 0: 'no such text'"):
         mutant(types, Mutation("no such text", ""))
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_all_mutations_fit(proof):
+    """Also those of slow proofs: a change of the hardware must not leave them behind."""
+    for claim in proof.claims:
+        mutant(importlib.import_module(proof.module), claim.mutation)
 
 
 def test_the_document_lists_the_proofs():
