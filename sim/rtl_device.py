@@ -286,8 +286,8 @@ class RtlDevice(PipelineDevice):
     lanes : int
         Kernels that run at the same time, each on a core.
     fast : bool
-        Leave the comparisons of band tests to the simulator. The kernel is then not the exported
-        Verilog to the letter, but its carry chains are proved to be comparisons
+        Leave the comparisons and sums of predicates to the simulator. The kernel is then not the
+        exported Verilog to the letter, but its carry chains are proved to be comparisons
         (:mod:`penstock.hw.formal.compare`), and it is compiled and run several times as fast.
     latency_cycles, bandwidth, stalls, seed
         The memory, see :class:`penstock.sim.verilated.board.MemoryModel`.

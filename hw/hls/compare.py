@@ -16,14 +16,20 @@ from penstock.hw.hls.delay import LUT_INPUTS
 #: Inputs of the top link that are compared behind the chain, in the LUT that reads its result.
 _TOP_INPUTS = 2
 
-#: Platform of a build that is only simulated, where a carry chain is slower than an operator.
+#: Platform of a build that is only simulated, where an operator is faster than a carry chain.
 SIMULATION = "simulation"
 
 _Bits = tuple[Value, Value]
 
 
 def at_most(
-    m: Module, a: Value, b: Value, carry: Value | None = None, *, shared: bool = False
+    m: Module,
+    a: Value,
+    b: Value,
+    carry: Value | None = None,
+    *,
+    shared: bool = False,
+    platform: object = None,
 ) -> Value:
     """``a + carry <= b``, exact for operands of any width and sign.
 
@@ -38,7 +44,11 @@ def at_most(
     shared : bool
         Whether each bit of an operand depends on one more input, the same for all: the carry, if
         there is one. Only the size of the links depends on it.
+    platform : object
+        Where it is :data:`SIMULATION` the comparison is left to the simulator's operator.
     """
+    if platform == SIMULATION:
+        return a <= b if carry is None else a + carry <= b
     pairs = _aligned(a, b)
     top = _take([*reversed(pairs)], _TOP_INPUTS)[::-1]
     rest = pairs[: len(pairs) - len(top)]

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.errors import DeviceError
 from penstock.expr.node import Expr, Op, walk
-from penstock.hw.hls.compare import at_most
+from penstock.hw.hls.compare import SIMULATION, at_most
 from penstock.hw.hls.delay import is_inversion, is_sign_test
 from penstock.hw.hls.schedule import Schedule
 from penstock.types import Type
@@ -87,7 +87,7 @@ class Datapath(wiring.Component):
 
         def compute(node: Expr, stage: int, name: str) -> Signal:
             value = Signal(shape_of(node.type), name=name)
-            m.d.comb += value.eq(logic(m, node, [at(arg, stage) for arg in node.args]))
+            m.d.comb += value.eq(logic(m, node, [at(arg, stage) for arg in node.args], platform))
             return value
 
         def at(node: Expr, stage: int) -> Value:
@@ -138,8 +138,10 @@ class Datapath(wiring.Component):
         return m
 
 
-def plain_logic(m: Module, expr: Expr, stream: data.View, window: data.View) -> Value:
-    """A lowered DAG without stages, on the keys of both sides."""
+def plain_logic(
+    m: Module, expr: Expr, stream: data.View, window: data.View, platform: object = None
+) -> Value:
+    """A lowered DAG without stages, on the keys of both sides; for a platform as :func:`logic`."""
     values: dict[Expr, Value] = {}
     for node in walk(expr):
         if node.is_const:
@@ -149,26 +151,31 @@ def plain_logic(m: Module, expr: Expr, stream: data.View, window: data.View) -> 
             values[node] = (stream if side == "s" else window)[f"k{index}"]
         else:
             value = Signal(shape_of(node.type), name=f"{_WORDS[node.op]}_{len(values)}_or_unused")
-            m.d.comb += value.eq(logic(m, node, [values[arg] for arg in node.args]))
+            m.d.comb += value.eq(logic(m, node, [values[arg] for arg in node.args], platform))
             values[node] = value
     return values[expr]
 
 
-def logic(m: Module, node: Expr, a: list[Value]) -> Value:
-    """One operation. The result may be wider than the node's register, whose bounds are exact."""
+def logic(m: Module, node: Expr, a: list[Value], platform: object = None) -> Value:
+    """One operation. The result may be wider than the node's register, whose bounds are exact.
+
+    For :data:`penstock.hw.hls.compare.SIMULATION` it is written as the simulator's operators.
+    """
     op = node.op
     if op is Op.ADD and len(a) == 3:
+        if platform == SIMULATION:
+            return a[0] + a[1] + a[2]
         first, second = a[:2] if is_inversion(node.args[1]) else (a[1], a[0])
         return _sum(m, first, second, a[2])
     if op is Op.LE:
-        return at_most(m, *a, shared=any(map(is_inversion, node.args)))
+        return at_most(m, *a, shared=any(map(is_inversion, node.args)), platform=platform)
     if is_sign_test(node):
         return a[0] < 0
     if op is Op.LT:
-        return ~at_most(m, a[1], a[0])
+        return ~at_most(m, a[1], a[0], platform=platform)
     if op in (Op.LEAST, Op.GREATEST):
         low, high = a if op is Op.LEAST else a[::-1]
-        return Mux(at_most(m, a[0], a[1]), low, high)
+        return Mux(at_most(m, a[0], a[1], platform=platform), low, high)
     if op in _TWO_OPERANDS:
         return _TWO_OPERANDS[op](a[0], a[1])
     if op in (Op.AND, Op.OR):

@@ -27,6 +27,8 @@ _PREFIX = "Vpenstock_kernel"
 
 _VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"]
 _VERILATE += ["-Wno-lint", "-Wno-SYMRSVDWORD", "--output-split", "20000", "--prefix", _PREFIX]
+#: A function of some megabytes, as hundreds of units become, takes the compiler ten times as long.
+_VERILATE += ["--output-split-cfuncs", "2000"]
 
 #: What runs each cycle is optimised; what runs once is not, since it takes as long to compile.
 _COMPILE = ["-std=c++20", "-fPIC", "-DVL_TIME_CONTEXT", "-w"]

@@ -104,7 +104,7 @@ class FJoinUnit(wiring.Component):
         m = Module()
         joined = Signal()
         held, window, result = self.o_stream, Signal.like(self.i_window), self.o_result
-        matches = plain_logic(m, lower(self.program), held.item.keys, window.item.keys)
+        matches = plain_logic(m, lower(self.program), held.item.keys, window.item.keys, platform)
         m.d.comb += [
             self.o_stream_full.eq(held.valid),
             self.o_window_empty.eq(~window.valid),

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Fragment, Module, Signal
 from amaranth.sim import Simulator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.expr import build
 from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Op, node
+from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.hls.datapath import Datapath
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower
@@ -103,7 +104,7 @@ def sample(rng, dtype):
     return rng.choice([*edges, rng.randint(dtype.lo, dtype.hi), rng.randint(dtype.lo, dtype.hi)])
 
 
-def check(predicate, model, seed, rows=12):
+def check(predicate, model, seed, rows=12, platform=None):
     """A stream tuple against a new window tuple in each cycle, as a unit does it."""
     rng = random.Random(seed)
     plan = schedule(lower(GeneralProgram(STREAM, WINDOW, predicate)), model)
@@ -134,7 +135,7 @@ def check(predicate, model, seed, rows=12):
         assert got[plan.latency :] == expected
 
     top = Module()
-    top.submodules.path = path
+    top.submodules.path = Fragment.get(path, platform)
     top.d.sync += Signal(name="clocked").eq(1)  # a datapath of one stage has no clock
     simulator = Simulator(top)
     simulator.add_clock(1e-8)
@@ -183,9 +184,10 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("bound", ["below", "equal"])
-def test_each_operation(name, bound):
+@pytest.mark.parametrize("platform", [None, SIMULATION])
+def test_each_operation(name, bound, platform):
     """Compared with keys, so that all its bits count."""
     value = OPERATIONS[name]
     probe = build.bit_xor(value, build.shr(A, build.const(2)))
     compared = build.lt(probe, B) if bound == "below" else build.eq(value, SMALL)
-    check(compared, MODELS[1], seed=len(name), rows=40)
+    check(compared, MODELS[1], seed=len(name), rows=40, platform=platform)
