@@ -33,7 +33,6 @@ class Kind(Enum):
 
 
 INTEGRAL = frozenset({Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION})
-NUMERIC = frozenset({Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64})
 FLOATING = frozenset({Kind.FLOAT32, Kind.FLOAT64})
 TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
 

@@ -1,143 +1,220 @@
-"""What a simulated pipeline does per cycle, measured on a task of the paper's kind."""
+"""Whole tasks on simulated pipelines: what they cost, and that no pair is lost."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Task
-from penstock.hw.join.fjoin.predicates import manhattan
+from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.storage import key_dtype
+from penstock.program import BandProgram, Mode
 from penstock.sim.pipeline_device import PipelineDevice
 
-#: Distance below which two points of the workload join, as in the paper's data set.
-LIMIT = 500
+#: Seconds after which a task counts as hung: ten million cycles of 512 units take some minutes.
+TIMEOUT_S = 1800.0
 
-#: Rows of the window that are compared at a time when results are checked.
-_CHUNK = 4096
+#: Keys have one bit less than they could, and no more than this.
+_MOST_BITS = 24
+
+#: Pairs that are looked at together when results are checked.
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Throughput:
-    """A whole task, from its start to its end.
+class Whole:
+    """A task in which each stream tuple meets the whole window, from its start to its end.
 
     Parameters
     ----------
-    units, stream_tuples, window_tuples : int
-        Size of the pipeline and of the task; each stream tuple meets the whole window.
-    pairs : int
-        Matches.
-    cycles : int
-        From the start to the header's write.
-    window_flits : int
-        Window tuples that went through the pipeline: the window, times the passes.
-    passes, admission_stalls, memory_waits : int
-        As the kernel counts them.
+    tasks : int
+        Device tasks that it took: more than one where it paused for lack of room.
+    matches : int
+        Pairs that match, all found.
+    seconds : float
+        Of the simulation.
+    counters : mapping
+        Sums over the device tasks; ``cycles`` are from the start to the header's write.
     """
 
-    units: int
-    stream_tuples: int
-    window_tuples: int
-    pairs: int
-    cycles: int
-    window_flits: int
-    passes: int
-    admission_stalls: int
-    memory_waits: int
+    tasks: int
+    matches: int
+    seconds: float
+    counters: Mapping[str, int]
 
     @property
     def per_cycle(self) -> float:
-        """Window tuples per cycle."""
-        return self.window_flits / self.cycles
+        """Window tuples per cycle: the window, times the passes, over the cycles."""
+        return self.counters["window_flits"] / self.counters["cycles"]
 
     @property
-    def selectivity(self) -> float:
-        """Share of the pairs that match."""
-        return self.pairs / (self.stream_tuples * self.window_tuples)
+    def evaluations_per_s(self) -> float:
+        """Predicate evaluations per second of simulation."""
+        return self.counters["evaluations"] / self.seconds
+
+    @property
+    def port_use(self) -> float:
+        """Share of the cycles in which the result port writes: near 1, it is the limit."""
+        return self.counters["result_words"] / self.counters["cycles"]
 
 
-def points(
-    rng: np.random.Generator, stream_tuples: int, window_tuples: int, selectivity: float
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Stream and window keys of which about this share is closer than :data:`LIMIT`.
-
-    Points lie in a square whose side fits the selectivity; for 0 the window lies far away. Near the
-    edges of the square points have fewer neighbours, so the share is somewhat smaller than asked.
-    """
-    if not 0 <= selectivity <= 0.5:
-        raise ValueError(f"selectivity must be 0 to 0.5, not {selectivity!r}")
-    # A point's neighbours fill a diamond of 2 * LIMIT**2.
-    side = max(int(LIMIT * (2 / selectivity) ** 0.5), 1) if selectivity else 10 * LIMIT
-    away = 0 if selectivity else 20 * LIMIT
-    stream = [rng.integers(0, side, stream_tuples) for _ in range(2)]
-    return stream, [rng.integers(0, side, window_tuples) + away for _ in range(2)]
-
-
-def throughput(
-    device: PipelineDevice,
-    *,
+def band_keys(
+    rng: np.random.Generator,
+    program: BandProgram,
+    stream_tuples: int,
     window_tuples: int,
-    stream_tuples: int = 512,
-    selectivity: float = 0.0,
-    key_bits: int = 32,
-    seed: int = 0,
-) -> Throughput:
-    """Run one task by Manhattan distance on a simulated device and count its cycles.
+    selectivity: float,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Stream bounds and window keys of which about this share meets all tests.
+
+    For 0 the bounds are empty ranges, for 1 they hold all keys.
+    """
+    if not 0 <= selectivity <= 1:
+        raise ValueError(f"selectivity must be 0 to 1, not {selectivity!r}")
+    dtype = key_dtype(program.key_bits)
+    span = 1 << min(program.key_bits - 1, _MOST_BITS)
+    width = round(span * selectivity ** (1 / program.tests))
+    stream, window = [], []
+    for _ in range(program.tests):
+        window.append(rng.integers(0, span, window_tuples, dtype))
+        lo = rng.integers(0, span - width + 1, stream_tuples, dtype)
+        stream += [lo + dtype.type(width == 0), lo + dtype.type(max(width - 1, 0))]
+    return stream, window
+
+
+def run_whole(
+    device: PipelineDevice,
+    program: BandProgram,
+    stream: Sequence[np.ndarray],
+    window: Sequence[np.ndarray],
+    mode: Mode = Mode.PAIRS,
+) -> Whole:
+    """Run a task over the whole window and compare its result with brute force.
+
+    A task that pauses is resumed as the device contract says.
 
     Parameters
     ----------
     device : PipelineDevice
         ``rtl`` or ``fjoin``, with the memory that is meant; ``amaranth`` for short tasks.
-    window_tuples, stream_tuples : int
-        Size of the task.
-    selectivity : float
-        About the share of pairs that match.
-    key_bits : int
-        Width of a coordinate.
-    seed : int
-        Seed of the points.
+    program : BandProgram
+    stream : sequence of ndarray, each of shape (n,)
+        Bounds ``lo_0, hi_0, lo_1, ...``.
+    window : sequence of ndarray, each of shape (m,)
+        A column of keys per test.
+    mode : Mode
+        PAIRS or COUNT.
 
     Raises
     ------
+    ValueError
+        Another mode.
     DeviceError
-        The task needs more room than the device gives one, or its result is wrong.
+        A task hangs, or the result is wrong.
     """
-    rng = np.random.default_rng(seed)
-    stream, window = points(rng, stream_tuples, window_tuples, selectivity)
-    kernel = device.open(manhattan(key_bits, limit=LIMIT))
+    if mode not in (Mode.PAIRS, Mode.COUNT):
+        raise ValueError(f"mode must be pairs or count, not {mode.value}")
+    expected = count_matches(program, stream, window)
+    kernel = device.open(program, PAIRS | {mode})
     try:
-        buffer = kernel.allocate(window_tuples)
+        buffer = kernel.allocate(len(window[0]))
         buffer.write(0, window)
-        whole = np.zeros(stream_tuples, np.int64), np.full(stream_tuples, window_tuples)
-        task = Task(stream, *whole, room=stream_tuples * window_tuples)
-        result = kernel.submit(buffer, task).result()
+        began = time.perf_counter()
+        results = list(_to_end(kernel, buffer, stream, mode))
+        seconds = time.perf_counter() - began
     finally:
         kernel.close()
-    if result.pause is not None:
-        raise DeviceError("the task paused for lack of room; measure with fewer window tuples")
-    if (pairs := _matches(stream, window)) != len(result.i):
-        raise DeviceError(f"the device found {len(result.i)} pairs, not {pairs}")
-    counters = result.counters
-    return Throughput(
-        units=counters["units"],
-        stream_tuples=stream_tuples,
-        window_tuples=window_tuples,
-        pairs=pairs,
-        cycles=counters["cycles"],
-        window_flits=counters["window_flits"],
-        passes=counters["passes"],
-        admission_stalls=counters["admission_stalls"],
-        memory_waits=counters.get("memory_waits", 0),
-    )
+    found = np.zeros(len(stream[0]), np.int64)
+    for rows, result in results:
+        if result.folds is None:
+            np.add.at(found, rows[result.i], 1)
+        else:
+            found[rows] += result.folds.value
+    if mode is Mode.PAIRS:
+        _check_pairs(program, stream, window, results)
+    if not np.array_equal(found, expected):
+        tuple_ = int(np.flatnonzero(found != expected)[0])
+        raise DeviceError(
+            f"the device found {found[tuple_]} matches of stream tuple {tuple_}, "
+            f"not {expected[tuple_]}"
+        )
+    counters: Counter[str] = Counter()
+    for _, result in results:
+        counters.update(result.counters)
+    counters["units"] = results[0][1].counters["units"]
+    counted = {name: int(value) for name, value in counters.items()}
+    return Whole(len(results), int(found.sum()), seconds, counted)
 
 
-def _matches(stream: list[np.ndarray], window: list[np.ndarray]) -> int:
-    """Matches by brute force."""
-    count = 0
-    for low in range(0, len(window[0]), _CHUNK):
-        near = [
-            abs(s[:, None] - w[low : low + _CHUNK]) for s, w in zip(stream, window, strict=True)
-        ]
-        count += int(np.count_nonzero(near[0] + near[1] < LIMIT))
+def count_matches(
+    program: BandProgram, stream: Sequence[np.ndarray], window: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Matches of each stream tuple by brute force, as int64 of shape (n,)."""
+    count = np.zeros(len(stream[0]), np.int64)
+    step = max(_CHUNK // max(len(count), 1), 1)
+    for low in range(0, len(window[0]), step):
+        part = [column[low : low + step, None] for column in window]
+        count += np.count_nonzero(_meets(program, stream, part), axis=0)
     return count
+
+
+def _meets(
+    program: BandProgram, stream: Sequence[np.ndarray], window: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Whether keys meet the program, element by element; both sides are broadcast."""
+    index = np.zeros((), np.intp)
+    for test, keys in enumerate(window):
+        met = (stream[2 * test] <= keys) & (keys <= stream[2 * test + 1])
+        index = index | met.astype(np.intp) << test
+    entries = [bool(program.table >> entry & 1) for entry in range(1 << program.tests)]
+    return np.array(entries)[index]
+
+
+def _to_end(
+    kernel: Kernel, buffer: WindowBuffer, stream: Sequence[np.ndarray], mode: Mode
+) -> Iterator[tuple[np.ndarray, Result]]:
+    """Results of a task and of what its pauses leave, each with the numbers of its tuples."""
+    count, size = len(stream[0]), buffer.capacity
+    waiting = [(np.arange(count), np.zeros(count, np.int64))]
+    while waiting:
+        rows, start = waiting.pop()
+        if len(rows) == 0:
+            continue
+        columns, end = [column[rows] for column in stream], np.full(len(rows), size)
+        future = kernel.submit(buffer, Task(columns, start, end, count * size, mode))
+        try:
+            result = future.result(TIMEOUT_S)
+        except FutureTimeoutError as cause:
+            raise DeviceError(f"a task did not end within {TIMEOUT_S:g} s") from cause
+        yield rows, result
+        if (pause := result.pause) is not None:
+            waiting.append((rows[pause.i1 :], start[pause.i1 :]))
+            rest = slice(pause.i0, pause.i1)
+            waiting.append((rows[rest], np.maximum(start[rest], pause.p)))
+
+
+def _check_pairs(
+    program: BandProgram,
+    stream: Sequence[np.ndarray],
+    window: Sequence[np.ndarray],
+    results: Sequence[tuple[np.ndarray, Result]],
+) -> None:
+    """Whether each pair meets the program and is there once."""
+    i = np.concatenate([rows[result.i] for rows, result in results])
+    j = np.concatenate([result.j for _, result in results])
+    for low in range(0, len(i), _CHUNK):
+        own, other = i[low : low + _CHUNK], j[low : low + _CHUNK]
+        met = _meets(program, [c[own] for c in stream], [c[other] for c in window])
+        if not met.all():
+            at = int(np.argmin(met))
+            pair = int(own[at]), int(other[at])
+            raise DeviceError(f"the device found pair {pair}, which does not match")
+    pairs = np.sort(i * len(window[0]) + j)
+    if (twice := np.flatnonzero(pairs[1:] == pairs[:-1])).size:
+        pair = divmod(int(pairs[twice[0]]), len(window[0]))
+        raise DeviceError(f"the device found pair {pair} twice")

@@ -6,25 +6,18 @@ takes many minutes to compile the carry chains of 512 units.
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from bench.store import Store, sources
-from penstock.errors import PenstockError
-from penstock.host.device.base import Task
+from penstock.host.device.base import PAIRS
 from penstock.host.device.registry import open_device
 from penstock.program import BandProgram, Mode
+from penstock.sim.measure import band_keys, run_whole
 
 PROGRAM = BandProgram(tests=2, table=0b1000, key_bits=32)
-
-#: Keys are in [0, SPAN).
-SPAN = 1 << 24
-
-#: Window tuples whose matches are counted at a time.
-_CHUNK = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,65 +51,27 @@ class Run:
 
 
 def measure(store: Store, run: Run) -> dict[str, Any]:
-    """Counters of the task, window tuples per cycle, seconds; or why it could not be run."""
+    """What the task cost; or why it could not be run.
+
+    Returns
+    -------
+    dict
+        ``per_cycle``, ``matches``, ``evaluations_per_s``, ``seconds``, ``counters``, and the number
+        of device ``tasks``, more than one where results paused it. Or ``refused``.
+    """
     step = {"what": "cycles", **asdict(run)}
+    mode = Mode(run.mode)
     options = {"units": run.units, "latency_cycles": run.latency_cycles, "fast": not run.exact}
     with open_device(run.device, **options) as device:
-        mode = Mode(run.mode)
-        modes = frozenset({Mode.PAIRS, mode})
-        if reason := device.refuses(PROGRAM, modes):
+        if reason := device.refuses(PROGRAM, PAIRS | {mode}):
             return {"refused": reason}
-        return store.get(step, sources(), lambda: _measure(device, run, mode, modes))
 
+        def cost() -> dict[str, Any]:
+            rng = np.random.default_rng(1)
+            sizes = run.stream_tuples, run.window_tuples
+            keys = band_keys(rng, PROGRAM, *sizes, run.selectivity)
+            found = run_whole(device, PROGRAM, *keys, mode)
+            rates = {"per_cycle": found.per_cycle, "evaluations_per_s": found.evaluations_per_s}
+            return {**asdict(found), **rates}
 
-def _measure(device: Any, run: Run, mode: Mode, modes: frozenset[Mode]) -> dict[str, Any]:
-    stream, window = _keys(run)
-    kernel = device.open(PROGRAM, modes)
-    buffer = kernel.allocate(run.window_tuples)
-    buffer.write(0, window)
-    rows = run.stream_tuples
-    whole = np.zeros(rows, np.int64), np.full(rows, run.window_tuples)
-    task = Task(stream, *whole, room=rows * run.window_tuples, mode=mode)
-    began = time.perf_counter()
-    result = kernel.submit(buffer, task).result()
-    seconds = time.perf_counter() - began
-    kernel.close()
-    if result.pause is not None:
-        return {"refused": "its results need more room than a task has"}
-    expected = _matches(stream, window)
-    found = len(result.i) if result.folds is None else int(result.folds.value.sum())
-    if found != expected:
-        raise PenstockError(f"{run} found {found} matches, not {expected}; the device is wrong")
-    counters = {name: int(value) for name, value in result.counters.items()}
-    return {
-        "per_cycle": counters["window_flits"] / counters["cycles"],
-        "matches": found,
-        "evaluations_per_s": counters["evaluations"] / seconds,
-        "seconds": seconds,
-        "counters": counters,
-    }
-
-
-def _keys(run: Run) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Stream bounds and window keys; a pair matches with the run's selectivity."""
-    rng = np.random.default_rng(1)
-    window = [rng.integers(0, SPAN, run.window_tuples, np.uint32) for _ in range(2)]
-    width = round(SPAN * run.selectivity**0.5)
-    stream = []
-    for _ in range(2):
-        lo = rng.integers(0, SPAN - width + 1, run.stream_tuples, np.uint32)
-        # Without matches the range is empty: its end lies before its start.
-        stream += [lo + 1, lo] if width == 0 else [lo, lo + np.uint32(width - 1)]
-    return stream, window
-
-
-def _matches(stream: list[np.ndarray], window: list[np.ndarray]) -> int:
-    """Matches by brute force."""
-    count = 0
-    for at in range(0, len(window[0]), _CHUNK):
-        met = True
-        for test, keys in enumerate(window):
-            part = keys[at : at + _CHUNK, None]
-            met = met & (stream[2 * test] <= part) & (part <= stream[2 * test + 1])
-        count += int(np.count_nonzero(met))
-    return count
+        return store.get(step, sources(), cost)

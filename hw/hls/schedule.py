@@ -113,10 +113,6 @@ class Schedule:
         """Whether the node is made anew in each stage that uses it, from registered arguments."""
         return is_wire(node) and bool(node.args) and all("w" in arg.sides for arg in node.args)
 
-    def nodes_of(self, stage: int) -> list[Expr]:
-        """Operations that start in a stage, arguments first."""
-        return [n for n, slot in self.slots.items() if n.args and slot.stage == stage]
-
     def lines(self) -> list[str]:
         """The stages as text, one line per operation; ``t0``, ``t1``, ... are earlier results."""
         names: dict[Expr, Expr] = {}

@@ -1,13 +1,11 @@
-"""What bench/hw rests on: kept results, tasks of a given selectivity, and verdicts."""
+"""What bench/hw rests on: kept results, and the projection."""
 
-import numpy as np
 import pytest
 
 from bench.store import Store, sources
 
 pytest.importorskip("amaranth", reason="needs the rtl extra")
 
-from bench.hw.cycles import Run, _keys, _matches
 from bench.hw.report import CLOCK_HZ, LUT_SHARE, evaluations
 
 
@@ -35,24 +33,6 @@ class TestStore:
     def test_sources_have_one_hash(self):
         assert sources() == sources()
         assert len(sources()) == 64
-
-
-@pytest.mark.parametrize("selectivity", [0.0, 0.01, 0.25, 1.0])
-def test_keys_match_as_often_as_asked(selectivity):
-    run = Run(units=64, stream_tuples=64, window_tuples=5_000, selectivity=selectivity)
-    stream, window = _keys(run)
-    assert [len(column) for column in (*stream, *window)] == [64] * 4 + [5_000] * 2
-    share = _matches(stream, window) / (64 * 5_000)
-    if selectivity in (0.0, 1.0):
-        assert share == selectivity
-    else:
-        assert share == pytest.approx(selectivity, rel=0.1)
-
-
-def test_brute_force_counts_every_chunk():
-    window = [np.arange(3_000, dtype=np.uint32)] * 2
-    stream = [np.array([bound], np.uint32) for bound in (500, 2_499, 0, 1_999)]
-    assert _matches(stream, window) == 1_500
 
 
 def test_projection():

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from penstock.errors import DeviceError, MissingToolError
+from penstock.errors import MissingToolError
 from penstock.program import BandProgram
-from penstock.sim.full_output import full_output
+from penstock.sim.measure import band_keys, run_whole
 from penstock.sim.rtl_device import RtlDevice
 from tests.host.kit.tasks import RANGES, Join, expected, load, ranges, run_to_end, sorted_pairs
 
@@ -82,19 +82,24 @@ def test_many(build, memory):
             check(device, join, (int(rng.integers(1, 300)), 200 * (1 + seed), 1_000_000))
 
 
+EVERY = BandProgram(tests=1, table=0b10)
+
+
 @pytest.mark.parametrize("memory", [{}, {"bandwidth": 0.25}])
 def test_everything_matches(memory):
     """Nothing is lost where the port cannot take it all; the port then never rests."""
     with opened(memory, units=8) as device:
-        found = full_output(device, window=6000)
+        found = run_whole(device, EVERY, *band_keys(np.random.default_rng(0), EVERY, 8, 6000, 1))
+    assert (found.tasks, found.matches) == (1, 8 * 6000)
     # Two blocks: a word with a record each per window tuple.
-    assert found.records == 2 * 6000
-    assert found.result_words == 6000
-    bandwidth = memory.get("bandwidth", 1)
-    assert 0.97 < found.result_words / bandwidth / found.cycles <= 1
-    assert found.port_use == pytest.approx(found.result_words / found.cycles)
+    assert found.counters["records"] == 2 * 6000
+    assert found.counters["result_words"] == 6000
+    assert 0.97 < found.port_use / memory.get("bandwidth", 1) <= 1
 
 
 def test_too_much_for_one_task():
-    with opened({}, units=8) as device, pytest.raises(DeviceError, match="a shorter window"):
-        full_output(device, window=300_000)
+    """More words than a task has room for: it pauses, and nothing is lost or there twice."""
+    with opened({}, units=8) as device:
+        keys = band_keys(np.random.default_rng(0), EVERY, 8, 300_000, 1)
+        found = run_whole(device, EVERY, *keys)
+    assert (found.tasks, found.matches) == (2, 8 * 300_000)
