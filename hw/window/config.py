@@ -117,7 +117,7 @@ class WindowConfig:
         return self.records + 1
 
     def round_cycles(self, rows_a: int, rows_b: int) -> int:
-        """Most cycles from one start of a round to the next while the output never stops it.
+        """Cycles from one start of a round to the next while the output never stops it.
 
         Parameters
         ----------
@@ -127,10 +127,6 @@ class WindowConfig:
         Returns
         -------
         int
-            With one bank exactly ROWS + 2 of the larger window, as paper 4 has it. With more, a
-            window that starts inside a row of banks takes one row more.
+            ROWS / P + 2 of the larger window, rounded up: with one bank the ROWS + 2 of paper 4.
         """
-        rows = max(rows_a, rows_b)
-        if rows == 0:
-            return 2
-        return (rows + 2 * self.banks - 2) // self.banks + 2
+        return -(-max(rows_a, rows_b) // self.banks) + 2

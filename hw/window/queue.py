@@ -14,9 +14,10 @@ from penstock.hw.window.layout import Side, entry_layout
 class Queue(wiring.Component):
     """A ring of slots, slot s in bank ``s % banks``, and a scan over the latest of them.
 
-    A scan reads a row of all banks per cycle, from the oldest tuple of the window to the newest.
-    What was read is at the output one cycle later. A tuple that is written in the cycle in which a
-    scan reads its slot is not seen: the scan still gets the one that is overwritten.
+    A scan reads ``banks`` neighbouring slots per cycle, from the oldest tuple of the window to the
+    newest, wherever it begins: where that is in the midst of a row, the banks before it read the
+    next row. What was read is at the output one cycle later. A tuple that is written in the cycle
+    in which a scan reads its slot is not seen: the scan still gets the one that is overwritten.
 
     Parameters
     ----------
@@ -34,13 +35,13 @@ class Queue(wiring.Component):
     start : In(1)
         Begin a scan in the next cycle. A tuple that is pushed in this cycle belongs to the window.
     step : In(1)
-        Read the next row of the scan.
+        Read the next slots of the scan.
     o_left : Out(1)
-        Rows of the scan are left to read.
+        Some are left to read.
     o_first : Out(1)
-        The scan's first row is left to read. It alone may have a slot that the next tuple takes.
+        The scan's first slots are left to read. They alone may have one that the next tuple takes.
     o_last : Out(1)
-        At most one row is left to read.
+        At most one step is left.
     o_tuples, o_mask : Out
         What was read in the cycle before, per bank, and whether it belongs to the window.
     """
@@ -90,10 +91,13 @@ class Queue(wiring.Component):
         m.d.sync += [end.eq(new_end), filled.eq(new_filled)]
 
         row = Signal(config.slot_bits - bank_bits)
-        # Slots from the start of the row on that are left to read, those outside the window too.
-        left = Signal(range(config.depth + banks + 1))
-        low, high = Signal(bank_bits), Signal(bank_bits)
+        # Slots that are left to read.
+        left = Signal(range(config.depth + 1))
+        # Banks whose slots of this step are in the next row, since the scan began in a later bank;
+        # the last row's last bank, and whether it is before the one in which the scan began.
+        ahead, high, wraps = Signal(banks - 1), Signal(bank_bits), Signal()
         count, begin = Signal.like(filled), Signal.like(end)
+        new_high = (new_end - 1)[:bank_bits]
         m.d.comb += [
             count.eq(Mux(self.rows < new_filled, self.rows, new_filled)),
             begin.eq(new_end - count),
@@ -103,9 +107,10 @@ class Queue(wiring.Component):
         with m.If(self.start):
             m.d.sync += [
                 row.eq(begin[bank_bits:]),
-                low.eq(begin[:bank_bits]),
-                high.eq((new_end - 1)[:bank_bits]),
-                left.eq(Mux(count == 0, 0, count + begin[:bank_bits])),
+                ahead.eq(Cat(begin[:bank_bits] > bank for bank in range(banks - 1))),
+                high.eq(new_high),
+                wraps.eq(begin[:bank_bits] > new_high),
+                left.eq(count),
                 self.o_first.eq(count != 0),
             ]
         with m.Elif(self.step & self.o_left):
@@ -114,26 +119,38 @@ class Queue(wiring.Component):
                 left.eq(Mux(self.o_last, 0, left - banks)),
                 self.o_first.eq(0),
             ]
-        self._banks(m, row, end)
+        if banks == 1:
+            self._banks(m, [row], end)
+        else:
+            # A register, so that no adder is before the memories' addresses.
+            next_row = Signal.like(row)
+            with m.If(self.start):
+                m.d.sync += next_row.eq(begin[bank_bits:] + 1)
+            with m.Elif(self.step & self.o_left):
+                m.d.sync += next_row.eq(next_row + 1)
+            rows = [Mux(ahead[bank], next_row, row) for bank in range(banks - 1)]
+            self._banks(m, [*rows, row], end)
         with m.If(self.step & self.o_left):
             m.d.sync += self.o_mask.eq(
-                Cat(self._from(bank, low) & self._to(bank, high) for bank in range(banks))
+                Cat(~self.o_last | self._inside(bank, ahead, high, wraps) for bank in range(banks))
             )
         with m.Else():
             m.d.sync += self.o_mask.eq(0)
         return m
 
-    # A comparison that is always true is a mistake in a linter's eyes.
+    def _inside(self, bank: int, ahead: Signal, high: Signal, wraps: Signal) -> Value:
+        """Whether a bank's slot of the last step belongs to the window."""
+        # A comparison that is always true is a mistake in a linter's eyes.
+        if self.config.banks == 1:
+            return Const(1)
+        if bank == 0:
+            return wraps | ~ahead[0]
+        if bank == self.config.banks - 1:
+            return wraps | (high >= bank)
+        begun, not_over = ~ahead[bank], high >= bank
+        return Mux(wraps, begun | not_over, begun & not_over)
 
-    def _from(self, bank: int, low: Signal) -> Value:
-        """Whether a bank is not before the window."""
-        return Const(1) if bank == self.config.banks - 1 else ~self.o_first | (low <= bank)
-
-    def _to(self, bank: int, high: Signal) -> Value:
-        """Whether a bank is not behind the window."""
-        return Const(1) if bank == 0 else ~self.o_last | (high >= bank)
-
-    def _banks(self, m: Module, row: Signal, end: Signal) -> None:
+    def _banks(self, m: Module, rows: list[Value], end: Signal) -> None:
         config = self.config
         for bank in range(config.banks):
             memory = Memory(shape=self.layout, depth=config.depth // config.banks, init=[])
@@ -145,6 +162,6 @@ class Queue(wiring.Component):
                 write.addr.eq(end[config.bank_bits :]),
                 write.data.eq(self.i),
                 write.en.eq(self.push & (end[: config.bank_bits] == bank)),
-                read.addr.eq(row),
+                read.addr.eq(rows[bank]),
                 self.o_tuples[bank].eq(read.data),
             ]
