@@ -312,6 +312,8 @@ PROOFS = (
         size="2 units, 1 x 2 bits, 2-bit positions",
         depth=12,
         inductive=False,
+        bounded_because="it would have to say which tuples are loaded, retired and collected, and "
+        "which ends the head's memory holds; 12 cycles are two tuples from load to collection.",
         slow=True,
         claims=(
             Claim(

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from amaranth.hdl import Array, Elaboratable, Module, Signal
 
+from penstock.hw.formal.inside import Inside, Items
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import AnySeq, Assert
 
@@ -20,7 +21,8 @@ class FifoProof(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.fifo = fifo = self.fifo
+        fifo, inside = self.fifo, Inside.of(self.fifo)
+        m.submodules.fifo = inside.fragment
         m.d.comb += [
             fifo.w_data.eq(AnySeq(_WIDTH)),
             fifo.w_en.eq(AnySeq(1)),
@@ -40,6 +42,9 @@ class FifoProof(Elaboratable):
             Assert(~fifo.r_rdy | (count != 0)),
             Assert(~fifo.r_rdy | (fifo.r_data == words[0])),
         ]
+        items = Items(m, inside, _DEPTH)
+        for place in range(_DEPTH):
+            m.d.comb += Assert((count <= place) | (items[place] == words[place]))
         return m
 
 
@@ -50,7 +55,7 @@ PROOFS = (
         build=FifoProof,
         size=f"{_DEPTH} words of {_WIDTH} bits",
         depth=10,
-        inductive=False,
+        inductive=True,
         claims=(
             Claim(
                 "The FIFO gives each word that it took once, in the order of writing.",

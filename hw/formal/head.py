@@ -155,6 +155,8 @@ PROOFS = (
         size="2 units, 1 x 2 bits, 2-bit positions",
         depth=11,
         inductive=False,
+        bounded_because="it would have to say which ends are where in the head's memory, and that "
+        "they ascend; 11 cycles take two tuples from load to retirement.",
         slow=True,
         claims=(
             Claim(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
 
+from penstock.hw.formal.inside import Inside, Items
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import AnyConst, AnySeq, Assert
 from penstock.hw.formal.streams import feed, moves
@@ -13,7 +15,9 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import LANES, KernelConfig
 
 # One block more than there are lanes: the first lane has two.
-_CONFIG = KernelConfig.fit(JoinConfig(units=LANES + 1, units_per_block=1, tests=1))
+_CONFIG = replace(
+    KernelConfig.fit(JoinConfig(units=LANES + 1, units_per_block=1, tests=1)), lane_records=4
+)
 
 _COUNT = 4
 
@@ -26,7 +30,8 @@ class LaneProof(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.lane = lane = self.lane
+        lane, inside = self.lane, Inside.of(self.lane)
+        m.submodules.lane = inside.fragment
         bits = _CONFIG.join.ordinal_bits
         for port in lane.i:
             # A mask that is not 0, and two bits of an ordinal: more only keep the solver busy.
@@ -39,6 +44,12 @@ class LaneProof(Elaboratable):
         number = Signal(_COUNT)
         m.d.comb += number.eq(AnyConst(_COUNT))
         m.d.comb += [Assert(some | (out == 0)), Assert(~some | (out[32:] != 0))]
+        items = Items(m, inside.part("fifo"), _CONFIG.lane_records)
+        queued = [items[place] for place in range(_CONFIG.lane_records)]
+        for place, item in enumerate(queued):
+            # Masks are not 0, and ordinals have two bits.
+            sound = (item[bits + _CONFIG.member_bits :] != 0) & ~item[2:bits].any()
+            m.d.comb += Assert((items.level <= place) | sound)
         took = [moves(port) for port in lane.i]
         for member, port in enumerate(lane.i):
             came, went = (
@@ -54,13 +65,24 @@ class LaneProof(Elaboratable):
                 m.d.comb += Assert(came != went)
                 m.d.comb += Assert((went != number) | (out[:bits] == kept))
 
+            # Records of this block in the queue: as many as came and did not go, in order.
+            due: Value = went
+            for place, item in enumerate(queued):
+                mine = (items.level > place) & (item[bits : bits + _CONFIG.member_bits] == member)
+                m.d.comb += Assert(~mine | (due[:_COUNT] != number) | (item[:2] == kept))
+                due = due + mine
+            m.d.comb += Assert(due[:_COUNT] == came)
+
             other = 1 - member
             passed_over = Signal(name=f"passed_over_{member}")
             with m.If(took[member]):
                 m.d.sync += passed_over.eq(0)
             with m.Elif(port.valid & took[other]):
                 m.d.sync += passed_over.eq(1)
-            m.d.comb += Assert(~(passed_over & took[other]))
+            m.d.comb += [
+                Assert(~(passed_over & took[other])),
+                Assert(~passed_over | (port.valid & (inside["latest"] == other))),
+            ]
         m.d.comb += Assert(~(took[0] & took[1]))
         return m
 
@@ -72,7 +94,7 @@ PROOFS = (
         build=LaneProof,
         size="2 blocks",
         depth=7,
-        inductive=False,
+        inductive=True,
         slow=True,
         claims=(
             Claim(

@@ -63,6 +63,8 @@ class Proof:
         Whether the claims are proved for runs of any length.
     claims : tuple of Claim
         What the assertions say.
+    bounded_because : str
+        What an induction would need that the proof does not have; empty if it is inductive.
     slow : bool
         Whether it takes longer than some seconds.
     constants : mapping
@@ -76,6 +78,7 @@ class Proof:
     depth: int
     inductive: bool
     claims: tuple[Claim, ...]
+    bounded_because: str = ""
     slow: bool = False
     constants: Mapping[str, object] = field(default_factory=dict)
 

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
+from penstock.hw.formal.inside import Inside, Items
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
 from penstock.hw.formal.streams import READ_PORT, WORD_BITS, drain, feed, moves
@@ -26,7 +27,8 @@ class ReaderProof(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.reader = reader = self.reader
+        reader, self.inside = self.reader, Inside.of(self.reader)
+        m.submodules.reader = self.inside.fragment
         word = reader.o_port.word
         # Ranges of up to seven words in two pages: wider sums only keep the solver busy.
         fetch = Cat(Const(0, _LOG2), AnySeq(7), Const(0, 57 - _LOG2), AnySeq(3))
@@ -46,8 +48,24 @@ class ReaderProof(Elaboratable):
         m.d.sync += self.owed.eq(self.owed + self.asked - self.ours)
         with m.If(self.owed == 0):
             m.d.comb += Assume(~self.ours)
+        self._claims(m)
         self.check(m)
         return m
+
+    def _claims(self, m: Module) -> None:
+        """What the master knows of its words: on their way, and in the FIFO."""
+        inside, depth = self.inside, _CONFIG.read_words
+        awaited, length = inside["awaited"], inside["length"]
+        self.claimed = claimed = inside["$signal"]  # of a pair, Amaranth names the second only
+        self.items = Items(m, inside.part("fifo"), depth)
+        self.cut = inside.ongoing("ROOM") | inside.ongoing("ASK")
+        m.d.comb += [
+            Assert(awaited == self.owed),
+            Assert(claimed == awaited + self.items.level),
+            Assert(claimed <= depth),
+            Assert(~self.cut | ((length != 0) & (length <= _CONFIG.burst_words))),
+            Assert(~inside.ongoing("ASK") | (claimed + length <= depth)),
+        ]
 
     def check(self, m: Module) -> None:
         """Add the assertions."""
@@ -84,6 +102,14 @@ class Requests(ReaderProof):
         cancelled = Signal()
         with m.If(reader.i_cancel):
             m.d.sync += cancelled.eq(1)
+        inside, idle = self.inside, self.inside.ongoing("IDLE")
+        until = _CONFIG.burst_words - page % _CONFIG.burst_words
+        m.d.comb += [
+            Assert(held == self.claimed),
+            Assert(idle | ((inside["page"][:8] == page) & (inside["left"] == left))),
+            Assert(~self.cut | (inside["length"] == Mux(left < until, left, until))),
+            Assert(~idle | cancelled | (left == 0)),
+        ]
         m.d.comb += [
             Assert(reader.o_port.word.ready),
             Assert(~reader.i_fetch.ready | cancelled | (left == 0)),
@@ -117,6 +143,12 @@ class Words(ReaderProof):
         ]
         with m.If(reader.o.valid & (passed == number)):
             m.d.comb += Assert(reader.o.payload == kept)
+        place = Signal(4)
+        m.d.comb += [
+            Assert((returned - passed)[:4] == self.items.level),
+            place.eq(number - passed),
+            Assert((place >= self.items.level) | (self.items[place] == kept)),
+        ]
 
 
 def _proof(name: str, build: type[ReaderProof], depth: int, claims: tuple[Claim, ...]) -> Proof:
@@ -126,7 +158,7 @@ def _proof(name: str, build: type[ReaderProof], depth: int, claims: tuple[Claim,
         build=build,
         size=f"bursts of {_CONFIG.burst_words} words, room for {_CONFIG.read_words}",
         depth=depth,
-        inductive=False,
+        inductive=True,
         claims=claims,
         constants={"WORD_BITS": WORD_BITS, "READ_PORT": READ_PORT},
     )

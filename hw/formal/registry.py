@@ -45,7 +45,8 @@ What `hw/formal` proves of the hardware, with SymbiYosys and z3. Written by
 of the block's source; a test checks that the proof then finds a counterexample.
 
 "For ever" is by induction over as many cycles as the depth says, "bounded" a search of that many
-cycles from the initial state. Sizes are small, since the blocks are regular in theirs.
+cycles from the initial state; below a bounded one stands what an induction would need. Sizes are
+small, since the blocks are regular in theirs.
 """
 
 
@@ -59,5 +60,7 @@ def document() -> str:
             f"`{proof.module}`, {proof.size}; {scope}, depth {proof.depth}.\n",
             *(f"- {claim.sentence}" for claim in proof.claims),
         ]
+        if proof.bounded_because:
+            lines.append(f"\nNo induction: {proof.bounded_because}")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
+from penstock.hw.formal.inside import Inside
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import Assert
 from penstock.hw.formal.streams import drain, feed, moves
@@ -33,7 +34,8 @@ class UnpackerProof(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.unpacker = unpacker = self.unpacker
+        unpacker, inside = self.unpacker, Inside.of(self.unpacker)
+        m.submodules.unpacker = inside.fragment
         feed(m, unpacker.i_run)
         feed(m, unpacker.i)
         drain(m, unpacker.o)
@@ -61,6 +63,7 @@ class UnpackerProof(Elaboratable):
             # A word goes with its last slot, or with the last item of the run.
             Assert(unpacker.i.ready == (gives & ((slot == 3) | (left == 1)))),
             Assert(unpacker.o_idle == ((left == 0) & ~unpacker.o.valid)),
+            Assert((inside["left"] == left) & (inside["index"] == slot)),
         ]
         return m
 
@@ -72,7 +75,7 @@ PROOFS = (
         build=UnpackerProof,
         size="4 slots of 4 bits, items of 3",
         depth=8,
-        inductive=False,
+        inductive=True,
         claims=(
             Claim(
                 "The items of a run are those of its slots, in order, from the first slot of the "

@@ -15,7 +15,7 @@ _DEPTH = 10
 
 
 class InputProof(Elaboratable):
-    """An input layer beside a place and a time of arrival per side."""
+    """An input layer beside a place per side, and which place was filled first."""
 
     def __init__(self, module: ModuleType) -> None:
         self.layer = module.InputLayer(_CONFIG)
@@ -24,9 +24,7 @@ class InputProof(Elaboratable):
         m = Module()
         m.submodules.layer = layer = self.layer
         m.d.comb += layer.shed.eq(AnySeq(1))
-        now = Signal(range(_DEPTH + 2))
-        m.d.sync += now.eq(now + 1)
-        waits, arrivals = [], []
+        waits, placed, stays = [], [], []
         for side, (i, o) in enumerate(((layer.i_a, layer.o_a), (layer.i_b, layer.o_b))):
             m.d.comb += [
                 i.valid.eq(AnySeq(1)),
@@ -34,11 +32,10 @@ class InputProof(Elaboratable):
                 o.ready.eq(AnySeq(1)),
             ]
             waiting, item = Signal(name=f"waiting_{side}"), Signal(2, name=f"item_{side}")
-            arrived = Signal.like(now, name=f"arrived_{side}")
             taken = i.valid & i.ready
             room = ~waiting | o.ready
             with m.If(taken & room):
-                m.d.sync += [waiting.eq(1), item.eq(i.payload), arrived.eq(now)]
+                m.d.sync += [waiting.eq(1), item.eq(i.payload)]
             with m.Elif(o.ready):
                 m.d.sync += waiting.eq(0)
             m.d.comb += [
@@ -48,9 +45,16 @@ class InputProof(Elaboratable):
                 Assert(layer.o_dropped[side] == (taken & ~room)),
             ]
             waits.append(waiting)
-            arrivals.append(arrived)
+            placed.append(taken & room)
+            stays.append(waiting & ~o.ready)
+        # Whether that of B was there when that of A came; not if both came at once.
+        b_first = Signal()
+        with m.If(placed[0]):
+            m.d.sync += b_first.eq(stays[1])
+        with m.Elif(placed[1]):
+            m.d.sync += b_first.eq(0)
         with m.If(waits[0] & waits[1]):
-            m.d.comb += Assert(layer.o_b_first == (arrivals[1] < arrivals[0]))
+            m.d.comb += Assert(layer.o_b_first == b_first)
         return m
 
 
@@ -61,7 +65,7 @@ PROOFS = (
         build=InputProof,
         size="tuples of 2 bits",
         depth=_DEPTH,
-        inductive=False,
+        inductive=True,
         claims=(
             Claim(
                 "A tuple that was taken waits, unchanged, until the match layer takes it.",

@@ -222,6 +222,14 @@ _MATCH_CLAIMS = (
 )
 
 
+_BOUNDED = {
+    "queue": "it would have to relate each row of the memory to the latest tuples while a scan is "
+    "under way; 10 cycles overwrite every slot.",
+    "match": "it would have to relate the rows of both memories, two scans and the results so far "
+    "to the marked tuples; 10 cycles are two rounds over full windows, more over shorter ones.",
+}
+
+
 def _proof(kind: str, banks: int, depth: int, claims: tuple[Claim, ...]) -> Proof:
     build = QueueProof if kind == "queue" else MatchProof
     return Proof(
@@ -231,6 +239,7 @@ def _proof(kind: str, banks: int, depth: int, claims: tuple[Claim, ...]) -> Proo
         size=f"{2 * banks} slots per side, keys and payloads of 1 bit",
         depth=depth,
         inductive=False,
+        bounded_because=_BOUNDED[kind],
         claims=claims,
         slow=kind == "match",
     )

@@ -80,6 +80,8 @@ PROOFS = (
         size="2 banks, 3 groups, payloads of 1 bit",
         depth=12,
         inductive=False,
+        bounded_because="it would have to count the results of every group in the FIFO; 12 cycles "
+        "fill the FIFO and empty it.",
         claims=(
             Claim(
                 "Each result of a group leaves once, in the order of the groups and then of the "

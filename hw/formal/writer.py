@@ -6,6 +6,7 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 
+from penstock.hw.formal.inside import Inside, Items
 from penstock.hw.formal.proof import Claim, Mutation, Proof
 from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
 from penstock.hw.formal.streams import WORD_BITS, WRITE_PORT, drain, feed, moves
@@ -16,6 +17,7 @@ _CONFIG = KernelConfig(join=JoinConfig(units=2, tests=1), burst_words=2, write_w
 
 _LOG2 = WORD_BYTES.bit_length() - 1
 _BURSTS_OUT = 2
+_BURSTS_AHEAD = 2
 
 #: Bits of the counters of words and bursts; a search comes nowhere near their end.
 _COUNT = 5
@@ -29,7 +31,8 @@ class WriterProof(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.writer = writer = self.writer
+        writer, self.inside = self.writer, Inside.of(self.writer)
+        m.submodules.writer = self.inside.fragment
         burst, word, done = writer.o_port.burst, writer.o_port.word, writer.o_port.done
         feed(m, writer.i)
         drain(m, burst)
@@ -58,8 +61,40 @@ class WriterProof(Elaboratable):
             self.ended.eq(self.ended + (moves(word) & word.payload.last)),
             self.answers.eq(self.answers + moves(done)),
         ]
+        self._counts(m)
         self.check(m)
         return m
+
+    def _counts(self, m: Module) -> None:
+        """What the master knows of its words and bursts, and how it cuts the next burst."""
+        inside, asks = self.inside, self.inside.ongoing("ASK")
+        fresh, out, length = inside["fresh"], inside["out"], inside["length"]
+        self.number = inside["number"]
+        self.items = Items(m, inside.part("fifo"), _CONFIG.write_words)
+        lengths = Items(m, inside.part("lengths"), _BURSTS_AHEAD, buffered=False)
+        self.ahead = lengths.level
+        #: Words of each burst that waits for words.
+        self.lengths = [Signal(range(_CONFIG.burst_words + 1)) for _ in range(_BURSTS_AHEAD)]
+        for place, words in enumerate(self.lengths):
+            m.d.comb += words.eq(lengths[place] + 1)
+            waits = self.ahead > place
+            m.d.comb += Assert(~waits | ((words != 0) & (lengths[place] < _CONFIG.burst_words)))
+        waiting = sum(
+            (Mux(self.ahead > place, words, 0) for place, words in enumerate(self.lengths)),
+            Const(0),
+        )
+        m.d.comb += [
+            Assert((self.taken - self.asked)[:_COUNT] == fresh),
+            Assert((self.taken - self.written)[:_COUNT] == self.items.level),
+            Assert((self.asked - self.written)[:_COUNT] == waiting - self.number),
+            Assert((self.bursts - self.answers)[:_COUNT] == out),
+            Assert((self.bursts - self.ended)[:_COUNT] == self.ahead),
+            Assert((self.ahead <= out) & (out <= _BURSTS_OUT)),
+            Assert(Mux(self.ahead == 0, self.number == 0, self.number < self.lengths[0])),
+            Assert(~asks | ((length != 0) & (length <= _CONFIG.burst_words))),
+            Assert(~asks | (length <= fresh)),
+            Assert(~asks | ((self.ahead != _BURSTS_AHEAD) & (out != _BURSTS_OUT))),
+        ]
 
     def check(self, m: Module) -> None:
         """Add the assertions."""
@@ -77,6 +112,12 @@ class Requests(WriterProof):
             m.d.sync += page.eq(writer.i_address[_LOG2:])
         with m.If(writer.i_flush):
             m.d.sync += flushed.eq(1)
+        # Of a pair, Amaranth names the second only: the words to the next boundary.
+        until, length = self.inside["$like"], self.inside["length"]
+        m.d.comb += [
+            Assert(self.inside["page"][:8] == page),
+            Assert(~self.inside.ongoing("ASK") | (length == until) | (flushed & (length < until))),
+        ]
         begin = burst.payload.address[_LOG2 : _LOG2 + 8]
         end_in_burst = begin % _CONFIG.burst_words + self.words
         with m.If(burst.valid):
@@ -113,6 +154,17 @@ class Words(WriterProof):
                     ~known | (self.ended != which) | (word.payload.last == (self.written == end))
                 ),
             ]
+        place, ahead = Signal(_COUNT), Signal(_COUNT)
+        m.d.comb += [
+            place.eq(number - self.written),
+            Assert((place >= self.items.level) | (self.items[place] == kept)),
+            ahead.eq(which - self.ended),
+        ]
+        last = self.written - self.number - 1
+        for index, words in enumerate(self.lengths):
+            last = last + words
+            with m.If((ahead == index) & (ahead < self.ahead)):
+                m.d.comb += Assert(known & (end == last[:_COUNT]))
 
 
 class Answers(WriterProof):
@@ -141,14 +193,14 @@ def _proof(name: str, build: type[WriterProof], depth: int, claims: tuple[Claim,
         size=f"bursts of {_CONFIG.burst_words} words, room for {_CONFIG.write_words}, "
         f"{_BURSTS_OUT} bursts without an answer",
         depth=depth,
-        inductive=False,
+        inductive=True,
         slow=True,
         claims=claims,
         constants={
             "WORD_BITS": WORD_BITS,
             "WRITE_PORT": WRITE_PORT,
             "BURSTS_OUT": _BURSTS_OUT,
-            "BURSTS_AHEAD": 2,
+            "BURSTS_AHEAD": _BURSTS_AHEAD,
         },
     )
 

@@ -7,6 +7,7 @@ from amaranth.hdl import Elaboratable, Module, Signal
 
 from penstock.errors import MissingToolError
 from penstock.hw.formal import sby
+from penstock.hw.formal.inside import Inside
 from penstock.hw.formal.proof import Mutation, mutant
 from penstock.hw.formal.properties import AnySeq, Assert
 from penstock.hw.formal.registry import PROOFS, document
@@ -74,6 +75,18 @@ def test_all_mutations_fit(proof):
 def test_the_document_lists_the_proofs():
     path = Path(__file__).parents[3] / "docs" / "proofs.md"
     assert path.read_text() == document(), "run `python -m penstock.hw.formal > docs/proofs.md`"
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_a_bounded_proof_says_why(proof):
+    assert proof.inductive != bool(proof.bounded_because)
+
+
+def test_names_inside_a_block():
+    inside = Inside.of(Counter(9))
+    assert inside["count"].name == "count"
+    with pytest.raises(KeyError, match="drives 0 signals named level, not one"):
+        inside["level"]
 
 
 @needs_tools
