@@ -84,7 +84,7 @@ def test_a_bounded_proof_says_why(proof):
 
 def test_names_inside_a_block():
     inside = Inside.of(Counter(9))
-    assert inside["count"].name == "count"
+    assert inside["more"].name == "more"
     with pytest.raises(KeyError, match="drives 0 signals named level, not one"):
         inside["level"]
 
