@@ -25,6 +25,7 @@ def command(
     ] = 1,
     band: build.Band = None,
     key_bits: build.KeyBits = None,
+    modes: build.Modes = None,
     sql: build.Sql = None,
     table: build.SqlTables = None,
     window: build.Window = None,
@@ -39,11 +40,12 @@ def command(
 
     A band kernel (--band) runs every predicate in band form with as many tests or fewer. With
     --sql the kernel is as wide as the query and its files need; a predicate that has no band form
-    is built in. The same input gives the same bytes on every machine.
+    is built in. With --modes it also folds matches: what tasks then ask for is an argument of
+    theirs. The same input gives the same bytes on every machine.
     """
     entry = find_board(board)
     query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
-    join = build.join_config(query, units=units, tests=band, key_bits=key_bits)
+    join = build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
     from penstock.hw.export import export_kernel
     from penstock.hw.kernel.config import KernelConfig
 

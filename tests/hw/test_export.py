@@ -1,6 +1,7 @@
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from penstock.hw.export import TOP, export, export_kernel
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.kernel.config import KernelConfig
-from penstock.program import GeneralProgram
+from penstock.program import GeneralProgram, Mode
 from penstock.types import BOOL, int_of
 from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
 
@@ -68,12 +69,21 @@ def test_same_bytes_without_dates_or_paths(tmp_path):
     assert re.search(r"^module penstock_join\(", text, re.M)
 
 
+SMALL = JoinConfig(units=4, units_per_block=2, tests=1, key_bits=8)
+GOLDEN_KERNELS = {
+    "": SMALL,
+    "modes/": replace(SMALL, modes=frozenset(Mode) - {Mode.NEAREST}, value_bits=16),
+}
+
+
 @needs_yosys
-def test_golden_kernel(tmp_path):
-    """Hashes of a small kernel's files: nobody changes what is exported without noticing."""
-    config = KernelConfig.fit(JoinConfig(units=4, units_per_block=2, tests=1, key_bits=8))
-    files = export_kernel(config, "u280", tmp_path)
-    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+def test_golden_kernels(tmp_path):
+    """Hashes of small kernels' files: nobody changes what is exported without noticing."""
+    found = {
+        folder + file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for folder, join in GOLDEN_KERNELS.items()
+        for file in export_kernel(KernelConfig.fit(join), "u280", tmp_path / folder)
+    }
     assert found == json.loads(GOLDEN.read_text()), (
         f"the export changed; if that is meant, write to {GOLDEN.name}:\n"
         f"{json.dumps(found, indent=2)}"

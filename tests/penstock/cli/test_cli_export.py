@@ -37,6 +37,8 @@ class TestErrors:
             (["--units", "1"], "units must be 2 to 65536, not 1"),
             (["--band", "9"], "tests must be 0 to 8, not 9"),
             (["--pipelines", "0"], "pipelines must be 1 to"),
+            (["--modes", "average"], "--modes takes some of pairs, count, "),
+            (["--modes", "nearest"], "modes of a band build cannot have NEAREST among them"),
             (["--window", "a"], "describe a query: add --sql"),
         ],
     )
@@ -53,6 +55,7 @@ class TestErrors:
             (["--window", "c"], "takes one of the query's tables, a and b, not 'c'"),
             (["--no-band", "--key-bits", "32"], "--key-bits is for band tests"),
             (["--key-bits", "2"], "need band codes of 8 bits, not 2"),
+            (["--no-band", "--window", "a", "--modes", "sum"], "must have a value for modes"),
         ],
     )
     def test_options_beside_a_query(self, cli, tables, tmp_path, arguments, message):
@@ -85,6 +88,22 @@ def test_band_kernel(cli, tmp_path):
     assert "xc7z020clg400-1" in out
     geometry = exported(tmp_path)
     assert (geometry["tests"], geometry["key_bits"]) == (1, 5)
+
+
+def test_modes(cli, tmp_path):
+    arguments = (*SMALL, "--band", "1", "--key-bits", "8")
+    out, _, status = cli("export", *arguments, "--modes", "count, max", "-o", tmp_path / "folds")
+    assert status == 0
+    assert "1 band test of 8 bits, set at run time, pairs, count, max" in out
+    _, _, status = cli("export", *arguments, "-o", tmp_path / "pairs")
+    assert status == 0
+    folds, pairs = (
+        json.loads((tmp_path / name / "penstock_kernel.json").read_text())
+        for name in ("folds", "pairs")
+    )
+    assert set(folds["modes"]) == {"pairs", "count", "max"}
+    assert set(pairs["modes"]) == {"pairs"}
+    assert "mode" in {register["name"] for register in folds["registers"]}
 
 
 def test_query_in_band_form(cli, tables, tmp_path):
