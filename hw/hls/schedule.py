@@ -114,7 +114,13 @@ class Schedule:
         return is_wire(node) and bool(node.args) and all("w" in arg.sides for arg in node.args)
 
     def lines(self) -> list[str]:
-        """The stages as text, one line per operation; ``t0``, ``t1``, ... are earlier results."""
+        """The stages as text, one line per operation; ``t0``, ``t1``, ... are earlier results.
+
+        With a value, a line says which of the two results it gives.
+        """
+        results = {}
+        if self.value is not None:
+            results = {self.value: ", the value", self.expr: ", the predicate"}
         names: dict[Expr, Expr] = {}
         number = count()
         text: dict[int, list[str]] = {stage: [] for stage in range(self.stages)}
@@ -132,7 +138,7 @@ class Schedule:
             more = f", {slot.ready - slot.stage} stages more" if slot.ready > slot.stage else ""
             text[slot.stage].append(
                 f"  {show(name)} = {show(alone)}: {bits} {'bit' if bits == 1 else 'bits'}, "
-                f"{slot.start_ps} to {slot.end_ps} ps{more}"
+                f"{slot.start_ps} to {slot.end_ps} ps{more}{results.get(current, '')}"
             )
         return [line for stage in text for line in (f"stage {stage}", *text[stage])]
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from penstock.cli import inputs
 from penstock.cli.terminal import count, results
-from penstock.errors import PenstockError
+from penstock.errors import DeviceError, PenstockError
 from penstock.expr.columns import Vector
 from penstock.expr.node import Expr, show
 from penstock.host.aggregate import AggregateJoin, FoldJoin, open_join
@@ -88,7 +88,7 @@ class _Explanation:
             _line("per pair", show(program.predicate))
             if program.value is not None:
                 _line("folded", show(program.value))
-            _show_stages(program)
+            _show_stages(program, _modes(part))
         return program
 
     def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
@@ -161,19 +161,18 @@ def _present(v: Vector, dtype: Type) -> str:
     return f"{dtype.kind.value}{nulls}"
 
 
-def _show_stages(program: GeneralProgram) -> None:
+def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
+    """Stages of a build for this program, with the folded value if the modes need it."""
     try:
-        from penstock.hw.hls.check import refusal
-        from penstock.hw.hls.lower import lower
-        from penstock.hw.hls.schedule import schedule
+        from penstock.hw.join.config import JoinConfig
     except ModuleNotFoundError:
         _line("pipeline", "not shown: needs pip install 'penstock[rtl]'")
         return
-    reason = refusal(program)
-    if reason is not None:
-        _line("pipeline", f"none: {reason}")
+    try:
+        plan = JoinConfig(program=program, modes=modes | PAIRS).schedule
+    except DeviceError as error:
+        _line("pipeline", f"none: {error}")
         return
-    plan = schedule(lower(program))
     _line("pipeline", f"{plan.stages} stages in hardware")
     for line in plan.lines():
         results.print(f"  {line}", markup=False, highlight=False)

@@ -37,6 +37,25 @@ def test_general_form_and_its_stages(cli, tables):
     assert "amaranth     runs it" in out
 
 
+def test_stages_of_a_folded_value(cli, tables):
+    pytest.importorskip("amaranth", reason="needs the rtl extra")
+    query = (
+        "SELECT a.id, {}, count(*) AS n FROM a JOIN b ON a.x * b.x < 90 "
+        "AND b.t BETWEEN a.t - 10 AND a.t + 20 GROUP BY a.id"
+    )
+    _, _, *options = arguments(tables, "")
+    shown = [
+        cli("explain", query.format(value), *options)
+        for value in ("sum((a.x - b.x) * (a.x - b.x)) AS e", "1 AS one")
+    ]
+    assert [status for _, _, status in shown] == [0, 0]
+    folded, counted = (out.splitlines() for out, _, _ in shown)
+    for result in ("the value", "the predicate"):
+        assert sum(line.endswith(f", {result}") for line in folded) == 1
+        assert not any(line.endswith(f", {result}") for line in counted)
+    assert any(line.startswith("pipeline") for line in counted)
+
+
 def test_why_a_device_cannot(cli, tables):
     pytest.importorskip("amaranth", reason="needs the rtl extra")
     out, _, status = cli(*arguments(tables, "abs(a.f - b.f) < 0.5"))
