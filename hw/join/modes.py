@@ -110,10 +110,16 @@ class Folding:
         yes = self.modes & wanted
         if not yes or yes == self.modes - {Mode.PAIRS}:
             return Const(bool(yes), 1)
-        hit = Const(0, 1)
-        for mode in yes:
+        return one_of(code, yes)
+
+
+def one_of(code: Value, modes: frozenset[Mode]) -> Value:
+    """Whether the code is that of one of these modes."""
+    hit = Const(0, 1)
+    for mode in CODES:  # in their order: that of a set is another one in each process
+        if mode in modes:
             hit = hit | (code == CODES[mode])
-        return hit
+    return hit
 
 
 def keep_control(

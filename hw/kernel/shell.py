@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.flit import report_layout
-from penstock.hw.join.modes import CODES
+from penstock.hw.join.modes import CODES, one_of
 from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
 from penstock.hw.kernel.config import WORD_BYTES, KernelConfig, register_map
 from penstock.hw.kernel.control import arguments_layout
@@ -158,9 +158,7 @@ class Shell(wiring.Component):
         """What may be wrong with the arguments, but for a misaligned address."""
         given, config = self.i_arguments, self.config
         empty = (given.pass_count == 0) | (given.tuple_count == 0) | (given.window_count == 0)
-        known = Const(0)
-        for mode in config.join.modes:
-            known = known | (given.mode == CODES[mode])
+        known = one_of(given.mode, config.join.modes)
         least: ValueLike = config.least_result_words
         if self._packer is not None:
             packed = value_slots(config.join).per_word_log2
