@@ -13,15 +13,15 @@ from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import Expr, Op, node, transform
 from penstock.host.batch import BatchJoin, RangeJoin
 from penstock.host.columns import arrow_type, to_arrow, vector
+from penstock.host.completeness.run import WindowRun
+from penstock.host.completeness.source import Span
 from penstock.host.device.base import Device, Folds
 from penstock.host.group_values import GroupValues
 from penstock.host.groups import Groups
 from penstock.host.output import Restorer
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_met, time_ranges
-from penstock.host.source import Span
 from penstock.host.table_join import TableJoin
-from penstock.host.window_run import WindowRun
 from penstock.program import Mode
 from penstock.query.plan import LEFT, RIGHT, Aggregate, JoinQuery, TimeWindow, other
 from penstock.rewrite.folds import FoldKey, fold_plan
@@ -175,7 +175,6 @@ class AggregateJoin(TableJoin):
             self.device,
             self.stats,
             names=self.names,
-            growing=False,
             modes=frozenset(join.modes),
             what=f"this query ({join.text})",
         )
@@ -188,7 +187,6 @@ class AggregateJoin(TableJoin):
                 for mode in join.modes
             }
         finally:
-            run.unload()
             prober.close()
 
     def _output(self, folds: Mapping[tuple[FoldKey, Mode], Folds]) -> pa.RecordBatch:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import QueryError
+from penstock.host.completeness.run import WindowRun
+from penstock.host.completeness.source import Span
 from penstock.host.device.base import Device
 from penstock.host.output import Restorer
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
 from penstock.host.sides import SideRows
-from penstock.host.source import Span
 from penstock.host.table_join import TableJoin
-from penstock.host.window_run import WindowRun
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
 from penstock.rewrite.forms import JoinForm, join_form
 
@@ -73,21 +74,21 @@ class BatchJoin(TableJoin):
     def _run(self, join: RangeJoin) -> Iterator[pa.RecordBatch]:
         window_side = join.form.window
         window, stream = self.sides[window_side], self.sides[other(window_side)]
-        prober = Prober(join.form, self.device, self.stats, names=self.names, growing=False)
+        prober = Prober(join.form, self.device, self.stats, names=self.names)
         keys = prober.keys(window.columns, len(window))
         run = WindowRun(window.time, keys)
-        try:
-            waiting: list[tuple[np.ndarray, np.ndarray]] = []
-            for i, j in prober.probe(run, stream.columns, join.start, join.end):
+        waiting: list[tuple[np.ndarray, np.ndarray]] = []
+        with (
+            closing(prober),
+            closing(prober.probe(run, stream.columns, join.start, join.end)) as found,
+        ):
+            for i, j in found:
                 self.progressed()
                 waiting.append((i, j))
                 if sum(len(i) for i, _ in waiting) >= LEAST_ROWS:
                     yield from self._restored(window_side, waiting)
                     waiting = []
             yield from self._restored(window_side, waiting)
-        finally:
-            run.unload()
-            prober.close()
 
     def _restored(
         self, window_side: str, found: Sequence[tuple[np.ndarray, np.ndarray]]

@@ -1,29 +1,54 @@
-"""Probing one direction of a join: stream tuples against resident window runs."""
+"""Probing one direction of a join of whole tables, on one device."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 
 import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
+from penstock.host.binding import Binder
+from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import PAIRS, Device, Folds, Kernel, Result, WindowBuffer
+from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.merge import Merged
-from penstock.host.device.run import TASK_EVALUATIONS, fold_task, run_task
-from penstock.host.prepare import Columns, Layout, StreamKeys, layout, stream_values, window_keys
+from penstock.host.device.run import TIMEOUT_S, fold_task, run_task
+from penstock.host.lanes.memory import DeviceMemory
+from penstock.host.prepare import Columns, StreamKeys, window_keys
 from penstock.host.stats import Stats
-from penstock.host.window_run import WindowRun
 from penstock.program import BandProgram, Mode, Program
 from penstock.rewrite.forms import JoinForm
 
 #: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
 ROOM = 1 << 22
-#: Key bounds of a growing window are rounded up to registers of a multiple of this many bits.
-SPARE_BITS = 16
 
 #: Matches: stream indices and window positions.
 Pairs = tuple[np.ndarray, np.ndarray]
+
+
+def refuse(
+    device: Device,
+    program: Program,
+    modes: frozenset[Mode],
+    form: JoinForm,
+    names: Mapping[str, str],
+    what: str = "this query",
+) -> None:
+    """Say why a device cannot run a program, if it cannot.
+
+    Raises
+    ------
+    DeviceError
+    """
+    reason = device.refuses(program, modes)
+    if reason is None:
+        return
+    shape = "band" if isinstance(program, BandProgram) else "general"
+    not_band = form.why_general(names)
+    why = f": {not_band}" if not_band else ""
+    raise DeviceError(f"device {device.name} cannot run {what}: {reason} ({shape} form{why})")
 
 
 class Prober:
@@ -37,8 +62,6 @@ class Prober:
         Gets the counts of every task.
     names : mapping of side to str
         What the query calls the sides, for messages.
-    growing : bool
-        Whether windows grow, so that layouts should leave room for later values.
     modes : frozenset of Mode
         What the device is asked for.
     what : str
@@ -52,7 +75,6 @@ class Prober:
         stats: Stats,
         *,
         names: Mapping[str, str],
-        growing: bool,
         modes: frozenset[Mode] = PAIRS,
         what: str = "this query",
     ) -> None:
@@ -62,9 +84,8 @@ class Prober:
         self.names = names
         self.device = device
         self.stats = stats
-        self.spare_bits = SPARE_BITS if growing else 0
-        self.kernels: dict[Program, Kernel] = {}
-        self.seen: list[tuple[int, int]] = []
+        self.binder = Binder(form, device.key_widths, growing=False)
+        self.memory = DeviceMemory(device, modes, growing=False)
 
     def keys(self, columns: Columns, rows: int) -> list[Vector]:
         """Prepared keys of window tuples."""
@@ -72,7 +93,7 @@ class Prober:
 
     def probe(
         self, run: WindowRun, columns: Columns, start: np.ndarray, end: np.ndarray
-    ) -> Iterator[Pairs]:
+    ) -> Generator[Pairs, None, None]:
         """Matches of stream tuples with their ranges of a run.
 
         Parameters
@@ -92,20 +113,21 @@ class Prober:
         self.stats.pairs_in_window += pairs
         if not pairs:
             return
-        kernel, buffer, keys, kept = self._load(run, columns, len(start))
-        results = run_task(
-            kernel,
-            buffer,
-            [a[kept] for a in keys.arrays],
-            start[kept],
-            end[kept],
-            room=max(ROOM, kernel.min_room),
-            lanes=self.device.lanes,
-            task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
-        )
-        for result in results:
-            self.stats.add(result.counters)
-            yield kept[result.i], result.j
+        with self._loaded(run, columns, len(start)) as (kernel, buffer, keys, kept):
+            results = run_task(
+                kernel,
+                buffer,
+                [a[kept] for a in keys.arrays],
+                start[kept],
+                end[kept],
+                room=max(ROOM, kernel.min_room),
+                lanes=self.device.lanes,
+                task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
+            )
+            with closing(results):
+                for result in results:
+                    self.stats.add(result.counters)
+                    yield kept[result.i], result.j
 
     def fold(
         self,
@@ -123,71 +145,41 @@ class Prober:
         merged = Merged(mode, len(start))
         if not (end > start).any():
             return merged.folds()
-        kernel, buffer, keys, kept = self._load(run, columns, len(start))
 
         def count(result: Result) -> None:
             self.stats.add(result.counters)
             on_result()
 
-        result = fold_task(
-            kernel,
-            buffer,
-            [a[kept] for a in keys.arrays],
-            start[kept],
-            end[kept],
-            mode=mode,
-            lanes=self.device.lanes,
-            task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
-            on_result=count,
-        )
+        with self._loaded(run, columns, len(start)) as (kernel, buffer, keys, kept):
+            result = fold_task(
+                kernel,
+                buffer,
+                [a[kept] for a in keys.arrays],
+                start[kept],
+                end[kept],
+                mode=mode,
+                lanes=self.device.lanes,
+                task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
+                on_result=count,
+            )
         assert result.folds is not None
         merged.add(kept, result.folds)
         return merged.folds()
 
-    def _load(
+    @contextmanager
+    def _loaded(
         self, run: WindowRun, columns: Columns, rows: int
-    ) -> tuple[Kernel, WindowBuffer, StreamKeys, np.ndarray]:
+    ) -> Iterator[tuple[Kernel, WindowBuffer, StreamKeys, np.ndarray]]:
         """Kernel, resident window, stream keys, and which tuples can match at all."""
-        made, keys = self._layout(run, columns, rows)
-        kernel = self._kernel(made.program)
-        buffer = run.buffer if run.layout is made else run.load(made, kernel)
-        assert buffer is not None
-        return kernel, buffer, keys, np.flatnonzero(keys.possible)
+        window = run.snapshot()
+        made, keys = self.binder.bind(window, columns, rows)
+        refuse(self.device, made.program, self.modes, self.form, self.names, self.what)
+        lease = self.memory.lease(window, made, window.first, window.end, TIMEOUT_S)
+        try:
+            found = lease.window
+            yield found.kernel, found.buffer, keys, np.flatnonzero(keys.possible)
+        finally:
+            self.memory.release(lease)
 
     def close(self) -> None:
-        for kernel in self.kernels.values():
-            kernel.close()
-        self.kernels.clear()
-
-    def _layout(self, run: WindowRun, columns: Columns, rows: int) -> tuple[Layout, StreamKeys]:
-        """The run's layout if it serves these stream tuples, a new one otherwise."""
-        values = self._remembered(stream_values(self.form, columns, rows))
-        made = run.layout
-        if made is None or not made.covers_stream(values):
-            made = layout(self.form, run.keys, values, self.device.key_widths, self.spare_bits)
-        return made, made.stream(columns, rows)
-
-    def _remembered(self, values: Sequence[Vector]) -> list[Vector]:
-        """Stream values with the bounds of all tuples so far, so that layouts do not alternate."""
-        if not self.seen:
-            self.seen = [(v.lo, v.hi) for v in values]
-        self.seen = [
-            (min(lo, v.lo), max(hi, v.hi)) for (lo, hi), v in zip(self.seen, values, strict=True)
-        ]
-        return [
-            Vector(v.values, v.valid, lo, hi) for (lo, hi), v in zip(self.seen, values, strict=True)
-        ]
-
-    def _kernel(self, program: Program) -> Kernel:
-        if program not in self.kernels:
-            reason = self.device.refuses(program, self.modes)
-            if reason is not None:
-                shape = "band" if isinstance(program, BandProgram) else "general"
-                not_band = self.form.why_general(self.names)
-                why = f": {not_band}" if not_band else ""
-                raise DeviceError(
-                    f"device {self.device.name} cannot run {self.what}: {reason} "
-                    f"({shape} form{why})"
-                )
-            self.kernels[program] = self.device.open(program, self.modes)
-        return self.kernels[program]
+        self.memory.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -64,11 +64,15 @@ class SideRows:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Tuples of one side and, row by row, the base columns that the output needs of them."""
+    """Tuples of one side and, row by row, the base columns that the output needs of them.
+
+    ``ids`` are their arrival numbers, int64 of shape (n,).
+    """
 
     side: str
     rows: SideRows
     base: pa.RecordBatch
+    ids: np.ndarray
 
     @staticmethod
     def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
@@ -76,11 +80,17 @@ class Arrival:
         kept = batch.select(list(query.output_columns_of(side)))
         if kept.num_columns == 0:  # a batch without columns forgets how many rows it has
             kept = pa.record_batch([pa.nulls(batch.num_rows)], names=["no column"])
-        return Arrival(side, rows, kept.take(pa.array(rows.row)))
+        unnumbered = np.full(len(rows), -1, np.int64)
+        return Arrival(side, rows, kept.take(pa.array(rows.row)), unnumbered)
+
+    def numbered(self, ids: np.ndarray) -> Arrival:
+        """The same tuples with these arrival numbers."""
+        return replace(self, ids=ids)
 
     def pick(self, chosen: np.ndarray) -> Arrival:
         """Some of the tuples, by index."""
-        return Arrival(self.side, self.rows.pick(chosen), self.base.take(pa.array(chosen)))
+        base = self.base.take(pa.array(chosen))
+        return Arrival(self.side, self.rows.pick(chosen), base, self.ids[chosen])
 
     def in_time_order(self) -> Arrival:
         """The same tuples by time; those of one time keep their order."""
@@ -94,7 +104,8 @@ class Arrival:
         if len(parts) == 1:
             return parts[0]
         rows = SideRows.concat([p.rows for p in parts])
-        return Arrival(parts[0].side, rows, pa.concat_batches([p.base for p in parts]))
+        base = pa.concat_batches([p.base for p in parts])
+        return Arrival(parts[0].side, rows, base, np.concatenate([p.ids for p in parts]))
 
 
 def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) -> SideRows:

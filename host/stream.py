@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from copy import copy
+import copy
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError, SchemaError, UsageError
-from penstock.host.admission import FOREVER
+from penstock.host.budget import Budget
+from penstock.host.clock import Clock
+from penstock.host.completeness.engine import Promises, open_engine
+from penstock.host.completeness.feeds import ONLY, Feeds
+from penstock.host.completeness.ids import TupleIds
+from penstock.host.completeness.pending import Pending
+from penstock.host.completeness.source import Moment, Source, Span, check_names
 from penstock.host.device.base import Device
-from penstock.host.engine import Match, Promises, open_engine
+from penstock.host.lanes.trace import Trace
 from penstock.host.output import Restorer
-from penstock.host.sides import Arrival, filtered, read_side
-from penstock.host.source import Moment, Source, Span, check_names
+from penstock.host.postprocess.output import Rows
+from penstock.host.prepare import check
+from penstock.host.scheduling.batcher import Batcher
+from penstock.host.session import Running, Session
+from penstock.host.sides import Arrival, SideRows, filtered, read_side
 from penstock.host.stats import Stats
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
+from penstock.query.plan import LEFT, RIGHT, JoinQuery
+from penstock.rewrite.forms import join_form
+
+#: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
+MOST_BATCHES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """How rows flow through a join; none of it changes which rows come out.
+
+    Parameters
+    ----------
+    latency_s : float
+        Latency target in seconds. 0, the default, joins each batch before ``push`` returns.
+    idle_s : float, optional
+        Seconds of silence after which a feed no longer holds up the others.
+    memory_bytes : int, optional
+        Main memory that windows, waiting rows and results may take; ``push`` waits beyond it.
+    push_timeout_s : float
+        Seconds that ``push`` waits for room.
+    running : Running
+        How the lanes work.
+    """
+
+    latency_s: float = 0.0
+    idle_s: float | None = None
+    memory_bytes: int | None = None
+    push_timeout_s: float = 60.0
+    running: Running = field(default_factory=Running)
+
+    def __post_init__(self) -> None:
+        if not self.latency_s >= 0:
+            raise UsageError(f"latency_s must not be negative, not {self.latency_s!r}")
+        for name in ("idle_s", "memory_bytes", "push_timeout_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value!r}")
 
 
 class JoinStream:
@@ -26,47 +76,134 @@ class JoinStream:
     ----------
     query : JoinQuery
     schemas : mapping of table name to pyarrow.Schema
-    device : Device
+    device : Device or sequence of Device
+        All of their lanes share the work.
     disorder : int, timedelta, or mapping of source to either
-        How far a row's time may lie below the largest time before it in its source; rows further
+        How far a row's time may lie below the largest time before it in its feed; rows further
         below are late. An integer is in the unit of the source's time column.
     band : bool
         False switches band form off.
     close_device : bool
-        Whether closing the stream closes the device.
+        Whether closing the stream closes the devices.
+    flow : Flow, optional
+        Latency, memory, order, policy.
+    trace : bool
+        Whether ``trace`` keeps what the lanes did when.
+
+    Notes
+    -----
+    Any thread may call any method. The latency target works as in paper 1, section 4: see
+    :class:`~penstock.host.scheduling.batcher.Batcher`.
     """
 
     def __init__(
         self,
         query: JoinQuery,
         schemas: Mapping[str, pa.Schema],
-        device: Device,
+        device: Device | Sequence[Device],
         *,
         disorder: Span | Mapping[str, Span] = 0,
         band: bool = True,
         close_device: bool = False,
+        flow: Flow | None = None,
+        trace: bool = False,
     ) -> None:
         query.require_pairs("a stream")
         self.query = query
-        self.device = device
+        self.devices = [device] if isinstance(device, Device) else list(device)
+        if not self.devices:
+            raise UsageError("a stream needs at least one device")
         self.close_device = close_device
-        self.stats = Stats(device.name)
+        self.flow = flow or Flow()
+        self.trace = Trace(trace)
+        self.budget = Budget(self.flow.memory_bytes)
+        self.stats = Stats("+".join(d.name for d in self.devices))
         self.stats.late = {s.alias: 0 for s in query.sides}
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.restorer = Restorer(query, self.schemas)
         check_names(disorder, query.sides)
         self.inputs = {s.side: Source(s, disorder) for s in query.sides}
-        self._engine = open_engine(query, device, self.stats, band=band)
-        self._results: list[pa.RecordBatch] = []
+        self.feeds = {
+            side: Feeds(own.side.alias, own.disorder, self.flow.idle_s)
+            for side, own in self.inputs.items()
+        }
+        for feeds in self.feeds.values():
+            feeds.register(ONLY, time.monotonic())
+        self._forms = {w: join_form(query.predicate, w, band=band) for w in (LEFT, RIGHT)}
+        self._ids = TupleIds()
+        self._pending = Pending()
+        self._batcher = Batcher(self.flow.latency_s)
+        self._results: deque[pa.RecordBatch] = deque()
         self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
+        self._lock = threading.RLock()
         self._closed = False
+        self._told: Promises = {}
+        self._session = Session(
+            open_engine(query, self._forms, self._ids.next),
+            self.restorer,
+            self.devices,
+            self.stats,
+            query.names,
+            self._collect,
+            self._progressed,
+            self.flow.running,
+            self.trace,
+        )
+        self._clock = Clock(self._tick) if self.flow.latency_s or self.flow.idle_s else None
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
         return self.restorer.schema
 
-    def push(self, source: str, batch: pa.RecordBatch | pa.Table) -> None:
+    @property
+    def window_rows(self) -> int:
+        """Rows that later ones may still meet."""
+        return self._session.engine.rows
+
+    def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
+        """Announce a feed of a source: the source is complete up to what all of them promise.
+
+        The first registered feed takes the place of the unnamed one that a source starts with.
+
+        Parameters
+        ----------
+        source : str
+            Alias or table name of one side.
+        feed : str
+            Its name, not empty.
+        disorder : int or timedelta, optional
+            Of this feed; the source's by default.
+
+        Raises
+        ------
+        UsageError
+            The source is unknown, or has such a feed already.
+        """
+        own = self._open_input(source)
+        if feed == ONLY:
+            raise UsageError("a feed needs a name that is not empty")
+        span = None if disorder is None else own.span(disorder)
+        with self._lock:
+            feeds = self.feeds[own.side.side]
+            feeds.register(feed, time.monotonic(), span)
+            if ONLY in feeds.names:
+                feeds.deregister(ONLY)
+
+    def deregister(self, source: str, feed: str) -> None:
+        """A feed has ended, and no longer holds up the others.
+
+        Raises
+        ------
+        UsageError
+            The source or the feed is unknown.
+        """
+        own = self._open_input(source)
+        with self._lock:
+            self.feeds[own.side.side].deregister(feed)
+            self._advanced()
+
+    def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
         """Give the next rows of a source, in order of arrival.
 
         Parameters
@@ -74,54 +211,103 @@ class JoinStream:
         source : str
             Alias or table name of one side.
         batch : RecordBatch or Table
+        feed : str
+            Which of the source's feeds they come from, if it has registered some.
 
         Raises
         ------
         UsageError
-            The source is unknown, or the stream is closed.
+            The source or feed is unknown, or the stream is closed.
         SchemaError
             The batch lacks a column, or a column changed its type.
         DataError
-            A value breaks a promise made about it. Nothing of the batch has been taken then.
+            A value breaks a promise made about it.
+        OverloadError
+            The rows would not fit into the memory budget for too long.
+        DeviceError
+            No device could run a task. The stream cannot go on then; close it.
+
+        Notes
+        -----
+        Nothing of the batch has been taken if it raises any of these but DeviceError.
         """
         own = self._open_input(source)
         batch = _one_batch(batch, self.schemas[own.side.side], source)
         rows = read_side(self.query, own.side, batch)
-        before = copy(own.admission)
-        late = np.zeros(0, dtype=np.int64)
-        if own.side.time is not None:
-            on_time = own.admission.admit(rows.time)
-            late = rows.row[~on_time]
-            rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
-        try:
-            new = Arrival.of(self.query, own.side.side, filtered(own.side, rows), batch)
-            found = self._engine.step(new, self._promises())
-        except PenstockError:
-            own.admission = before
-            raise
-        if len(late):
-            self._late[own.side.alias].append(batch.take(pa.array(late)))
-            self.stats.late[own.side.alias] += len(late)
-        self._collect(found)
+        self.budget.wait_for(batch.nbytes, self.flow.push_timeout_s)
+        with self._lock:
+            self._session.check()
+            self._take(own, batch, rows, feed)
+        if not self.flow.latency_s:
+            self._session.drain()
+        elif self._clock is not None:
+            self._clock.wake()
 
-    def advance(self, source: str, time: Moment) -> None:
-        """Signal that no later row of the source has a time below ``time``.
+    def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
+        """Signal that no later row of the source, or of one of its feeds, has a time below this.
 
         Parameters
         ----------
-        time : int or datetime
+        source : str
+        time_ : int or datetime
             An integer is in the unit of the source's time column. A signal older than an earlier
             one changes nothing.
+        feed : str
+            Which of the source's feeds promises it.
         """
         own = self._open_input(source)
-        own.admission.signal(own.moment(time))
-        self._collect(self._engine.step(None, self._promises()))
+        with self._lock:
+            moment = own.moment(time_)
+            self.feeds[own.side.side].signal(feed, moment, time.monotonic())
+            self._advanced()
+        if not self.flow.latency_s:
+            self._session.drain()
 
     def poll(self) -> pa.Table:
-        """The joined rows since the last call, each once, in no particular order."""
-        table = pa.Table.from_batches(self._results, self.schema)
-        self._results = []
-        return table
+        """The joined rows since the last call, each once; in order only if that was asked for.
+
+        Raises
+        ------
+        DeviceError
+            No device could run a task. Rows that came before have been given.
+        """
+        found = []
+        while self._results:
+            found.append(self._results.popleft())
+        self.budget.add("results", -sum(batch.nbytes for batch in found))
+        if not found:
+            self._session.check()
+        return pa.Table.from_batches(found, self.schema)
+
+    def wait(self, rows: int, timeout_s: float) -> bool:
+        """Wait until at least so many rows can be polled; whether there are."""
+        return self.wait_for(
+            lambda: sum(b.num_rows for b in list(self._results)) >= rows, timeout_s
+        )
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until something that depends on the join's progress is true; whether it is.
+
+        Raises
+        ------
+        DeviceError
+            The join has failed.
+        """
+        return self._session.wait_for(condition, timeout_s)
+
+    def failures(self) -> dict[str, int]:
+        """Failed tasks per lane; each was run again."""
+        return dict(self._session.dispatcher.failures)
+
+    def parked(self) -> list[str]:
+        """Lanes that are out of service because they failed too often, or hang."""
+        return self._session.dispatcher.parked
+
+    def flush(self) -> None:
+        """Join everything that has been pushed, and wait until its rows can be polled."""
+        with self._lock:
+            self._cut(everything=True)
+        self._session.drain()
 
     def late(self) -> dict[str, pa.Table]:
         """Rows per source that came too late and joined nothing, since the last call.
@@ -129,22 +315,33 @@ class JoinStream:
         ``stats.late`` keeps their number.
         """
         found = {}
-        for own in self.inputs.values():
-            alias = own.side.alias
-            found[alias] = pa.Table.from_batches(self._late[alias], self.schemas[own.side.side])
-            self._late[alias] = []
+        with self._lock:
+            for own in self.inputs.values():
+                alias = own.side.alias
+                found[alias] = pa.Table.from_batches(self._late[alias], self.schemas[own.side.side])
+                self._late[alias] = []
         return found
 
     def close(self) -> pa.Table:
         """End both sources, and give the rows not yet polled. A second call gives none."""
-        if not self._closed:
-            for own in self.inputs.values():
-                own.admission.signal(FOREVER)
-            self._collect(self._engine.step(None, self._promises()))
-            self._engine.close()
-            if self.close_device:
-                self.device.close()
+        with self._lock:
+            if self._closed:
+                return self.poll()
             self._closed = True
+        if self._clock is not None:
+            self._clock.close(self.flow.running.timeout_s)
+        try:
+            with self._lock:
+                self._cut(everything=True)
+                for feeds in self.feeds.values():
+                    feeds.end()
+                self._session.step([], self._promises())
+            self._session.drain()
+        finally:
+            self._session.close()
+            if self.close_device:
+                for device in self.devices:
+                    device.close()
             self.stats.stop()
         return self.poll()
 
@@ -153,6 +350,69 @@ class JoinStream:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def _take(self, own: Source, batch: pa.RecordBatch, rows: SideRows, feed: str) -> None:
+        """Admit rows, and join them if there is no latency target."""
+        side, feeds = own.side.side, self.feeds[own.side.side]
+        before = copy.deepcopy(feeds)
+        late = np.zeros(0, dtype=np.int64)
+        try:
+            if own.side.time is not None:
+                on_time = feeds.admit(feed, rows.time, time.monotonic())
+                late = rows.row[~on_time]
+                rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
+            new = Arrival.of(self.query, side, filtered(own.side, rows), batch)
+            for window, form in self._forms.items():
+                check(form, new.rows.columns, len(new.rows), window=window == side)
+            self._pending.add(new.numbered(self._ids.next(len(new.rows))))
+            self._batcher.arrived(len(new.rows))
+            if not self.flow.latency_s:
+                self._cut(everything=True)
+        except PenstockError:
+            self.feeds[side] = before
+            raise
+        self.budget.set("waiting", self._pending.nbytes)
+        if len(late):
+            self._late[own.side.alias].append(batch.take(pa.array(late)))
+            self.stats.late[own.side.alias] += len(late)
+
+    def _cut(self, *, everything: bool = False) -> None:
+        """Let a batch of the waiting tuples into the windows."""
+        count = self._batcher.cut(time.monotonic(), everything=everything)
+        timed = self.query.left.time is not None and self.query.right.time is not None
+        arrivals = self._pending.take(count, grouped=timed)
+        self._session.step(arrivals, self._promises())
+        self.budget.set("waiting", self._pending.nbytes)
+        self.budget.set("windows", self._session.engine.nbytes)
+
+    def _advanced(self) -> None:
+        """Promises have changed: what they release need not wait for rows."""
+        if not self.flow.latency_s:
+            self._session.step([], self._promises())
+            self.budget.set("windows", self._session.engine.nbytes)
+        elif self._clock is not None:
+            self._clock.wake()
+
+    def _tick(self, now: float) -> float | None:
+        """What the clock does: cut what is due, and let time pass for silent feeds."""
+        try:
+            with self._lock:
+                if self._closed:
+                    return None
+                due, promises = self._batcher.due(), self._promises()
+                if self._session.outstanding >= MOST_BATCHES:
+                    due = None  # until a batch is complete, which wakes the clock
+                elif due is not None and due <= now:
+                    self._cut()
+                    due = self._batcher.due()
+                elif due is None and promises != self._told:
+                    self._session.step([], promises)
+                    self.budget.set("windows", self._session.engine.nbytes)
+                    self._told = promises
+                idle = [f.next_idle(now) for f in self.feeds.values()]
+        except PenstockError:
+            return None  # the session keeps it for the next call
+        return min((moment for moment in (due, *idle) if moment is not None), default=None)
 
     def _open_input(self, source: str) -> Source:
         if self._closed:
@@ -169,28 +429,31 @@ class JoinStream:
         raise UsageError(f"unknown source {source!r}; the query joins {names}")
 
     def _promises(self) -> Promises:
-        return {side: own.admission.promise for side, own in self.inputs.items()}
+        """What no later row of a side can be below, rows that wait for their batch included."""
+        now = time.monotonic()
+        return {
+            side: min(feeds.promise(now), self._pending.oldest(side))
+            for side, feeds in self.feeds.items()
+        }
 
-    def _collect(self, found: list[Match]) -> None:
-        for match in found:
-            window = other(match.stream)
-            rows = {match.stream: match.i, window: np.arange(len(match.i))}
-            tables = {match.stream: match.stream_rows, window: match.window_rows}
-            batch = self.restorer.restore(tables, rows[LEFT], rows[RIGHT])
-            self.stats.rows += batch.num_rows
-            self._results.append(batch)
-        self.stats.stop()
+    def _collect(self, rows: Rows) -> None:
+        self.budget.add("results", rows.batch.nbytes)
+        self._results.append(rows.batch)
+
+    def _progressed(self) -> None:
+        if self._clock is not None:
+            self._clock.wake()
 
 
 def _one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
+    for column in schema:
+        index = batch.schema.get_field_index(column.name)
         if index < 0:
-            raise SchemaError(f"a batch of {source} has no column {field.name}")
-        if batch.schema.field(index).type != field.type:
+            raise SchemaError(f"a batch of {source} has no column {column.name}")
+        if batch.schema.field(index).type != column.type:
             raise SchemaError(
-                f"column {field.name} of a batch of {source} is {batch.schema.field(index).type}, "
-                f"but the stream was opened with {field.type}"
+                f"column {column.name} of a batch of {source} is {batch.schema.field(index).type}, "
+                f"but the stream was opened with {column.type}"
             )
     batch = batch.select(schema.names)
     if isinstance(batch, pa.Table):

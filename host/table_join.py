@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, QueryError
+from penstock.host.completeness.admission import Admission
+from penstock.host.completeness.source import Source, Span, check_names
 from penstock.host.device.base import Device
 from penstock.host.sides import SideRows, filtered, read_side
-from penstock.host.source import Source, Span, check_names
 from penstock.host.stats import Stats
 from penstock.query.plan import JoinQuery
 
@@ -100,13 +101,14 @@ def check_order(source: Source, rows: SideRows) -> None:
     ------
     DataError
     """
-    on_time = source.admission.admit(rows.time)
+    admission = Admission(source.disorder)
+    on_time = admission.admit(rows.time)
     if on_time.all():
         return
     first = int(np.argmin(on_time))
     behind = int(rows.time[:first].max()) - int(rows.time[first])
     raise DataError(
-        f"{source.admission.late} rows of {source.side.alias} are further out of order than the "
-        f"declared disorder of {source.admission.disorder}: row {int(rows.row[first])} is {behind} "
+        f"{admission.late} rows of {source.side.alias} are further out of order than the "
+        f"declared disorder of {admission.disorder}: row {int(rows.row[first])} is {behind} "
         "behind; raise disorder, or leave it out to sort the table"
     )

@@ -38,6 +38,12 @@ class DeviceError(PenstockError, RuntimeError):
     exit_code = 5
 
 
+class OverloadError(PenstockError, TimeoutError):
+    """More came than a memory budget or a device can take, for longer than the caller waits."""
+
+    exit_code = 8
+
+
 class FileError(PenstockError, OSError):
     """A file or folder cannot be read or written."""
 

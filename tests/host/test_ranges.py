@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.host.admission import FOREVER, NEVER, Admission
+from penstock.host.completeness.admission import FOREVER, NEVER, Admission
 from penstock.host.ranges import arrival_order, rows_ranges, shifted, time_ranges
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1

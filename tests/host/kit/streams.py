@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -17,6 +17,13 @@ SCHEMA = pa.schema(
 )
 
 Row = tuple[int, int | None, int]
+
+
+def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
+    """The rows as a batch; there is at least one."""
+    columns = list(zip(*rows, strict=True))
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 @dataclass
@@ -61,9 +68,7 @@ class Feed:
     def batches(self) -> list[pa.RecordBatch]:
         out, at = [], 0
         for count in self.cuts:
-            columns = list(zip(*self.rows[at : at + count], strict=True))
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-            out.append(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+            out.append(batch_of(self.rows[at : at + count]))
             at += count
         return out
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.host.window_run import Rows, WindowRun
+from penstock.host.completeness.growing import Rows
+from penstock.host.completeness.run import WindowRun
 from penstock.types import int_of
 from tests.penstock.kit.dags import vector
 
@@ -35,10 +36,11 @@ def test_rows_by_position(seed: int) -> None:
             del model[:count]
         if model:
             chosen = np.array([rng.randrange(len(model)) for _ in range(6)])
-            assert rows.take(chosen)["n"].to_pylist() == [model[k] for k in chosen]
-    assert sum(part.num_rows for part in rows.parts) == len(model)
+            assert rows.view().take(chosen)["n"].to_pylist() == [model[k] for k in chosen]
+    parts = rows.view().parts
+    assert sum(part.num_rows for part in parts) == len(model)
     # Joining neighbours keeps their number logarithmic.
-    assert len(rows.parts) <= len(model).bit_length() + 1
+    assert len(parts) <= len(model).bit_length() + 1
 
 
 @settings(deadline=None)
@@ -64,7 +66,7 @@ def test_keys_and_times_follow_the_rows(seed: int) -> None:
         if not model:
             break
         assert run.times.tolist() == [t for t, _ in model]
-        (v,) = run.keys
+        (v,) = run.snapshot().keys
         known = [True] * len(model) if v.valid is None else v.valid.tolist()
         found = [int(x) if ok else None for x, ok in zip(v.values, known, strict=True)]
         assert found == [key for _, key in model]
@@ -75,7 +77,7 @@ def test_fewer_than_half_of_the_rows_stay() -> None:
     assert run.drop(4) == 0
     assert len(run) == 10
     assert run.drop(5) == 5
-    assert run.rows.take(np.array([0])).to_pylist() == [{"n": 5}]
+    assert run.snapshot().take(np.array([5])).to_pylist() == [{"n": 5}]
 
 
 def test_merged_runs_are_in_time_order() -> None:
@@ -86,6 +88,6 @@ def test_merged_runs_are_in_time_order() -> None:
     ]
     run = WindowRun.merged(parts)
     assert run.times.tolist() == [0, 1, 5, 5, 9]
-    assert run.rows.take(np.arange(5))["n"].to_pylist() == [2, 0, 1, 3, 4]
-    (v,) = run.keys
+    assert run.snapshot().take(np.arange(5))["n"].to_pylist() == [2, 0, 1, 3, 4]
+    (v,) = run.snapshot().keys
     assert v.valid.tolist() == [True, True, True, False, True]

@@ -1,4 +1,4 @@
-"""A source of rows: its side of the join, its units of time, its promise."""
+"""A source of rows: its side of the join, its units of time, how far out of order it may be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import UsageError
 from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Op, walk
-from penstock.host.admission import FOREVER, Admission
+from penstock.host.completeness.admission import FOREVER
 from penstock.query.plan import Side
 from penstock.types import UNIT_NS
 
@@ -51,7 +51,7 @@ class Source:
         if isinstance(disorder, Mapping):
             given = {name.lower(): span for name, span in disorder.items()}
             disorder = given.get(side.alias.lower(), given.get(side.table.lower(), 0))
-        self.admission = Admission(self.span(disorder))
+        self.disorder = self.span(disorder)
 
     def span(self, span: Span) -> int:
         """A span in the window's unit."""

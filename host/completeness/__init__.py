@@ -1,0 +1,1 @@
+"""Which tuples meet which, exactly once: feeds, watermark, windows, ranges, expiry."""

@@ -1,0 +1,56 @@
+"""Rows that have arrived and wait for a batch."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from penstock.host.completeness.admission import FOREVER
+from penstock.host.sides import Arrival
+from penstock.query.plan import LEFT, RIGHT
+
+
+class Pending:
+    """Arrivals of both sides, the oldest first."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Arrival] = deque()
+        self.nbytes = 0
+
+    def add(self, arrival: Arrival) -> None:
+        if len(arrival.rows):
+            self._waiting.append(arrival)
+            self.nbytes += arrival.base.nbytes
+
+    def take(self, count: int, *, grouped: bool) -> list[Arrival]:
+        """The oldest ``count`` tuples.
+
+        Parameters
+        ----------
+        count : int
+        grouped : bool
+            Whether tuples of one side may be joined, left before right; otherwise the order
+            between the sides is kept.
+        """
+        taken: list[Arrival] = []
+        while count and self._waiting:
+            first = self._waiting.popleft()
+            self.nbytes -= first.base.nbytes
+            if len(first.rows) > count:
+                everything = np.arange(len(first.rows))
+                rest = first.pick(everything[count:])
+                self._waiting.appendleft(rest)
+                self.nbytes += rest.base.nbytes
+                first = first.pick(everything[:count])
+            count -= len(first.rows)
+            taken.append(first)
+        if not grouped:
+            return taken
+        sides = ([a for a in taken if a.side == side] for side in (LEFT, RIGHT))
+        return [Arrival.concat(own) for own in sides if own]
+
+    def oldest(self, side: str) -> int:
+        """Least time among the waiting tuples of a side."""
+        times = (int(a.rows.time.min()) for a in self._waiting if a.side == side)
+        return min(times, default=FOREVER)

@@ -1,0 +1,281 @@
+"""Device memory of one device: kernels, and the windows that are resident in them.
+
+One manager serves all lanes of its device. A window is a ring that follows a run; what a task reads
+is leased, idle windows make way for others, and where nothing is idle a caller waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from penstock.errors import DeviceError
+from penstock.host.completeness.run import Snapshot
+from penstock.host.device.base import PAIRS, Device, Kernel, WindowBuffer
+from penstock.host.lanes.ring import Ring, Span
+from penstock.host.prepare import Layout
+from penstock.program import Mode, Program
+
+#: Positions that a ring starts with.
+LEAST_CAPACITY = 1024
+#: Free buffers of one size that are kept for the next window.
+KEPT_FREE = 2
+
+_Key = tuple[int, int]  # (run, id of the layout)
+
+
+@dataclass
+class Window:
+    """A run in device memory, in one layout."""
+
+    layout: Layout
+    kernel: Kernel
+    buffer: WindowBuffer
+    ring: Ring
+    #: Held while keys are written.
+    writing: threading.Lock = field(default_factory=threading.Lock)
+    #: What the ring counts as resident, but is still to be written.
+    unwritten: list[tuple[Span, Snapshot]] = field(default_factory=list)
+    leases: int = 0
+    used: float = 0.0
+    #: No new task may have it.
+    retired: bool = False
+    #: A lost task may still be using the memory.
+    quarantined: bool = False
+    #: Writing failed, so that what counts as resident may not be there.
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to read ``[low, high)`` of a window until it is released."""
+
+    window: Window
+    low: int
+    high: int
+    spans: tuple[Span, ...]
+
+
+class DeviceMemory:
+    """Kernels and windows of a device.
+
+    Parameters
+    ----------
+    device : Device
+    modes : frozenset of Mode
+        What kernels are opened for.
+    growing : bool
+        Whether windows grow, so that a buffer should have room for twice what it is made for.
+    most_positions : int, optional
+        Window positions that all buffers together may have; without it the device itself says
+        when it has no room.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        modes: frozenset[Mode] = PAIRS,
+        *,
+        growing: bool = True,
+        most_positions: int | None = None,
+    ) -> None:
+        self.device = device
+        self.spare = 2 if growing else 1
+        self.modes = modes
+        self.most_positions = most_positions
+        self.positions = 0
+        self._kernels: dict[Program, Kernel] = {}
+        self._windows: dict[_Key, Window] = {}
+        self._retired: list[Window] = []
+        self._free: dict[tuple[Program, int], list[WindowBuffer]] = defaultdict(list)
+        self._changed = threading.Condition()
+
+    def lease(self, window: Snapshot, made: Layout, low: int, high: int, timeout_s: float) -> Lease:
+        """Make logical positions ``[low, high)`` of a run resident, and keep them so.
+
+        Raises
+        ------
+        DeviceError
+            The device cannot run the program, or has had no room for ``timeout_s`` seconds.
+        """
+        found = self._window(window, made, low, high, timeout_s)
+        lease = Lease(found, low, high, tuple(found.ring.spans(low, high)))
+        try:
+            # Whoever comes first writes for all: what one finds resident another may have asked
+            # for and not yet written.
+            with found.writing:
+                with self._changed:
+                    todo, found.unwritten = found.unwritten, []
+                if found.broken:
+                    raise DeviceError(
+                        f"device {self.device.name} failed to take a window that this task reads; "
+                        "the task can be run again"
+                    )
+                found.broken = True
+                for span, source in todo:
+                    keys = source.keys_between(span.low, span.high)
+                    found.buffer.write(span.offset, made.window(keys))
+                found.broken = False
+        except BaseException:
+            with self._changed:
+                self._retire((window.run, id(made)))
+            self.release(lease)
+            raise
+        return lease
+
+    def release(self, lease: Lease) -> None:
+        """End a lease; a window that is no longer wanted gives its memory back."""
+        with self._changed:
+            window = lease.window
+            window.ring.release(lease.low, lease.high)
+            window.leases -= 1
+            if window.retired and not window.leases:
+                self._retired.remove(window)
+                self._recycle(window)
+            self._changed.notify_all()
+
+    def quarantine(self, lease: Lease) -> None:
+        """Keep a window's memory from all others: a task that was given up may still use it.
+
+        :meth:`release` of the same lease, once the device is known to be through with the task,
+        gives it back.
+        """
+        with self._changed:
+            lease.window.quarantined = True
+            for key, window in list(self._windows.items()):
+                if window is lease.window:
+                    self._retire(key)
+
+    def keep(self, runs: set[int]) -> None:
+        """Give back the windows of all other runs, as soon as no task reads them."""
+        with self._changed:
+            for key in [key for key in self._windows if key[0] not in runs]:
+                self._retire(key)
+
+    def close(self) -> None:
+        """Give everything back. No task may be running."""
+        with self._changed:
+            for key in list(self._windows):
+                self._retire(key)
+            for buffers in self._free.values():
+                for buffer in buffers:
+                    buffer.free()
+            self._free.clear()
+            for kernel in self._kernels.values():
+                kernel.close()
+            self._kernels.clear()
+
+    def kernel(self, program: Program) -> Kernel:
+        """The program on the device, loaded once."""
+        with self._changed:
+            return self._kernel(program)
+
+    def _kernel(self, program: Program) -> Kernel:
+        if program not in self._kernels:
+            self._kernels[program] = self.device.open(program, self.modes)
+        return self._kernels[program]
+
+    def _window(
+        self, window: Snapshot, made: Layout, low: int, high: int, timeout_s: float
+    ) -> Window:
+        """A window with the positions leased, though perhaps not yet written."""
+        key = (window.run, id(made))
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                found = self._windows.get(key)
+                if found is not None and not found.ring.fits(low, high):
+                    self._retire(key)
+                    found = None
+                if found is None:
+                    found = self._made(key, made, self.spare * (high - low))
+                if found is not None:
+                    spans = found.ring.make_resident(low, high)
+                    found.unwritten += [(span, window) for span in spans]
+                    found.ring.lease(low, high)
+                    found.leases += 1
+                    found.used = time.monotonic()
+                    return found
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    raise DeviceError(
+                        f"device {self.device.name} had no memory for a window of {high - low} "
+                        f"tuples for {timeout_s:g} s: all of it is read by running tasks; use a "
+                        "shorter window, smaller batches, or a device with more memory"
+                    )
+
+    def _made(self, key: _Key, made: Layout, positions: int) -> Window | None:
+        """A new window; None if there is no room now, but there will be."""
+        # Few sizes, so that buffers can be used again.
+        capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
+        kernel = self._kernel(made.program)
+        buffer = self._buffer(kernel, made.program, capacity)
+        if buffer is None:
+            return None
+        window = Window(made, kernel, buffer, Ring(buffer.capacity))
+        self._windows[key] = window
+        return window
+
+    def _buffer(self, kernel: Kernel, program: Program, capacity: int) -> WindowBuffer | None:
+        if free := self._free[program, capacity]:
+            return free.pop()
+        while True:
+            refusal: DeviceError | None = None
+            room = self.most_positions
+            if room is None or self.positions + capacity <= room:
+                try:
+                    buffer = kernel.allocate(capacity)
+                except DeviceError as error:
+                    refusal = error
+                else:
+                    self.positions += capacity
+                    return buffer
+            if self._shed_free() or self._evict():
+                continue
+            if any(w.leases for w in (*self._windows.values(), *self._retired)):
+                return None
+            if refusal is not None:
+                raise refusal
+            raise DeviceError(
+                f"device {self.device.name} was given {room} window positions, but a window of "
+                f"{capacity} is asked for; give it more, or use a shorter window"
+            )
+
+    def _shed_free(self) -> bool:
+        """Free one buffer that no window uses; whether there was one."""
+        for buffers in self._free.values():
+            if buffers:
+                self._destroy(buffers.pop())
+                return True
+        return False
+
+    def _evict(self) -> bool:
+        """Retire the idle window that was used longest ago; whether there was one."""
+        idle = [(w.used, key) for key, w in self._windows.items() if not w.leases]
+        if not idle:
+            return False
+        self._retire(min(idle)[1])
+        return True
+
+    def _retire(self, key: _Key) -> None:
+        window = self._windows.pop(key, None)
+        if window is None:
+            return
+        window.retired = True
+        if window.leases:
+            self._retired.append(window)
+        else:
+            self._recycle(window)
+
+    def _recycle(self, window: Window) -> None:
+        free = self._free[window.kernel.program, window.buffer.capacity]
+        if len(free) < KEPT_FREE and not window.quarantined:
+            free.append(window.buffer)
+        else:
+            self._destroy(window.buffer)
+
+    def _destroy(self, buffer: WindowBuffer) -> None:
+        self.positions -= buffer.capacity
+        buffer.free()

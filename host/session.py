@@ -1,0 +1,301 @@
+"""A running join on several lanes: probes become orders, orders run, rows come back.
+
+The state machines (windows, dispatcher, gatherer) are pure and guarded by one lock; lanes run
+outside it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from penstock.errors import DeviceError, UsageError
+from penstock.host.binding import Binder
+from penstock.host.completeness.engine import Engine, Probe, Promises
+from penstock.host.device.base import Device
+from penstock.host.device.cut import TASK_EVALUATIONS
+from penstock.host.device.run import TIMEOUT_S
+from penstock.host.lanes.lane import Chunk, Lane
+from penstock.host.lanes.memory import DeviceMemory
+from penstock.host.lanes.trace import Trace
+from penstock.host.output import Restorer
+from penstock.host.postprocess.output import Gatherer, Rows, restored
+from penstock.host.probe import refuse
+from penstock.host.scheduling.dispatcher import Dispatcher, GiveUp, Instruction
+from penstock.host.scheduling.order import Bound, Order, orders_of
+from penstock.host.scheduling.policy import POLICIES, make_policy
+from penstock.host.sides import Arrival
+from penstock.host.stats import Stats
+from penstock.program import Mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a join runs; none of it changes its result, except for the order of rows.
+
+    Parameters
+    ----------
+    ordered : bool
+        Rows leave by the arrival of their later tuple, then of their earlier one.
+    policy : str
+        "round-robin" or "least-work", see :mod:`penstock.host.scheduling.policy`.
+    task_evaluations : int, optional
+        Evaluations of one task, at most; by default what the slowest device asks for.
+    timeout_s : float
+        Seconds after which a task counts as hung.
+    depth : int
+        Tasks started on a lane at a time.
+    most_failures : int
+        Failures in a row after which a lane is parked.
+    """
+
+    ordered: bool = False
+    policy: str = "round-robin"
+    task_evaluations: int | None = None
+    timeout_s: float = TIMEOUT_S
+    depth: int = 2
+    most_failures: int = 3
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise UsageError(f"policy is one of {', '.join(POLICIES)}, not {self.policy!r}")
+        for name in ("task_evaluations", "timeout_s", "depth", "most_failures"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value!r}")
+
+
+class Session:
+    """Runs the steps of an engine on the lanes of some devices.
+
+    Parameters
+    ----------
+    engine : Engine
+    restorer : Restorer
+    devices : sequence of Device
+        At least one; each brings ``device.lanes`` lanes.
+    stats : Stats
+    names : mapping of side to str
+        What the query calls the sides, for messages.
+    on_rows : callable
+        Called with output rows, one call at a time, from any thread.
+    on_progress : callable
+        Called when an order has ended, or the join has failed. It must not wait.
+    running : Running
+    trace : Trace
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        restorer: Restorer,
+        devices: Sequence[Device],
+        stats: Stats,
+        names: Mapping[str, str],
+        on_rows: Callable[[Rows], None],
+        on_progress: Callable[[], None],
+        running: Running,
+        trace: Trace,
+    ) -> None:
+        self.engine = engine
+        self.restorer = restorer
+        self.stats = stats
+        self.names = names
+        self.running = running
+        self._on_rows = on_rows
+        self._on_progress = on_progress
+        self._binders = {
+            window: Binder(form, _common_widths(devices), growing=True)
+            for window, form in engine.forms.items()
+        }
+        self._memories = [DeviceMemory(device) for device in devices]
+        places = [(m, k) for m in self._memories for k in range(m.device.lanes)]
+        names_of = [f"{m.device.name}-{n}" for n, (m, _) in enumerate(places)]
+        speeds = dict.fromkeys(range(len(places)), 1.0)
+        self.dispatcher = Dispatcher(
+            names_of,
+            make_policy(running.policy, speeds),
+            depth=running.depth,
+            most_failures=running.most_failures,
+        )
+        given = [d.task_evaluations for d in devices if d.task_evaluations is not None]
+        self._most = running.task_evaluations or min(given, default=TASK_EVALUATIONS)
+        self._gatherer = Gatherer(ordered=running.ordered)
+        self._changed = threading.Condition(threading.RLock())
+        self._batch = 0
+        self._events = 0
+        self._error: Exception | None = None
+        self.lanes = [
+            Lane(
+                name,
+                memory,
+                self._done(n),
+                self._failed(n),
+                trace=trace,
+                timeout_s=running.timeout_s,
+            )
+            for n, (name, (memory, _)) in enumerate(zip(names_of, places, strict=True))
+        ]
+
+    def step(self, arrivals: Sequence[Arrival], promises: Promises) -> None:
+        """Let new tuples, or only promises, into the windows; the work goes on in the lanes.
+
+        Raises
+        ------
+        DataError
+            A prepared key cannot be computed. Nothing has changed then.
+        DeviceError
+            A device refuses the predicate, or the join has failed before.
+        """
+        with self._changed:
+            self.check()
+            probes = self.engine.step(arrivals, promises)
+            try:
+                orders = [order for probe in probes for order in self._orders(probe)]
+            except Exception as error:
+                self._fail(error)  # the tuples are in their windows but were not probed
+                raise
+            alive = {run.number for run in self.engine.runs()}
+            for binder in self._binders.values():
+                binder.keep(alive)
+            for memory in self._memories:
+                memory.keep(alive)
+            self._let_out(self._gatherer.begin(self._batch, len(orders)))
+            self._batch += 1
+            self._do(self.dispatcher.add(orders))
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raise what made the join fail, if it has failed."""
+        if self._error is not None:
+            raise self._error
+
+    def drain(self) -> None:
+        """Wait until all rows of the steps so far have been given.
+
+        Raises
+        ------
+        DeviceError
+            The join failed, or no task ended for long.
+        """
+        with self._changed:
+            # A hanging task is given up and tried elsewhere, once per lane at most.
+            patience = self.running.timeout_s * (len(self.lanes) + 1)
+            while self._gatherer.open and self._error is None:
+                seen = self._events
+                if not self._changed.wait_for(partial(self._moved, seen), patience):
+                    raise DeviceError(
+                        f"{self.dispatcher.outstanding} tasks made no progress for "
+                        f"{patience:g} s on {', '.join(self.dispatcher.names)}"
+                    )
+            self.check()
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until a condition that the join's progress can change is true; whether it is."""
+        with self._changed:
+            self._changed.wait_for(lambda: condition() or self._error is not None, timeout_s)
+            self.check()
+            return condition()
+
+    def _moved(self, seen: int) -> bool:
+        return self._events != seen or not self._gatherer.open or self._error is not None
+
+    @property
+    def outstanding(self) -> int:
+        """Batches that are not complete."""
+        with self._changed:
+            return self._gatherer.open
+
+    def close(self) -> None:
+        """End the lanes and free all device memory."""
+        for lane in self.lanes:
+            lane.close()
+        for memory in self._memories:
+            memory.close()
+
+    def _orders(self, probe: Probe) -> list[Order]:
+        pairs = probe.pairs
+        self.stats.pairs_in_window += pairs
+        arrival = probe.stream
+        binder = self._binders[probe.window_side]
+        made, keys = binder.bind(probe.window, arrival.rows.columns, len(arrival.rows))
+        for memory in self._memories:
+            refuse(memory.device, made.program, memory.modes, binder.form, self.names)
+        kept = np.flatnonzero(keys.possible)
+        bound = Bound(probe, made, [a[kept] for a in keys.arrays], kept, Mode.PAIRS)
+        return list(orders_of(self._batch, bound, len(self.dispatcher.names), self._most))
+
+    def _do(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, GiveUp):
+                self._fail(instruction.error)
+            else:
+                self.lanes[instruction.lane].start(instruction.order)
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = error
+        self._noted()
+
+    def _noted(self) -> None:
+        self._events += 1
+        self._changed.notify_all()
+        self._on_progress()
+
+    def _done(self, lane: int) -> Callable[[Chunk], None]:
+        def done(chunk: Chunk) -> None:
+            order = chunk.order
+            with self._changed:
+                first, instructions = self.dispatcher.done(lane, order)
+                if first and chunk.rest:
+                    self._gatherer.more(order.batch, len(chunk.rest))
+                    instructions = [*instructions, *self.dispatcher.add(chunk.rest)]
+                self._do(instructions)
+            if not first:
+                return
+            try:
+                rows = restored(self.restorer, chunk)
+                with self._changed:
+                    for result in chunk.results:
+                        self.stats.add(result.counters)
+                    self._let_out(self._gatherer.add(order.batch, rows))
+                    self._noted()
+            except Exception as error:  # must reach the caller, not end the lane's thread
+                with self._changed:
+                    self._fail(error)
+
+        return done
+
+    def _failed(self, lane: int) -> Callable[[Order, Exception, bool], None]:
+        def failed(order: Order, error: Exception, hung: bool) -> None:
+            with self._changed:
+                self._do(self.dispatcher.failed(lane, order, error, hung=hung))
+                self._noted()
+
+        return failed
+
+    def _let_out(self, rows: Sequence[Rows]) -> None:
+        for part in rows:
+            self.stats.rows += part.batch.num_rows
+            self._on_rows(part)
+        self.stats.stop()
+
+
+def _common_widths(devices: Sequence[Device]) -> list[int]:
+    """Widths of band codes that all devices offer.
+
+    Raises
+    ------
+    DeviceError
+    """
+    widths = sorted(set.intersection(*(set(d.key_widths) for d in devices)))
+    if not widths:
+        offered = "; ".join(f"{d.name}: {', '.join(map(str, d.key_widths))}" for d in devices)
+        raise DeviceError(
+            f"the devices have no key width in common ({offered}); give them one, or use fewer"
+        )
+    return widths

@@ -1,0 +1,134 @@
+"""A device whose tasks fail as a test says, in every way in which a board's can."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
+from penstock.program import Mode, Program
+
+#: What may become of a task: it goes well, it cannot be started, it ends in an error, its result
+#: is cut short, points outside the window, or comes when :meth:`FaultyDevice.release` is called.
+FATES = ("ok", "refused", "error", "short", "outside", "hang")
+
+
+class FaultyDevice(Device):
+    """Runs tasks on another device.
+
+    Parameters
+    ----------
+    inner : Device
+        Not closed with this one.
+    fate : callable
+        What becomes of the next task, one of :data:`FATES`.
+    most_rows : int, optional
+        Window positions that all buffers together may have.
+    """
+
+    def __init__(
+        self, inner: Device, fate: Callable[[], str] = lambda: "ok", most_rows: int | None = None
+    ) -> None:
+        self.inner = inner
+        self.fate = fate
+        self.most_rows = most_rows
+        self.name = f"faulty-{inner.name}"
+        self.lanes = inner.lanes
+        self.key_widths = inner.key_widths
+        self.task_evaluations = inner.task_evaluations
+        self.rows = 0
+        self.tasks = 0
+        self.held: list[tuple[Future[Result], Future[Result]]] = []
+        self.lock = threading.Lock()
+
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        return self.inner.refuses(program, modes)
+
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        return _Kernel(self, self.inner.open(program, modes))
+
+    def counters(self) -> dict[str, int]:
+        return self.inner.counters()
+
+    def release(self) -> None:
+        """Let all hanging tasks end."""
+        with self.lock:
+            held, self.held = self.held, []
+        for real, given in held:
+            given.set_result(real.result(60))
+
+    def close(self) -> None:
+        self.release()
+
+
+class _Buffer(WindowBuffer):
+    def __init__(self, device: FaultyDevice, real: WindowBuffer) -> None:
+        super().__init__(real.capacity)
+        self.device = device
+        self.real = real
+
+    def write(self, offset, columns) -> None:
+        self.real.write(offset, columns)
+
+    def free(self) -> None:
+        with self.device.lock:
+            self.device.rows -= self.capacity
+        self.real.free()
+
+
+class _Kernel(Kernel):
+    def __init__(self, device: FaultyDevice, real: Kernel) -> None:
+        super().__init__(real.program, real.modes)
+        self.device = device
+        self.real = real
+        self.min_room = real.min_room
+
+    def allocate(self, capacity: int) -> WindowBuffer:
+        device = self.device
+        with device.lock:
+            if device.most_rows is not None and device.rows + capacity > device.most_rows:
+                raise DeviceError(f"no room for {capacity} rows on {device.name}")
+            device.rows += capacity
+        return _Buffer(device, self.real.allocate(capacity))
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        assert isinstance(window, _Buffer)
+        with self.device.lock:
+            self.device.tasks += 1
+            fate = self.device.fate()
+        if fate == "refused":
+            raise DeviceError("the board did not take the task")
+        given: Future[Result] = Future()
+        real = self.real.submit(window.real, task)
+        if fate == "hang":
+            with self.device.lock:
+                self.device.held.append((real, given))
+            return given
+        real.add_done_callback(lambda done: _settle(given, done, fate, task))
+        return given
+
+    def close(self) -> None:
+        self.real.close()
+
+
+def _settle(given: Future[Result], done: Future[Result], fate: str, task: Task) -> None:
+    error = done.exception()
+    if error is not None:
+        given.set_exception(error)
+        return
+    result = done.result()
+    if fate == "error":
+        given.set_exception(DeviceError("the board reported an AXI error"))
+    elif fate == "short":
+        given.set_result(replace(result, i=np.append(result.i, np.uint32(0))))
+    elif fate == "outside":
+        beyond = np.uint32(int(task.end.max()))
+        i, j = np.append(result.i, np.uint32(0)), np.append(result.j, beyond)
+        given.set_result(replace(result, i=i, j=j))
+    else:
+        given.set_result(result)
