@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
+from amaranth.hdl import Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
 
 from penstock.hw.kernel.axi import MemoryPort, memory_members
 from penstock.hw.kernel.config import KernelConfig, register_map
-from penstock.hw.kernel.control import LITE, RegisterFile
-from penstock.hw.kernel.description import CONTROL
+from penstock.hw.kernel.frame import Frame
 from penstock.hw.kernel.shell import Shell
 
 #: Name of the module, and of the kernel.
@@ -23,7 +21,7 @@ PORTS = {
 }
 
 
-class Kernel(wiring.Component):
+class Kernel(Frame):
     """A shell and its register file behind the ports that tools expect.
 
     Parameters
@@ -33,46 +31,23 @@ class Kernel(wiring.Component):
 
     Members
     -------
-    ap_clk, ap_rst_n : In(1)
-        Clock, and reset, active low.
-    interrupt : Out(1)
-        Interrupt line.
-    s_axi_control_... : AXI4-Lite
-        Registers (:mod:`penstock.hw.kernel.registers`).
     m_axi_gmem0_..., m_axi_gmem1_..., m_axi_gmem2_... : AXI4
-        Memory ports, 512 bits wide (:data:`PORTS`).
+        Memory ports, 512 bits wide (:data:`PORTS`). Others are those of
+        :class:`penstock.hw.kernel.frame.Frame`.
     """
-
-    ap_clk: Signal
-    ap_rst_n: Signal
-    interrupt: Signal
 
     def __init__(self, config: KernelConfig) -> None:
         self.config = config
-        members: dict[str, wiring.Member] = {"ap_clk": In(1), "ap_rst_n": In(1)}
-        members["interrupt"] = Out(1)
-        members |= {f"{CONTROL}_{name}": member for name, member in LITE.items()}
+        members: dict[str, wiring.Member] = {}
         for port in PORTS:
             members |= memory_members(port)
-        super().__init__(members)
+        super().__init__(register_map(config), members)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.domains.sync = ClockDomain("sync")
-        m.d.comb += [ClockSignal().eq(self.ap_clk), ResetSignal().eq(~self.ap_rst_n)]
-        m.submodules.registers = registers = RegisterFile(register_map(self.config))
-        m.submodules.shell = shell = Shell(self.config)
-        for name, member in LITE.items():
-            outer, inner = getattr(self, f"{CONTROL}_{name}"), getattr(registers.bus, name)
-            m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
-        m.d.comb += [
-            shell.i_arguments.eq(registers.o_arguments),
-            shell.i_start.eq(registers.o_start),
-            registers.i_done.eq(shell.o_done),
-            registers.i_idle.eq(shell.o_idle),
-            registers.status("status").eq(shell.o_status),
-            self.interrupt.eq(registers.o_interrupt),
-        ]
+        shell = Shell(self.config)
+        registers = self.frame(m, shell)
+        m.d.comb += registers.status("status").eq(shell.o_status)
         MemoryPort(m, self, "m_axi_gmem0").read(shell.o_task_port)
         MemoryPort(m, self, "m_axi_gmem1").read(shell.o_window_port)
         MemoryPort(m, self, "m_axi_gmem2").write(shell.o_result_port)

@@ -1,0 +1,18 @@
+"""What the operator does, as the value of the register that says so."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Cat, Value
+
+from penstock.hw.window.layout import State
+from penstock.hw.window.operator import WindowJoin
+
+
+def operator_state(operator: WindowJoin) -> Value:
+    """Bits of :class:`penstock.hw.window.kernel.registers.OperatorState`."""
+    states = (operator.o_state_a, operator.o_state_b)
+    return Cat(
+        *(bit for state in states for bit in (state != State.READY, state == State.WAIT)),
+        operator.o.valid & ~operator.o.ready,
+        operator.o_idle,
+    )
