@@ -47,7 +47,7 @@ def open_join(
     disorder: Span | Mapping[str, Span] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> BatchJoin | AggregateJoin:
-    """The join that the query asks for: pairs, or groups. See :class:`TableJoin`."""
+    """The join that the query asks for by range joins: pairs, or groups. See :class:`TableJoin`."""
     made = BatchJoin if query.aggregation is None else AggregateJoin
     return made(query, tables, device, band=band, disorder=disorder, on_progress=on_progress)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -13,19 +13,12 @@ from penstock.errors import QueryError
 from penstock.host.completeness.run import WindowRun
 from penstock.host.completeness.source import Span
 from penstock.host.device.base import Device
-from penstock.host.output import Restorer
+from penstock.host.pair_join import PairJoin
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
 from penstock.host.sides import SideRows
-from penstock.host.table_join import TableJoin
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
 from penstock.rewrite.forms import JoinForm, join_form
-
-#: Rows of one output batch.
-BATCH_ROWS = 1 << 20
-#: Results are gathered to as many rows before they are restored: where matches are rare, a batch
-#: for each result would cost more than finding its rows.
-LEAST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ class RangeJoin:
         return int((self.end - self.start).sum())
 
 
-class BatchJoin(TableJoin):
+class BatchJoin(PairJoin):
     """Gives the pairs that join, in batches."""
 
     def __init__(
@@ -54,17 +47,11 @@ class BatchJoin(TableJoin):
         disorder: Span | Mapping[str, Span] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        query.require_pairs("a join that gives pairs")
         super().__init__(
             query, tables, device, band=band, disorder=disorder, on_progress=on_progress
         )
         self.joins = _range_joins(query, self.sides, band)
         self.pairs_in_window = sum(join.pairs for join in self.joins)
-        self.restorer = Restorer(query, {side: t.schema for side, t in self.tables.items()})
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.restorer.schema
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for join in self.joins:
@@ -77,35 +64,11 @@ class BatchJoin(TableJoin):
         prober = Prober(join.form, self.device, self.stats, names=self.names)
         keys = prober.keys(window.columns, len(window))
         run = WindowRun(window.time, keys)
-        waiting: list[tuple[np.ndarray, np.ndarray]] = []
         with (
             closing(prober),
             closing(prober.probe(run, stream.columns, join.start, join.end)) as found,
         ):
-            for i, j in found:
-                self.progressed()
-                waiting.append((i, j))
-                if sum(len(i) for i, _ in waiting) >= LEAST_ROWS:
-                    yield from self._restored(window_side, waiting)
-                    waiting = []
-            yield from self._restored(window_side, waiting)
-
-    def _restored(
-        self, window_side: str, found: Sequence[tuple[np.ndarray, np.ndarray]]
-    ) -> Iterator[pa.RecordBatch]:
-        """Output rows of some results, in batches."""
-        if not sum(len(i) for i, _ in found):
-            return
-        stream_side = other(window_side)
-        rows = {
-            stream_side: self.sides[stream_side].row[np.concatenate([i for i, _ in found])],
-            window_side: self.sides[window_side].row[np.concatenate([j for _, j in found])],
-        }
-        for at in range(0, len(rows[LEFT]), BATCH_ROWS):
-            part = slice(at, at + BATCH_ROWS)
-            batch = self.restorer.restore(self.tables, rows[LEFT][part], rows[RIGHT][part])
-            self.stats.rows += batch.num_rows
-            yield batch
+            yield from self.restored(other(window_side), found)
 
 
 def _range_joins(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> list[RangeJoin]:

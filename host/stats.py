@@ -6,6 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+#: Counters that are sizes of the device or of its windows: the same in each result, not summed.
+SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b"})
+
 
 @dataclass
 class Stats:
@@ -43,7 +46,7 @@ class Stats:
         for name, value in counters.items():
             if name == "evaluations":
                 self.pairs_evaluated += int(value)
-            elif name == "units":
+            elif name in SIZES:
                 self.counters[name] = int(value)
             else:
                 self.counters[name] = self.counters.get(name, 0) + int(value)

@@ -21,7 +21,7 @@ TOP = "penstock_join"
 
 #: AXI has signals that the kernel has no use for, memory slots have padding, and Vitis wants a
 #: port named interrupt.
-_KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
+KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
 
 
 def export(config: JoinConfig, name: str = TOP) -> str:
@@ -40,7 +40,7 @@ def kernel_verilog(
     cache, platform
         See :func:`penstock.hw.verilog.verilog`.
     """
-    return _KERNEL_WAIVERS + verilog(Kernel(config), KERNEL, cache=cache, platform=platform)
+    return KERNEL_WAIVERS + verilog(Kernel(config), KERNEL, cache=cache, platform=platform)
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import UsageError
-from penstock.host.aggregate import open_join
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.files import read_table
+from penstock.host.operators import Operator, open_table_join
 from penstock.host.stream import JoinStream, Span
 from penstock.query.compiler import Rows, Within, compile_query
 
@@ -33,6 +33,7 @@ def sql(
     scale: Mapping[str, int] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
     device: str | Device = "cpu",
+    operator: str = "range",
 ) -> pa.Table:
     """Join two tables over a time or ROWS window.
 
@@ -58,6 +59,9 @@ def sql(
         be in any order.
     device : str or Device
         "cpu", "amaranth", or an open device.
+    operator : str
+        "range", or "window" for the window-join operator: ROWS windows and band form; see
+        docs/window-operator.md.
 
     Returns
     -------
@@ -81,13 +85,14 @@ def sql(
     ... ).to_pylist()
     [{'id': 1, 'cab': 7}]
     """
+    chosen = _operator(operator)
     loaded = {name: as_table(name, table) for name, table in tables.items()}
     schemas = {name: table.schema for name, table in loaded.items()}
     compiled = compile_query(
         query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
     )
     with using(device) as opened:
-        join = open_join(compiled, loaded, opened, disorder=disorder)
+        join = open_table_join(compiled, loaded, opened, operator=chosen, disorder=disorder)
         return pa.Table.from_batches(join, join.schema)
 
 
@@ -126,6 +131,14 @@ def stream(
     return JoinStream(
         compiled, schemas, opened, disorder=disorder, close_device=isinstance(device, str)
     )
+
+
+def _operator(name: str) -> Operator:
+    try:
+        return Operator(name)
+    except ValueError:
+        known = " or ".join(repr(operator.value) for operator in Operator)
+        raise UsageError(f"operator must be {known}, not {name!r}") from None
 
 
 @contextmanager

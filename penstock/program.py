@@ -122,3 +122,18 @@ def null_code(key_bits: int) -> int:
 def empty_code(key_bits: int) -> int:
     """Code that no window key takes: ``lo = hi = empty_code`` is the canonical empty range."""
     return (1 << key_bits) - 2
+
+
+@dataclass(frozen=True)
+class WindowProgram:
+    """A predicate for the window-join operator, which matches tuples of two sides as they arrive.
+
+    Parameters
+    ----------
+    a, b : BandProgram or GeneralProgram
+        By which a tuple of side A, or of side B, is matched with the window over the other side:
+        the arriving tuple is the program's stream tuple.
+    """
+
+    a: Program
+    b: Program

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.host.device.base import PAIRS
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form
-from penstock.program import BandProgram, Mode, Program
+from penstock.program import BandProgram, Mode, Program, WindowProgram
 from penstock.sim.amaranth_device import AmaranthDevice, AmaranthKernel
 from penstock.sim.pipeline_device import PipelineDevice
 from penstock.sim.rtl_device import RtlDevice, RtlKernel
@@ -23,6 +23,9 @@ class _Builds(PipelineDevice):
         if modes != PAIRS:
             return "the paper's unit emits pairs only; use another device for aggregates"
         return super().refuses(program, modes)
+
+    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        return "the paper's pipeline does range joins only; use the range operator"
 
     def _built_in(self, program: Program, modes: frozenset[Mode]) -> Program:
         """What is built for a program: the unit takes no bounds and no table at run time."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
+from penstock.host.device.window_join import WindowKernel
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
@@ -21,8 +22,10 @@ from penstock.hw.join.config import MAX_VALUE_BITS
 from penstock.hw.join.passes import Pass, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
-from penstock.hw.kernel.kernel import KERNEL
-from penstock.program import BandProgram, Mode, Program
+from penstock.hw.kernel.kernel import KERNEL, PORTS
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from penstock.sim.folds import read_folds
 from penstock.sim.pipeline_device import (
     ANY_PROGRAM,
@@ -36,8 +39,9 @@ from penstock.sim.pipeline_device import (
     window_keys,
 )
 from penstock.sim.verilated.board import Board, MemoryModel
-from penstock.sim.verilated.build import Tools, cache_folder, library
+from penstock.sim.verilated.build import Tools, board_library, cache_folder
 from penstock.sim.verilated.packing import Packing
+from penstock.sim.window.kernel import RtlWindowKernel
 
 #: Where a task's memory is, far apart so that an address that runs away meets nothing.
 _PASSES, _TUPLES, _WINDOW, _RESULTS = (part << 40 for part in (1, 2, 3, 4))
@@ -63,7 +67,8 @@ _COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "reco
 @lru_cache(maxsize=32)
 def _built(config: KernelConfig, fast: bool) -> Path:
     platform = SIMULATION if fast else None
-    return library(kernel_verilog(config, cache=cache_folder(), platform=platform), KERNEL)
+    verilog = kernel_verilog(config, cache=cache_folder(), platform=platform)
+    return board_library(verilog, KERNEL, PORTS)
 
 
 class RtlWindow(PipelineWindow):
@@ -285,6 +290,10 @@ class RtlDevice(PipelineDevice):
         Pipelines of a kernel, each with so many units.
     lanes : int
         Kernels that run at the same time, each on a core.
+    rows_depth : int
+        Slots of each queue of the window-join operator, a power of two: the largest ROWS.
+    banks : int
+        Queue tuples that the window-join operator tests per cycle and side.
     fast : bool
         Leave the comparisons and sums of predicates to the simulator. The kernel is then not the
         exported Verilog to the letter, but its carry chains are proved to be comparisons
@@ -304,6 +313,8 @@ class RtlDevice(PipelineDevice):
         *,
         pipelines: int = 1,
         lanes: int = 1,
+        rows_depth: int = 1 << 16,
+        banks: int = 8,
         fast: bool = False,
         latency_cycles: int = 0,
         bandwidth: float = 1.0,
@@ -313,6 +324,9 @@ class RtlDevice(PipelineDevice):
         check_range("lanes", lanes, 1, 64)
         super().__init__(units, pipelines)
         KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines)  # says what is wrong
+        WindowConfig(depth=rows_depth, banks=banks)  # the same
+        self._depth = rows_depth
+        self._banks = banks
         self.lanes = lanes
         self.fast = fast
         self._memory = MemoryModel(
@@ -320,7 +334,7 @@ class RtlDevice(PipelineDevice):
         )
         Tools.find()
         self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="penstock-rtl")
-        self._kernels: list[RtlKernel] = []
+        self._kernels: list[RtlKernel | RtlWindowKernel] = []
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
         self._check_program(program, modes)
@@ -337,7 +351,39 @@ class RtlDevice(PipelineDevice):
             self._kernels.append(kernel)
         return kernel
 
-    def start(self, run: Any, *arguments: Any) -> Future[Result]:
+    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        for part in (program.a, program.b):
+            if isinstance(part, GeneralProgram):
+                return (
+                    "the window-join operator has band tests only, and this predicate is in "
+                    "general form; use the range operator"
+                )
+            if reason := self.refuses(part):
+                return reason
+        if max(rows) > self._depth:
+            return (
+                f"its queues hold {self._depth} rows, fewer than {max(rows)}; open it with a "
+                "larger rows_depth (--rows-depth)"
+            )
+        return None
+
+    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
+        if reason := self.refuses_window_join(program, rows):
+            raise DeviceError(f"the {self.name} device cannot do this window join: {reason}")
+        parts = [part for part in (program.a, program.b) if isinstance(part, BandProgram)]
+        tests, bits = (max(getattr(part, name) for part in parts) for name in ("tests", "key_bits"))
+        window = WindowConfig(
+            depth=self._depth,
+            banks=self._banks,
+            tests=next(number for number in _BUILDS if number >= tests),
+            key_bits=next(width for width in self.key_widths if width >= bits),
+        )
+        kernel = RtlWindowKernel(self, program, WindowKernelConfig(window=window))
+        with self._lock:
+            self._kernels.append(kernel)
+        return kernel
+
+    def start(self, run: Any, *arguments: Any) -> Future[Any]:
         """Run a task in a thread of the device."""
         return self._threads.submit(run, *arguments)
 
@@ -347,9 +393,13 @@ class RtlDevice(PipelineDevice):
 
     def patience(self, flits: int) -> int:
         """Cycles after which a task with so many flits counts as hung."""
+        return self.slowed(_PATIENCE_CYCLES + _PATIENCE * flits)
+
+    def slowed(self, cycles: int) -> int:
+        """Cycles that so many may become because of the memory."""
         memory = self._memory
         slowness = (1 + memory.latency_cycles) / memory.bandwidth / (1 - memory.stalls)
-        return int((_PATIENCE_CYCLES + _PATIENCE * flits) * max(slowness, 1.0))
+        return int(cycles * max(slowness, 1.0))
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)

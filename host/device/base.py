@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.program import Mode, Program
+from penstock.errors import DeviceError
+from penstock.host.device.window_join import WindowKernel
+from penstock.program import Mode, Program, WindowProgram
 
 #: What a kernel is opened for unless something else is asked.
 PAIRS = frozenset({Mode.PAIRS})
@@ -187,6 +189,21 @@ class Device(ABC):
         DeviceError
             ``refuses(program, modes)`` is not None; its text is in the message.
         """
+
+    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        """Why the device cannot do a window join of these ROWS with the program; None if it can."""
+        return "it does range joins only; use the range operator"
+
+    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
+        """Load a program for window joins with windows of up to these sizes.
+
+        Raises
+        ------
+        DeviceError
+            ``refuses_window_join(program, rows)`` is not None; its text is in the message.
+        """
+        reason = self.refuses_window_join(program, rows)
+        raise DeviceError(f"the {self.name} device cannot do this window join: {reason}")
 
     @abstractmethod
     def counters(self) -> dict[str, int]:

@@ -22,6 +22,8 @@ class Framed(Protocol):
     o_done: Signal
     o_idle: Signal
 
+    def elaborate(self, platform: object) -> Module: ...
+
 
 class Frame(wiring.Component):
     """A kernel's ports besides those of its data.

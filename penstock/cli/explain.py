@@ -16,8 +16,8 @@ from penstock.host.batch import BatchJoin, RangeJoin
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.prepare import layout, stream_values, window_keys
-from penstock.program import BandProgram, GeneralProgram, Mode, Program
-from penstock.query.plan import JoinQuery, other
+from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
+from penstock.query.plan import JoinQuery, RowsWindow, other
 from penstock.rewrite.band import BandForm, Bound
 from penstock.rewrite.general import GeneralForm
 from penstock.types import Type
@@ -41,6 +41,7 @@ def command(
         explanation.query()
         programs = [(explanation.direction(part, device), _modes(part)) for part in join.joins]
     _show_devices(programs)
+    _show_operator(given.query, [program for program, _ in programs])
 
 
 class _Explanation:
@@ -189,6 +190,25 @@ def _show_devices(programs: Sequence[tuple[Program, frozenset[Mode]]]) -> None:
             with open_device(name) as device:
                 reasons = [r for p, m in programs if (r := device.refuses(p, m)) is not None]
             _line(name, "runs it" if not reasons else f"no: {reasons[0]}")
+        except PenstockError as error:
+            _line(name, f"not here: {error}")
+
+
+def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
+    """Which devices can do the join with the window-join operator, and why others cannot."""
+    _heading("window operator (--operator window)")
+    rows = query.window
+    if query.aggregation is not None or not isinstance(rows, RowsWindow):
+        what = "a time window" if query.aggregation is None else "aggregates"
+        _line("none", f"it gives the pairs of ROWS windows; this query has {what}")
+        return
+    # The window over the right side comes first: by it rows of the left side are matched.
+    program, sizes = WindowProgram(*programs), (rows.left, rows.right)
+    for name in device_names():
+        try:
+            with open_device(name) as device:
+                reason = device.refuses_window_join(program, sizes)
+            _line(name, "runs it" if reason is None else f"no: {reason}")
         except PenstockError as error:
             _line(name, f"not here: {error}")
 

@@ -84,18 +84,6 @@ def read_inputs(
     return Inputs(compiled, files)
 
 
-def open_named(
-    name: str,
-    threads: int | None = None,
-    units: int | None = None,
-    vcd: Path | None = None,
-    pipelines: int | None = None,
-) -> Device:
-    """A device with those options that were given."""
-    given: dict[str, Any] = {
-        "threads": threads,
-        "units": units,
-        "vcd": vcd,
-        "pipelines": pipelines,
-    }
-    return open_device(name, **{key: value for key, value in given.items() if value is not None})
+def open_named(name: str, **options: Any) -> Device:
+    """A device with those options that were given, the others being None."""
+    return open_device(name, **{key: value for key, value in options.items() if value is not None})

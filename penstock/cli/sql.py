@@ -15,8 +15,8 @@ from rich.table import Table
 from penstock.cli import inputs, options
 from penstock.cli.terminal import Meter, count, errors, meter, results
 from penstock.errors import UsageError
-from penstock.host.aggregate import open_join
 from penstock.host.files import check_writable, open_writer, write_text
+from penstock.host.operators import Operator, open_table_join
 from penstock.host.stats import Stats
 from penstock.host.table_join import TableJoin
 
@@ -34,6 +34,18 @@ def command(
     units: Annotated[int | None, typer.Option(help="Join units of a simulated device.")] = None,
     pipelines: Annotated[
         int | None, typer.Option(help="Pipelines of the rtl device, each with so many units.")
+    ] = None,
+    operator: Annotated[
+        Operator,
+        typer.Option(
+            help="What the device does: range joins, or the window-join operator (ROWS windows)."
+        ),
+    ] = Operator.RANGE,
+    banks: Annotated[
+        int | None, typer.Option(help="Banks of the rtl device's window-join operator.")
+    ] = None,
+    rows_depth: Annotated[
+        int | None, typer.Option(help="Largest ROWS of the rtl device's window-join operator.")
     ] = None,
     vcd: Annotated[Path | None, typer.Option(help="Waveform of a simulated device.")] = None,
     out: Annotated[
@@ -55,13 +67,22 @@ def command(
     if stats is not None:
         check_writable(stats)
     with (
-        inputs.open_named(device, threads, units, vcd, pipelines) as opened,
+        inputs.open_named(
+            device,
+            threads=threads,
+            units=units,
+            vcd=vcd,
+            pipelines=pipelines,
+            banks=banks,
+            rows_depth=rows_depth,
+        ) as opened,
         meter(progress) as shown,
     ):
-        join = open_join(
+        join = open_table_join(
             given.query,
             given.tables(),
             opened,
+            operator=operator,
             band=not no_band,
             disorder=options.spans(disorder or (), "disorder"),
             on_progress=shown.update,
@@ -69,9 +90,10 @@ def command(
         first = _drain(join, out, show, shown)
     if out is None:
         _print(first, join.stats.rows)
-    _summary(join.stats, out)
+    _summary(join.stats, operator, out)
     if stats is not None:
-        write_text(stats, json.dumps(join.stats.as_dict(), indent=2) + "\n")
+        counts = {"operator": operator.value, **join.stats.as_dict()}
+        write_text(stats, json.dumps(counts, indent=2) + "\n")
 
 
 def _drain(join: TableJoin, out: Path | None, show: int, shown: Meter) -> pa.Table:
@@ -112,21 +134,22 @@ def _print(table: pa.Table, total: int) -> None:
         )
 
 
-def _summary(stats: Stats, out: Path | None) -> None:
+def _summary(stats: Stats, operator: Operator, out: Path | None) -> None:
     rate = stats.pairs_evaluated / stats.seconds if stats.seconds else 0.0
     where = "" if out is None else f" -> {out}"
-    errors.print(
+    how = "" if operator is Operator.RANGE else ", window operator"
+    _note(
         f"{count(stats.rows)} rows{where}; {count(stats.pairs_in_window)} pairs in the window, "
-        f"{count(stats.pairs_evaluated)} evaluated in {stats.seconds:.3f} s on {stats.device} "
-        f"({rate / 1e9:.3g} G/s)",
-        style="dim",
-        highlight=False,
+        f"{count(stats.pairs_evaluated)} evaluated in {stats.seconds:.3f} s on {stats.device}{how} "
+        f"({rate / 1e9:.3g} G/s)"
     )
-    if "cycles" in stats.counters:
-        flits, cycles = stats.counters.get("window_flits", 0), stats.counters["cycles"]
-        errors.print(
-            f"{count(cycles)} cycles, {count(flits)} window tuples "
-            f"({flits / max(cycles, 1):.3f} per cycle)",
-            style="dim",
-            highlight=False,
-        )
+    if "cycles" not in stats.counters:
+        return
+    name = "window_flits" if operator is Operator.RANGE else "tuples"
+    what = "window tuples" if operator is Operator.RANGE else "tuples"
+    some, cycles = stats.counters.get(name, 0), stats.counters["cycles"]
+    _note(f"{count(cycles)} cycles, {count(some)} {what} ({some / max(cycles, 1):.3g} per cycle)")
+
+
+def _note(text: str) -> None:
+    errors.print(text, style="dim", highlight=False)

@@ -62,6 +62,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "penstock_write": (ctypes.c_int, [handle, u32, u32]),
         "penstock_read": (ctypes.c_int, [handle, u32, ctypes.POINTER(u32)]),
         "penstock_wait": (ctypes.c_int, [handle, u64]),
+        "penstock_hold": (None, [handle, ctypes.c_int, ctypes.c_int]),
         "penstock_cycles": (u64, [handle]),
         "penstock_words": (u64, [handle, ctypes.c_int, ctypes.c_int]),
         "penstock_violation": (ctypes.c_char_p, [handle]),
@@ -159,20 +160,47 @@ class Board:
         DeviceError
             It hangs, or breaks a rule of AXI.
         """
+        began = self.start(arguments)
+        ended = self.wait(patience_cycles)
+        cycles = self.cycles - began
+        if not ended:
+            raise DeviceError(f"the kernel hangs after {cycles} cycles")
+        return cycles
+
+    @property
+    def cycles(self) -> int:
+        """Cycles since the instance was made."""
+        return self._library.penstock_cycles(self._handle)
+
+    def start(self, arguments: Mapping[str, int]) -> int:
+        """Start a task with these arguments; the cycle in which it began."""
         for name, value in arguments.items():
             self.write(name, value)
-        before = self._library.penstock_cycles(self._handle)
+        began = self.cycles
         self.write("CTRL", self._bit("CTRL", "ap_start"))
-        ended = self._library.penstock_wait(self._handle, patience_cycles)
-        cycles = self._library.penstock_cycles(self._handle) - before
+        return began
+
+    def wait(self, cycles: int) -> bool:
+        """Let so many cycles pass, or fewer if the task ends; whether it ended.
+
+        Raises
+        ------
+        DeviceError
+            The kernel broke a rule of AXI.
+        """
+        ended = self._library.penstock_wait(self._handle, cycles)
         if violation := self._library.penstock_violation(self._handle):
             raise DeviceError(f"the kernel broke a rule of AXI on {violation.decode()}")
         if not ended:
-            raise DeviceError(f"the kernel hangs after {cycles} cycles")
+            return False
         self.write("IP_ISR", self.read("IP_ISR"))
         if not self.read("CTRL") & self._bit("CTRL", "ap_done"):
             raise DeviceError("the kernel interrupted without being done")
-        return cycles
+        return True
+
+    def hold(self, port: int, held: bool = True) -> None:
+        """Let a memory port take no more requests and no more words, or take them again."""
+        self._library.penstock_hold(self._handle, port, held)
 
     def words(self, port: int, *, written: bool = False) -> int:
         """Words that went through a memory port since the instance was made."""

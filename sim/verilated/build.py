@@ -11,7 +11,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -97,17 +97,32 @@ def cache_folder() -> Path:
     return Path(root) / "verilated"
 
 
-def library(verilog: str, top: str, harness: str | None = None) -> Path:
-    """The shared library of a kernel, compiled if it is not there yet.
+def board_library(verilog: str, top: str, ports: Iterable[str]) -> Path:
+    """The library of a kernel in front of a model of its memory, see :func:`library`.
+
+    Parameters
+    ----------
+    verilog, top
+        As for :func:`library`.
+    ports : iterable of str
+        The kernel's memory ports.
+    """
+    own = files("penstock.sim.verilated").joinpath("harness.cpp").read_text(encoding="utf-8")
+    named = " ".join(f"X({port})" for port in ports)
+    return library(verilog, top, f"#define PENSTOCK_PORTS(X) {named}\n{own}")
+
+
+def library(verilog: str, top: str, harness: str) -> Path:
+    """The shared library of a design, compiled if it is not there yet.
 
     Parameters
     ----------
     verilog : str
-        The kernel's Verilog.
+        The design's Verilog.
     top : str
         Name of its module.
-    harness : str, optional
-        C++ around it; the kernel's own by default.
+    harness : str
+        C++ around it.
 
     Raises
     ------
@@ -117,9 +132,6 @@ def library(verilog: str, top: str, harness: str | None = None) -> Path:
         A tool fails.
     """
     tools = Tools.find()
-    if harness is None:
-        own = files("penstock.sim.verilated").joinpath("harness.cpp")
-        harness = own.read_text(encoding="utf-8")
     key = _digest(verilog, harness, tools.versions, *_VERILATE, *_COMPILE, _FAST, _SLOW, *_RUNTIME)
     path = _folder() / f"{key}.so"
     if path.is_file():

@@ -3,6 +3,7 @@
 // Time passes in tick(): inputs are set with the clock low, handshakes are read, the clock rises.
 // Memory answers a burst after a latency, at most so many words per cycle and port, and holds
 // back any channel at random. What the AXI standard forbids a master is checked in each cycle.
+// PENSTOCK_PORTS(X), defined before this text, names the kernel's memory ports as X(a) X(b).
 
 #include <array>
 #include <cstdint>
@@ -106,10 +107,10 @@ class Port {
 
   // With the clock low, before the kernel's outputs settle.
   void drive(std::uint64_t cycle) {
-    *pins_.arready = reads_.size() < kBursts && !stall();
-    *pins_.awready = writes_.size() + answers_.size() < kBursts && !stall();
+    *pins_.arready = reads_.size() < kBursts && !stall() && !held;
+    *pins_.awready = writes_.size() + answers_.size() < kBursts && !stall() && !held;
     write_credit_ = refill(write_credit_);
-    *pins_.wready = write_credit_ >= 1.0 && !stall();
+    *pins_.wready = write_credit_ >= 1.0 && !stall() && !held;
     read_credit_ = refill(read_credit_);
     if (!*pins_.rvalid) offer(cycle);
     if (!*pins_.bvalid && !answers_.empty() && answers_.front().due <= cycle && !stall()) {
@@ -148,6 +149,8 @@ class Port {
       answers_.pop_front();
     }
   }
+
+  bool held = false;  // takes no requests and no words
 
   std::uint64_t words_read() const { return words_read_; }
   std::uint64_t words_written() const { return words_written_; }
@@ -258,12 +261,9 @@ struct Board {
   Board(unsigned latency, double bandwidth, double stalls, std::uint64_t seed)
       : timing{latency, bandwidth, stalls}, random(seed),
         top(std::make_unique<Vpenstock_kernel>(&context, "kernel")) {
-    ports.emplace_back(PENSTOCK_PINS(*top, m_axi_gmem0), timing, memory, random, violation,
-                       "m_axi_gmem0");
-    ports.emplace_back(PENSTOCK_PINS(*top, m_axi_gmem1), timing, memory, random, violation,
-                       "m_axi_gmem1");
-    ports.emplace_back(PENSTOCK_PINS(*top, m_axi_gmem2), timing, memory, random, violation,
-                       "m_axi_gmem2");
+#define PENSTOCK_PORT(port) \
+  ports.emplace_back(PENSTOCK_PINS(*top, port), timing, memory, random, violation, #port);
+    PENSTOCK_PORTS(PENSTOCK_PORT)
     top->ap_rst_n = 0;
     for (int k = 0; k < 4; ++k) tick();
     top->ap_rst_n = 1;
@@ -369,6 +369,10 @@ int penstock_wait(Board *board, std::uint64_t cycles) {
     board->tick();
   }
   return board->top->__SYM__interrupt;
+}
+
+void penstock_hold(Board *board, int port, int held) {
+  board->ports[static_cast<std::size_t>(port)].held = held != 0;
 }
 
 std::uint64_t penstock_cycles(Board *board) { return board->cycle; }

@@ -58,9 +58,9 @@ class Packing:
         slot, widths = geometry["window_slot_bits"], geometry["window_key_bits"]
         keys, value = columns[: self.window_keys], columns[self.window_keys :]
         if not value or not geometry["window_value_bits"]:
-            return _slots(keys, widths[: self.window_keys], slot)
+            return item_slots(keys, widths[: self.window_keys], slot)
         spare = [np.zeros(len(value[0]), np.uint8)] * (len(widths) - self.window_keys)
-        return _slots([*keys, *spare, *value], [*widths, geometry["window_value_bits"]], slot)
+        return item_slots([*keys, *spare, *value], [*widths, geometry["window_value_bits"]], slot)
 
     def tuples(
         self, columns: Sequence[np.ndarray], start: np.ndarray, end: np.ndarray
@@ -68,7 +68,7 @@ class Packing:
         """Stream tuples with their ranges, as whole words."""
         widths = [32, 32, *self._geometry["stream_key_bits"]]
         bits = self._geometry["tuple_slot_bits"]
-        return self._whole(_slots([start, end, *columns], widths, bits))
+        return self._whole(item_slots([start, end, *columns], widths, bits))
 
     def passes(self, tuples: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
         """Passes, as whole words."""
@@ -76,15 +76,11 @@ class Packing:
         fields = [tuples, begin, end]
         if pipelines > 1:
             fields.append(tuples // pipelines)
-        return self._whole(_slots(fields, [32] * len(fields), bits))
+        return self._whole(item_slots(fields, [32] * len(fields), bits))
 
     def header(self, word: np.ndarray) -> dict[str, int]:
         """Fields of a result header."""
-        value, fields = int.from_bytes(word.tobytes(), "little"), {}
-        for name, bits in self.table["header"].items():
-            fields[name] = value & (1 << bits) - 1
-            value >>= bits
-        return fields
+        return header_fields(self.table, word)
 
     @property
     def values_per_word(self) -> int:
@@ -122,13 +118,27 @@ class Packing:
         return -(-size // self.word_bytes) * self.word_bytes
 
     def _whole(self, rows: np.ndarray) -> np.ndarray:
-        flat = rows.reshape(-1)
-        padded = np.zeros(-(-len(flat) // self.word_bytes) * self.word_bytes, np.uint8)
-        padded[: len(flat)] = flat
-        return padded
+        return whole_words(rows, self.word_bytes)
 
 
-def _slots(columns: Sequence[np.ndarray], widths: Sequence[int], slot_bits: int) -> np.ndarray:
+def whole_words(rows: np.ndarray, word_bytes: int) -> np.ndarray:
+    """Slots of items one after the other, filled up to a whole word with zeros."""
+    flat = rows.reshape(-1)
+    padded = np.zeros(-(-len(flat) // word_bytes) * word_bytes, np.uint8)
+    padded[: len(flat)] = flat
+    return padded
+
+
+def header_fields(table: Mapping[str, Any], word: np.ndarray) -> dict[str, int]:
+    """Fields of a result header, by the table of the kernel that wrote it."""
+    value, fields = int.from_bytes(word.tobytes(), "little"), {}
+    for name, bits in table["header"].items():
+        fields[name] = value & (1 << bits) - 1
+        value >>= bits
+    return fields
+
+
+def item_slots(columns: Sequence[np.ndarray], widths: Sequence[int], slot_bits: int) -> np.ndarray:
     """A row of ``slot_bits // 8`` bytes per item, the first column in the lowest bits."""
     count = len(columns[0]) if columns else 0
     if all(width in (8, 16, 32, 64) for width in widths) and not any(

@@ -14,13 +14,13 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.passes import plan, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
-from penstock.hw.kernel.kernel import KERNEL
+from penstock.hw.kernel.kernel import KERNEL, PORTS
 from penstock.hw.kernel.layout import Status
 from penstock.program import BandProgram
 from penstock.sim.rtl_device import RtlDevice
 from penstock.sim.verilated import build
 from penstock.sim.verilated.board import Board, MemoryModel
-from penstock.sim.verilated.build import Tools, cache_folder, library
+from penstock.sim.verilated.build import Tools, board_library, cache_folder
 from penstock.sim.verilated.packing import Packing
 from tests.host.kit.tasks import RANGES, band_join, expected, load, run_to_end, sorted_pairs
 
@@ -165,7 +165,7 @@ class Job:
 def path():
     if not tools_are_there():
         pytest.skip("Verilator or g++ is not installed")
-    return library(kernel_verilog(CONFIG, cache=cache_folder()), KERNEL)
+    return board_library(kernel_verilog(CONFIG, cache=cache_folder()), KERNEL, PORTS)
 
 
 def run(path, job, memory=None):

@@ -13,7 +13,9 @@ from penstock.host.device.cpu.band import BandKernel
 from penstock.host.device.cpu.general import general_kernel
 from penstock.host.device.cpu.kernel import Host
 from penstock.host.device.cpu.memory import ResultMemory
-from penstock.program import BandProgram, Mode, Program
+from penstock.host.device.window_join import WindowKernel
+from penstock.host.device.window_ranges import RangeWindowKernel
+from penstock.program import BandProgram, Mode, Program, WindowProgram
 
 
 class CpuDevice(Device):
@@ -58,6 +60,12 @@ class CpuDevice(Device):
         if isinstance(program, BandProgram):
             return BandKernel(program, self._host, modes)
         return general_kernel(program, self._host, modes)
+
+    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        return self.refuses(program.a) or self.refuses(program.b)
+
+    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
+        return RangeWindowKernel(self, program)
 
     def counters(self) -> dict[str, int]:
         with self._lock:

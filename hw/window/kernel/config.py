@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.hw.checks import check_power_range
 from penstock.hw.kernel.config import LANES, PAGE_WORDS
 from penstock.hw.window.config import IN_FLIGHT, WindowConfig
 
@@ -43,11 +44,7 @@ class WindowKernelConfig:
             ("read_words", 4, 1 << 16),
             ("write_words", 4, 1 << 16),
         ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise TypeError(f"{name} must be an integer, not {value!r}")
-            if not low <= value <= high or value & value - 1:
-                raise ValueError(f"{name} must be a power of two, {low} to {high}, not {value!r}")
+            check_power_range(name, getattr(self, name), low, high)
         if min(self.read_words, self.write_words) < self.burst_words:
             raise ValueError(
                 f"read_words and write_words must hold a burst of {self.burst_words} words, not "

@@ -31,7 +31,7 @@ class Status(IntEnum):
 
     #: Complete.
     OK = JoinStatus.OK
-    #: Out of room for results. Of the first ``tuples`` tuples all results are there, of others none.
+    #: Out of room for results. All results of the first ``tuples`` tuples are there, no others.
     PAUSED = JoinStatus.PAUSED
     #: An address is not a multiple of 64. A misaligned results address leaves no header.
     MISALIGNED = JoinStatus.MISALIGNED

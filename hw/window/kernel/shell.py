@@ -139,7 +139,7 @@ class WindowShell(wiring.Component):
         ]
         return limit, room
 
-    def _tables(self, m: Module) -> Signal:
+    def _tables(self, m: Module) -> Value:
         """Write both truth tables, an entry per cycle; returns whether the last is written."""
         entries = 1 << self.config.window.tests
         number = Signal(range(2 * entries))
@@ -168,7 +168,7 @@ class WindowShell(wiring.Component):
             (limit < 0, Status.NO_ROOM),
         ]
 
-    def _control(self, m: Module, limit: Signal, room: Signal, written: Signal | None) -> None:
+    def _control(self, m: Module, limit: Signal, room: Signal, written: Value | None) -> None:
         """The task's state machine."""
         given, status = self.i_arguments, self.o_status
         operator, reader, dealer = self._operator, self._reader, self._dealer
@@ -226,11 +226,10 @@ class WindowShell(wiring.Component):
                 m.d.comb += [running.eq(1), dealer.i_open.eq(room & ~failed)]
                 with m.If(failed | ~room | fetched):
                     m.next = "DRAIN"
-            with m.State("DRAIN"):
-                with m.If(~dealer.o_offers & operator.o_idle):
-                    with m.If(fetched):
-                        m.d.sync += status.eq(Status.OK)
-                    m.next = "COLLECT"
+            with m.State("DRAIN"), m.If(~dealer.o_offers & operator.o_idle):
+                with m.If(fetched):
+                    m.d.sync += status.eq(Status.OK)
+                m.next = "COLLECT"
             with m.State("COLLECT"):
                 m.d.comb += [
                     reader.i_cancel.eq(1),
