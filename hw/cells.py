@@ -16,6 +16,9 @@ from penstock.hw.export import TOP, export
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.verilog import run_yosys
 
+#: UltraScale+.
+FAMILY = "xcup"
+
 #: LUTs that a distributed memory cell takes in a slice that can hold memories.
 _MEMORY_LUTS = {"RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM32X1D": 2}
 _MEMORY_LUTS |= {"RAM128X1D": 4, "RAM256X1D": 8, "RAM256X1S": 4, "RAM64X1S": 1, "RAM32X1S": 1}
@@ -74,12 +77,20 @@ def count_cells(config: JoinConfig) -> Cells:
     return synthesise(export(config), TOP)
 
 
-def synthesise(text: str, top: str) -> Cells:
-    """Synthesise Verilog and count its cells."""
+def synthesise(text: str, top: str, family: str = FAMILY) -> Cells:
+    """Synthesise Verilog and count its cells.
+
+    Parameters
+    ----------
+    text, top : str
+        Verilog, and its top module.
+    family : str
+        Of parts, as Yosys' ``synth_xilinx`` names them.
+    """
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         (folder / "in.v").write_text(text)
-        run_yosys([*_mapping(top), "tee -q -o stat.txt stat"], folder)
+        run_yosys([*_mapping(top, family), "tee -q -o stat.txt stat"], folder)
         return _cells((folder / "stat.txt").read_text())
 
 
@@ -88,7 +99,7 @@ def deepest(text: str, top: str) -> LogicPath:
 
     What is in a memory or at a port counts as registered.
     """
-    script = _mapping(top)
+    script = _mapping(top, FAMILY)
     script.append("delete " + " ".join(f"t:{kind}" for kind in _ENDS))
     script += [f"rename -enumerate -pattern {kind}_% t:{kind}" for kind in _LOGIC]
     with tempfile.TemporaryDirectory() as path:
@@ -98,9 +109,9 @@ def deepest(text: str, top: str) -> LogicPath:
         return _path((folder / "path.txt").read_text())
 
 
-def _mapping(top: str) -> list[str]:
+def _mapping(top: str, family: str) -> list[str]:
     name = f"\\{top}" if "." in top else top
-    return ["read_verilog in.v", f"synth_xilinx -family xcup -abc9 -flatten -top {name}"]
+    return ["read_verilog in.v", f"synth_xilinx -family {family} -abc9 -flatten -top {name}"]
 
 
 def _cells(report: str) -> Cells:
