@@ -9,7 +9,7 @@ STAMP := $(VENV)/.penstock-setup
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
 	  $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
@@ -53,6 +53,10 @@ bench-cpu: setup ## Measure the CPU device against its peers
 .PHONY: bench-hw
 bench-hw: setup ## Measure the hardware in simulation and by cell counts
 	$(BIN)/python -m bench.hw $(ARGS)
+
+.PHONY: bench-window
+bench-window: setup ## Redraw the figures of the window-join paper
+	$(BIN)/python -m bench.window $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what builds and tests leave; keeps the virtual environment

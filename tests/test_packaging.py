@@ -192,7 +192,17 @@ def test_make_alone_prints_the_targets():
     done = subprocess.run(
         ["make"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True
     )
-    for target in ("setup", "run", "test", "test-full", "lint", "bench-cpu", "bench-hw", "clean"):
+    for target in (
+        "setup",
+        "run",
+        "test",
+        "test-full",
+        "lint",
+        "bench-cpu",
+        "bench-hw",
+        "bench-window",
+        "clean",
+    ):
         assert re.search(rf"make {target} +[A-Z]", done.stdout)
 
 

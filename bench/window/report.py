@@ -147,13 +147,20 @@ class Report:
             values = [{**asdict(run), "rate": share} for run, share in shares]
             name = f"share admitted, {spans}, M 0..100 %, {_outputs(outputs)}"
             self._deviation(name, "(4) with max(2·N·M/C, N + 2)", right, values)
-            self.add(
-                Row(f"the same from formula (5) as printed, {_outputs(outputs)}", _worst(printed))
-            )
-        for spread, period in (("random", 10), ("bunched", rows)):
-            found = self._spread(spread, period)
+            low = max(printed, key=abs)
+            what = f"{name}: beside (5) as printed"
+            self.add(Row(what, f"{low:+.0%} from (4) with min(N·M/C, N + 2)", values=low))
+        for spread, period, records in (
+            ("random", 10, 8),
+            ("random", 10, 64),
+            ("bunched", rows, 8),
+        ):
+            found = self.spread_points(spread, period, records)
             run, cycles = max(found, key=lambda each: each[1] / _corrected(each[0]))
-            what = f"cycles per tuple, matches {_SPREADS[spread]}, one result per cycle leaves"
+            what = (
+                f"cycles per tuple, ROWS {rows:,}, matches {_SPREADS[spread]}, one result per "
+                f"cycle, {records} records wait per side"
+            )
             above = cycles / _corrected(run) - 1
             shown = f"{above:+.1%} from max(2·N·M/C, N + 2) at most, at M {run.selectivity:.0%}"
             values = {run.selectivity: cycles for run, cycles in found}
@@ -177,10 +184,18 @@ class Report:
         # By time, not by counting tuples: exact with few of them.
         return [(run, {**each, "rate": run.interval / each["cycles"]}) for run, each in found]
 
-    def _spread(self, spread: str, period: int) -> list[tuple[Run, float]]:
+    def spread_points(self, spread: str, period: int, records: int) -> list[tuple[Run, float]]:
+        """Cycles per tuple by selectivity where matches are not spread evenly."""
         rows = self.scale.rate_rows
         runs = [
-            Run(depth=rows, rows=rows, hits=tenth * period // 10, period=period, spread=spread)
+            Run(
+                depth=rows,
+                rows=rows,
+                records=records,
+                hits=tenth * period // 10,
+                period=period,
+                spread=spread,
+            )
             for tenth in TENTHS
         ]
         return [(run, self.rates.measure(run)["cycles"]) for run in runs]
@@ -188,7 +203,7 @@ class Report:
     def banks(self) -> None:
         """Rates of P banks: at 0.1 % of the pairs, and where the output becomes the limit."""
         scale = self.scale
-        rows, most = scale.depth, max(scale.banks)
+        rows = scale.depth
         for banks in scale.banks:
             run = Run(depth=rows, banks=banks, rows=rows, hits=1, period=1000, spread="random")
             found = self.rates.measure(run)
@@ -201,10 +216,6 @@ class Report:
         for outputs in (1, 2):
             for banks in scale.banks:
                 self._knee(banks, outputs)
-        run = Run(depth=rows, banks=most, rows=rows, hits=1, period=1000, spread="bunched")
-        found = self.rates.measure(run)
-        what = f"the same, {most} banks, one match per 1,000 neighbours"
-        self.add(Row(what, f"{(rows + 2) / found['cycles']:.2f}x", values=found))
 
     def _knee(self, banks: int, outputs: int) -> None:
         base = output_cycles(self.scale.depth, 0, outputs, banks)
