@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import (
@@ -42,7 +42,46 @@ def value_members(config: JoinConfig) -> dict[str, wiring.Member]:
     return {"o_value": Out(stream.Signature(config.folding.layout))}
 
 
-class BaseChain(wiring.Component):
+def connect_streams(m: Module, config: JoinConfig, inner: TaskPorts, outer: TaskPorts) -> None:
+    """Make the streams of a component's tasks those of one inside it."""
+    for name, member in task_members(config).items():
+        if member.is_signature:
+            connect(m, getattr(inner, name), flipped(getattr(outer, name)))
+
+
+def connect_flags(m: Module, inner: TaskPorts, outer: TaskPorts) -> None:
+    """The same for the signals beside the streams."""
+    m.d.comb += [
+        inner.i_halt.eq(outer.i_halt),
+        outer.o_fault.eq(inner.o_fault),
+        outer.o_stalled.eq(inner.o_stalled),
+        outer.o_starved.eq(inner.o_starved),
+    ]
+
+
+class TaskPorts(wiring.Component):
+    """What :func:`task_members` gives a component."""
+
+    i_entry: stream.Interface
+    i_pass: stream.Interface
+    i_tuple: stream.Interface
+    i_window: stream.Interface
+    i_halt: Signal
+    o_report: stream.Interface
+    o_fault: Signal
+    o_stalled: Signal
+    o_starved: Signal
+
+
+class ChainPorts(TaskPorts):
+    """What one chain and several have besides, whoever takes their records."""
+
+    i_room: Signal
+    o_value: stream.Interface
+    o_quiet: Signal
+
+
+class BaseChain(ChainPorts):
     """Ports of a chain; :meth:`penstock.hw.join.config.JoinConfig.chain` makes one.
 
     Parameters
@@ -73,20 +112,8 @@ class BaseChain(wiring.Component):
         See :class:`penstock.hw.join.head.Head`.
     """
 
-    i_entry: stream.Interface
-    i_pass: stream.Interface
-    i_tuple: stream.Interface
-    i_window: stream.Interface
-    i_halt: Signal
-    i_room: Signal
     i_quiet: Signal
     o_record: list[stream.Interface]
-    o_value: stream.Interface
-    o_report: stream.Interface
-    o_quiet: Signal
-    o_fault: Signal
-    o_stalled: Signal
-    o_starved: Signal
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config

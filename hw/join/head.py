@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from amaranth.hdl import Module, Mux, Signal, ValueLike, signed
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.join.block import back_layout
-from penstock.hw.join.chain import task_members
+from penstock.hw.join.chain import TaskPorts, task_members
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, flit_layout
 from penstock.hw.join.modes import keep_control
@@ -42,7 +42,7 @@ def merge(
         yield Kind.CLEAR, int(number == len(passes) - 1), part.end
 
 
-class Head(wiring.Component):
+class Head(TaskPorts):
     """Feeds the chain.
 
     At position p of a pass the head sends first a RETIRE for each tuple with ``end == p``, then
@@ -90,17 +90,8 @@ class Head(wiring.Component):
         In this cycle a window tuple waits for room, or the head waits for an input.
     """
 
-    i_pass: stream.Interface
-    i_tuple: stream.Interface
-    i_window: stream.Interface
-    i_entry: stream.Interface
     i_back: data.View
-    i_halt: Signal
     o: data.View
-    o_report: stream.Interface
-    o_fault: Signal
-    o_stalled: Signal
-    o_starved: Signal
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config

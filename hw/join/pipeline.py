@@ -7,7 +7,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.join.block import Block
-from penstock.hw.join.chain import BaseChain, task_members, value_members
+from penstock.hw.join.chain import (
+    BaseChain,
+    ChainPorts,
+    connect_flags,
+    connect_streams,
+    task_members,
+    value_members,
+)
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import record_layout, result_layout
 from penstock.hw.join.head import Head
@@ -95,8 +102,7 @@ class Chain(BaseChain):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.head = head = self.head
-        for name in _task_streams(self.config):
-            connect(m, getattr(head, name), flipped(getattr(self, name)))
+        connect_streams(m, self.config, head, self)
 
         flit: data.View = head.o
         for block in self.blocks:
@@ -122,15 +128,12 @@ class Chain(BaseChain):
             self.o_quiet.eq(back.quiet),
             head.i_back.room.eq(back.room & self.i_room),
             head.i_back.quiet.eq(back.quiet & self.i_quiet),
-            head.i_halt.eq(self.i_halt),
-            self.o_fault.eq(head.o_fault),
-            self.o_stalled.eq(head.o_stalled),
-            self.o_starved.eq(head.o_starved),
         ]
+        connect_flags(m, head, self)
         return m
 
 
-class Pipeline(wiring.Component):
+class Pipeline(ChainPorts):
     """A chain whose records leave one at a time.
 
     One window tuple per cycle, one record per cycle.
@@ -150,19 +153,7 @@ class Pipeline(wiring.Component):
         See :class:`penstock.hw.join.chain.BaseChain`.
     """
 
-    i_entry: stream.Interface
-    i_pass: stream.Interface
-    i_tuple: stream.Interface
-    i_window: stream.Interface
-    i_halt: Signal
-    i_room: Signal
     o_result: stream.Interface
-    o_value: stream.Interface
-    o_report: stream.Interface
-    o_quiet: Signal
-    o_fault: Signal
-    o_stalled: Signal
-    o_starved: Signal
 
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
@@ -181,8 +172,7 @@ class Pipeline(wiring.Component):
         m = Module()
         m.submodules.chain = chain = self.chain
         m.submodules.collector = collector = Collector(self.config)
-        for name in _task_streams(self.config):
-            connect(m, getattr(chain, name), flipped(getattr(self, name)))
+        connect_streams(m, self.config, chain, self)
         for record, taken in zip(chain.o_record, collector.i, strict=True):
             connect(m, record, taken)
         connect(m, collector.o, flipped(self.o_result))
@@ -192,14 +182,6 @@ class Pipeline(wiring.Component):
             chain.i_quiet.eq(~collector.o.valid),
             self.o_quiet.eq(chain.o_quiet & ~collector.o.valid),
             chain.i_room.eq(self.i_room),
-            chain.i_halt.eq(self.i_halt),
-            self.o_fault.eq(chain.o_fault),
-            self.o_stalled.eq(chain.o_stalled),
-            self.o_starved.eq(chain.o_starved),
         ]
+        connect_flags(m, chain, self)
         return m
-
-
-def _task_streams(config: JoinConfig) -> list[str]:
-    """Ports of a chain that are streams, but for its records."""
-    return [name for name, member in task_members(config).items() if member.is_signature]

@@ -10,6 +10,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
 
+from penstock.hw.join.chain import ChainPorts
 from penstock.hw.join.flit import pass_layout, record_layout
 from penstock.hw.join.modes import keep_control
 from penstock.hw.kernel.config import KernelConfig
@@ -30,7 +31,7 @@ def deal(tuples: int, pipelines: int) -> list[int]:
     return [(tuples - index + pipelines - 1) // pipelines for index in range(pipelines)]
 
 
-class Pipelines(wiring.Component):
+class Pipelines(ChainPorts):
     """Several chains that share the readers.
 
     Tuple i of a pass goes to chain ``i % pipelines``; every window tuple goes to all of them. The
@@ -66,20 +67,8 @@ class Pipelines(wiring.Component):
         that waits for another one is not starved.
     """
 
-    i_entry: stream.Interface
-    i_pass: stream.Interface
-    i_tuple: stream.Interface
-    i_window: stream.Interface
-    i_halt: Signal
-    i_room: Signal
     i_quiet: Signal
     o_record: list[stream.Interface]
-    o_value: stream.Interface
-    o_report: stream.Interface
-    o_quiet: Signal
-    o_fault: Signal
-    o_stalled: Signal
-    o_starved: Signal
 
     def __init__(self, config: KernelConfig) -> None:
         self.config = config
