@@ -91,3 +91,10 @@ def word_layout(config: WindowConfig) -> data.StructLayout:
 def table_layout(config: WindowConfig) -> data.StructLayout:
     """One entry of a truth table: of the tests by which tuples of ``side`` are matched."""
     return data.StructLayout({"index": config.tests, "value": 1, "side": Side})
+
+
+def counters_layout(config: WindowConfig) -> data.StructLayout:
+    """How many tuples of each side were admitted, and how many were shed."""
+    return data.StructLayout(
+        {f"{what}_{side}": config.counter_bits for side in "ab" for what in ("admitted", "shed")}
+    )

@@ -8,7 +8,14 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.input import InputLayer
-from penstock.hw.window.layout import Side, State, table_layout, tuple_layout, word_layout
+from penstock.hw.window.layout import (
+    Side,
+    State,
+    counters_layout,
+    table_layout,
+    tuple_layout,
+    word_layout,
+)
 from penstock.hw.window.match import MatchLayer, settings
 from penstock.hw.window.output import OutputLayer
 
@@ -73,13 +80,6 @@ class WindowJoin(wiring.Component):
 
     def __init__(self, config: WindowConfig) -> None:
         self.config = config
-        counters = data.StructLayout(
-            {
-                f"{what}_{side}": config.counter_bits
-                for side in "ab"
-                for what in ("admitted", "shed")
-            }
-        )
         members = {
             "i_a": In(stream.Signature(tuple_layout(config, Side.A))),
             "i_b": In(stream.Signature(tuple_layout(config, Side.B))),
@@ -91,7 +91,7 @@ class WindowJoin(wiring.Component):
             "o_idle": Out(1),
             "o_admitted": Out(2),
             "o_dropped": Out(2),
-            "o_counters": Out(counters),
+            "o_counters": Out(counters_layout(config)),
         }
         if config.is_band:
             members["i_entry"] = In(stream.Signature(table_layout(config)))

@@ -14,7 +14,13 @@ from amaranth.lib import data
 from penstock.errors import DeviceError
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import TOP, export
-from penstock.hw.window.layout import Side, table_layout, tuple_layout, word_layout
+from penstock.hw.window.layout import (
+    Side,
+    counters_layout,
+    table_layout,
+    tuple_layout,
+    word_layout,
+)
 from penstock.sim.verilated.build import cache_folder, library
 
 #: A cycle of something that did not happen.
@@ -41,6 +47,7 @@ class _Job(ctypes.Structure):
         ("admitted", _CYCLES * 2),
         ("results", _BYTES),
         ("room", _U64),
+        ("counters", _BYTES),
         *((name, _U64) for name in ("words", "cycles", "idle", "waits")),
     )
 
@@ -79,6 +86,8 @@ class Outcome:
         All tuples were taken and all results had left; else it ended at the limit.
     waits : int
         Cycles in which a match unit waited for the output.
+    counters : dict of str to int
+        :func:`penstock.hw.window.layout.counters_layout`, as the operator counted.
     """
 
     arrived: dict[Side, np.ndarray]
@@ -89,6 +98,7 @@ class Outcome:
     cycles: int
     finished: bool
     waits: int
+    counters: dict[str, int]
 
     def order(self) -> list[tuple[Side, int]]:
         """Side and index of the admitted tuples in the order of their queue writes, A first."""
@@ -192,6 +202,9 @@ class VerilatedJoin:
             job.entries, job.entry = len(entries), pointer(entries, _BYTES)
         words = np.zeros((max(room, 1), self._library.window_sizes(2)), np.uint8)
         job.results, job.room = pointer(words, _BYTES), room
+        layout = counters_layout(config)
+        counters = np.zeros((1, _stored_bytes(layout.size)), np.uint8)
+        job.counters = pointer(counters, _BYTES)
         job.rows_a, job.rows_b = rows
         job.before, job.after, job.shed = before, after, shed
         job.stalls, job.seed, job.limit, job.fill = stalls, seed, limit, fill
@@ -209,6 +222,7 @@ class VerilatedJoin:
             job.cycles,
             bool(job.idle),
             job.waits,
+            _numbers(layout, counters),
         )
 
     def _entries(self, tables: Sequence[int]) -> np.ndarray:
@@ -264,6 +278,12 @@ def _stored_bytes(bits: int) -> int:
         if bits <= 8 * size:
             return size
     return 4 * -(-bits // 32)
+
+
+def _numbers(layout: data.StructLayout, stored: np.ndarray) -> dict[str, int]:
+    """Fields of one structure."""
+    bits = np.unpackbits(stored, axis=1, bitorder="little")
+    return {name: int(_number(bits, field.offset, field.width)[0]) for name, field in layout}
 
 
 def _number(bits: np.ndarray, offset: int, width: int) -> np.ndarray:
