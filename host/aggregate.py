@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,8 +14,7 @@ from penstock.expr.node import Expr, Op, node, transform
 from penstock.host.batch import BatchJoin, RangeJoin
 from penstock.host.columns import arrow_type, to_arrow, vector
 from penstock.host.completeness.run import WindowRun
-from penstock.host.completeness.source import Span
-from penstock.host.device.base import Device, Folds
+from penstock.host.device.base import Folds
 from penstock.host.group_values import GroupValues
 from penstock.host.groups import Groups
 from penstock.host.output import Restorer
@@ -38,36 +37,19 @@ class FoldJoin(RangeJoin):
     text: str
 
 
-def open_join(
-    query: JoinQuery,
-    tables: Mapping[str, pa.Table],
-    device: Device,
-    *,
-    band: bool = True,
-    disorder: Span | Mapping[str, Span] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> BatchJoin | AggregateJoin:
-    """The join that the query asks for by range joins: pairs, or groups. See :class:`TableJoin`."""
-    made = BatchJoin if query.aggregation is None else AggregateJoin
-    return made(query, tables, device, band=band, disorder=disorder, on_progress=on_progress)
+def range_join(query: JoinQuery) -> type[BatchJoin] | type[AggregateJoin]:
+    """The join that the query asks for by range joins: of pairs, or of groups."""
+    return BatchJoin if query.aggregation is None else AggregateJoin
 
 
 class AggregateJoin(TableJoin):
     """Gives one row per group of a query with aggregates, in one batch."""
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        tables: Mapping[str, pa.Table],
-        device: Device,
-        *,
-        band: bool = True,
-        disorder: Span | Mapping[str, Span] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        super().__init__(
-            query, tables, device, band=band, disorder=disorder, on_progress=on_progress
-        )
+    def _check(self, query: JoinQuery) -> None:
+        assert query.aggregation is not None
+
+    def _prepare(self) -> None:
+        query = self.query
         assert query.aggregation is not None
         self.side = query.aggregation.side
         self.window_side = other(self.side)
@@ -80,7 +62,7 @@ class AggregateJoin(TableJoin):
         start, end = self._ranges()
         self.joins = [
             FoldJoin(
-                fold_form(predicate, self.window_side, key.value, frozenset(modes), band=band),
+                fold_form(predicate, self.window_side, key.value, frozenset(modes), band=self.band),
                 start,
                 end,
                 key,

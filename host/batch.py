@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from penstock.errors import QueryError
 from penstock.host.completeness.run import WindowRun
-from penstock.host.completeness.source import Span
-from penstock.host.device.base import Device
 from penstock.host.pair_join import PairJoin
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
@@ -37,20 +35,9 @@ class RangeJoin:
 class BatchJoin(PairJoin):
     """Gives the pairs that join, in batches."""
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        tables: Mapping[str, pa.Table],
-        device: Device,
-        *,
-        band: bool = True,
-        disorder: Span | Mapping[str, Span] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        super().__init__(
-            query, tables, device, band=band, disorder=disorder, on_progress=on_progress
-        )
-        self.joins = _range_joins(query, self.sides, band)
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.joins = _range_joins(self.query, self.sides, self.band)
         self.pairs_in_window = sum(join.pairs for join in self.joins)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DeviceError, QueryError
-from penstock.host.completeness.source import Span
-from penstock.host.device.base import Device
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.run_window import run_window_join
 from penstock.host.device.window_join import Arrivals
@@ -28,16 +26,7 @@ class OperatorJoin(PairJoin):
     The left side is side A. See :class:`penstock.host.table_join.TableJoin`.
     """
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        tables: Mapping[str, pa.Table],
-        device: Device,
-        *,
-        band: bool = True,
-        disorder: Span | Mapping[str, Span] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
+    def _check(self, query: JoinQuery) -> None:
         if query.aggregation is not None:
             raise QueryError(
                 "the window operator gives pairs; use the range operator for aggregates, or "
@@ -48,13 +37,16 @@ class OperatorJoin(PairJoin):
                 "the window operator is for ROWS windows, and this query has a time window; give "
                 "it ROWS, or use the range operator"
             )
-        super().__init__(
-            query, tables, device, band=band, disorder=disorder, on_progress=on_progress
-        )
-        self.rows = (query.window.left, query.window.right)
+        super()._check(query)
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        query, window = self.query, self.query.window
+        assert isinstance(window, RowsWindow)
+        self.rows = (window.left, window.right)
         # By which tuples of each side are matched: the window is over the other one.
         self.forms = {
-            side: join_form(query.predicate, other(side), band=band) for side in (LEFT, RIGHT)
+            side: join_form(query.predicate, other(side), band=self.band) for side in (LEFT, RIGHT)
         }
         self.arrivals_of = {side: len(self.sides[side]) for side in (LEFT, RIGHT)}
         self._places = self._order()

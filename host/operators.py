@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from enum import Enum
 
-import pyarrow as pa
-
-from penstock.host.aggregate import open_join
-from penstock.host.completeness.source import Span
-from penstock.host.device.base import Device
+from penstock.host.aggregate import range_join
 from penstock.host.operator_join import OperatorJoin
 from penstock.host.table_join import TableJoin
 from penstock.query.plan import JoinQuery
@@ -25,24 +20,9 @@ class Operator(Enum):
     WINDOW = "window"
 
 
-def open_table_join(
-    query: JoinQuery,
-    tables: Mapping[str, pa.Table],
-    device: Device,
-    *,
-    operator: Operator = Operator.RANGE,
-    band: bool = True,
-    disorder: Span | Mapping[str, Span] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> TableJoin:
+def table_join(query: JoinQuery, operator: Operator = Operator.RANGE) -> type[TableJoin]:
     """The join that the query asks for, by an operation of the device.
 
-    Arguments are those of :class:`penstock.host.table_join.TableJoin`.
-
-    Raises
-    ------
-    QueryError
-        The operation is not for such a query.
+    It raises QueryError when it is made, if the operation is not for such a query.
     """
-    made = OperatorJoin if operator is Operator.WINDOW else open_join
-    return made(query, tables, device, band=band, disorder=disorder, on_progress=on_progress)
+    return OperatorJoin if operator is Operator.WINDOW else range_join(query)

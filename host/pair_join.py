@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.completeness.source import Span
-from penstock.host.device.base import Device
 from penstock.host.output import Restorer
 from penstock.host.table_join import TableJoin
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
@@ -23,21 +21,12 @@ LEAST_ROWS = 1 << 16
 class PairJoin(TableJoin):
     """A join of two tables whose output is a row per pair; see :class:`TableJoin`."""
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        tables: Mapping[str, pa.Table],
-        device: Device,
-        *,
-        band: bool = True,
-        disorder: Span | Mapping[str, Span] | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> None:
+    def _check(self, query: JoinQuery) -> None:
         query.require_pairs("a join that gives pairs")
-        super().__init__(
-            query, tables, device, band=band, disorder=disorder, on_progress=on_progress
-        )
-        self.restorer = Restorer(query, {side: t.schema for side, t in self.tables.items()})
+
+    def _prepare(self) -> None:
+        schemas = {side: table.schema for side, table in self.tables.items()}
+        self.restorer = Restorer(self.query, schemas)
 
     @property
     def schema(self) -> pa.Schema:

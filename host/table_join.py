@@ -54,6 +54,7 @@ class TableJoin(ABC):
         disorder: Span | Mapping[str, Span] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
+        self._check(query)
         if query.is_rows and (query.left.time is None or query.right.time is None):
             raise QueryError(
                 "ROWS of a table are its latest in time: name the time column of both tables "
@@ -74,6 +75,15 @@ class TableJoin(ABC):
             if disorder is not None:
                 check_order(Source(side, disorder), rows)
             self.sides[side.side] = filtered(side, rows).in_time_order()
+        self._prepare()
+
+    @abstractmethod
+    def _check(self, query: JoinQuery) -> None:
+        """Refuse a query of another kind, before any row is read."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make of the rows that were read what the join needs, ``pairs_in_window`` included."""
 
     @property
     @abstractmethod

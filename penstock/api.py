@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.files import read_table
-from penstock.host.operators import Operator, open_table_join
+from penstock.host.operators import Operator, table_join
 from penstock.host.stream import JoinStream, Span
 from penstock.query.compiler import Rows, Within, compile_query
 
@@ -92,7 +92,7 @@ def sql(
         query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
     )
     with using(device) as opened:
-        join = open_table_join(compiled, loaded, opened, operator=chosen, disorder=disorder)
+        join = table_join(compiled, chosen)(compiled, loaded, opened, disorder=disorder)
         return pa.Table.from_batches(join, join.schema)
 
 

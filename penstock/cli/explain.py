@@ -11,7 +11,7 @@ from penstock.cli.terminal import count, results
 from penstock.errors import DeviceError, PenstockError
 from penstock.expr.columns import Vector
 from penstock.expr.node import Expr, show
-from penstock.host.aggregate import AggregateJoin, FoldJoin, open_join
+from penstock.host.aggregate import AggregateJoin, FoldJoin, range_join
 from penstock.host.batch import BatchJoin, RangeJoin
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
@@ -36,7 +36,7 @@ def command(
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
     given = inputs.read_inputs(query, table, time, rows, within, param, scale)
     with open_device("cpu") as device:
-        join = open_join(given.query, given.tables(), device, band=not no_band)
+        join = range_join(given.query)(given.query, given.tables(), device, band=not no_band)
         explanation = _Explanation(given.query, join)
         explanation.query()
         programs = [(explanation.direction(part, device), _modes(part)) for part in join.joins]

@@ -16,7 +16,7 @@ from penstock.cli import inputs, options
 from penstock.cli.terminal import Meter, count, errors, meter, results
 from penstock.errors import UsageError
 from penstock.host.files import check_writable, open_writer, write_text
-from penstock.host.operators import Operator, open_table_join
+from penstock.host.operators import Operator, table_join
 from penstock.host.stats import Stats
 from penstock.host.table_join import TableJoin
 
@@ -78,11 +78,10 @@ def command(
         ) as opened,
         meter(progress) as shown,
     ):
-        join = open_table_join(
+        join = table_join(given.query, operator)(
             given.query,
             given.tables(),
             opened,
-            operator=operator,
             band=not no_band,
             disorder=options.spans(disorder or (), "disorder"),
             on_progress=shown.update,

@@ -11,6 +11,7 @@ import penstock
 from penstock.errors import DataError, QueryError, UsageError
 from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
+from penstock.host.operator_join import OperatorJoin
 from penstock.query import compile_query
 
 A = pa.table({"t": [5, 1, 3], "x": [0, 1, 2]})
@@ -60,6 +61,20 @@ def test_counts_and_progress() -> None:
     assert rows == join.stats.rows == 3
     assert seen[-1] == (join.stats.pairs_evaluated, 4)
     assert join.stats.as_dict()["device"] == "cpu"
+
+
+def test_each_join_refuses_other_queries() -> None:
+    """Before it reads a row: there are no tables."""
+    schemas = {"a": A.schema, "b": B.schema}
+    counted = compile_query("SELECT count(*) AS n FROM a, b WHERE a.t = b.t", schemas, time=TIME)
+    pairs = compile_query("SELECT a.x AS x FROM a, b WHERE a.t = b.t", schemas, time=TIME)
+    with open_device("cpu") as device:
+        with pytest.raises(QueryError, match="a join that gives pairs"):
+            BatchJoin(counted, {}, device)
+        with pytest.raises(QueryError, match="the window operator gives pairs"):
+            OperatorJoin(counted, {}, device)
+        with pytest.raises(QueryError, match="the window operator is for ROWS windows"):
+            OperatorJoin(pairs, {}, device)
 
 
 def test_rows_need_a_time_in_tables() -> None:
