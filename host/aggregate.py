@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +11,18 @@ import pyarrow as pa
 from penstock.expr import build
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import Expr, Op, node, transform
-from penstock.host.batch import BatchJoin, RangeJoin
+from penstock.host.batch import BatchJoin
 from penstock.host.columns import arrow_type, to_arrow, vector
 from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import Folds
+from penstock.host.existence import ExistenceJoin
 from penstock.host.group_values import GroupValues
 from penstock.host.groups import Groups
 from penstock.host.output import Restorer
 from penstock.host.probe import Prober
-from penstock.host.ranges import arrival_order, rows_met, time_ranges
-from penstock.host.table_join import TableJoin
+from penstock.host.table_join import RangeJoin, TableJoin
 from penstock.program import Mode
-from penstock.query.plan import LEFT, RIGHT, Aggregate, JoinQuery, TimeWindow, other
+from penstock.query.plan import LEFT, Aggregate, JoinQuery, other
 from penstock.rewrite.folds import FoldKey, fold_plan
 from penstock.rewrite.forms import fold_form
 from penstock.types import Kind, Type
@@ -30,16 +30,19 @@ from penstock.types import Kind, Type
 
 @dataclass(frozen=True)
 class FoldJoin(RangeJoin):
-    """One program of the aggregates, what it is asked for, and by which aggregates."""
+    """One program of the aggregates, and by which aggregates it is asked for."""
 
-    key: FoldKey
-    modes: tuple[Mode, ...]
-    text: str
+    key: FoldKey = field(kw_only=True)
+    text: str = field(kw_only=True)
 
 
-def range_join(query: JoinQuery) -> type[BatchJoin] | type[AggregateJoin]:
-    """The join that the query asks for by range joins: of pairs, or of groups."""
-    return BatchJoin if query.aggregation is None else AggregateJoin
+def range_join(
+    query: JoinQuery,
+) -> type[BatchJoin] | type[ExistenceJoin] | type[AggregateJoin]:
+    """The join that the query asks for by range joins: of pairs, groups, or rows that match."""
+    if query.aggregation is not None:
+        return AggregateJoin
+    return ExistenceJoin if query.kind.is_existence else BatchJoin
 
 
 class AggregateJoin(TableJoin):
@@ -59,15 +62,15 @@ class AggregateJoin(TableJoin):
         self.plan = fold_plan(self.aggregation)
         predicate = self._known(query.predicate)
         assert predicate is not None
-        start, end = self._ranges()
+        start, end = self.ranges_of(self.side)
         self.joins = [
             FoldJoin(
                 fold_form(predicate, self.window_side, key.value, frozenset(modes), band=self.band),
                 start,
                 end,
-                key,
                 tuple(sorted(modes, key=lambda mode: mode.value)),
-                ", ".join(dict.fromkeys(self.plan.texts[key])),
+                key=key,
+                text=", ".join(dict.fromkeys(self.plan.texts[key])),
             )
             for key, modes in self.plan.modes.items()
         ]
@@ -107,18 +110,6 @@ class AggregateJoin(TableJoin):
             return node(Op.COLUMN, (), current.type.as_nullable(False), current.attr)
 
         return None if expr is None else transform(expr, rule)
-
-    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each row of the group's side meets: one range of the other side's rows."""
-        stream, window = self.sides[self.side], self.sides[self.window_side]
-        if isinstance(self.query.window, TimeWindow):
-            offsets = self.query.window.offsets(self.window_side)
-            return time_ranges(stream.time, window.time, *offsets)
-        before_left, before_right = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
-        lefts, rights = self.query.window.left, self.query.window.right
-        if self.side == LEFT:
-            return rows_met(before_left, rights, lefts, len(window))
-        return rows_met(before_right, lefts, rights, len(window))
 
     def _type_of(self, expr: Expr, name: str) -> pa.DataType:
         """Arrow type of an output column; a column that is passed on keeps its own."""

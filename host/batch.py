@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import QueryError
@@ -15,21 +13,9 @@ from penstock.host.pair_join import PairJoin
 from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
 from penstock.host.sides import SideRows
+from penstock.host.table_join import RangeJoin
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
 from penstock.rewrite.forms import JoinForm, join_form
-
-
-@dataclass(frozen=True)
-class RangeJoin:
-    """One direction of the join: stream tuples with ranges into the other side."""
-
-    form: JoinForm
-    start: np.ndarray
-    end: np.ndarray
-
-    @property
-    def pairs(self) -> int:
-        return int((self.end - self.start).sum())
 
 
 class BatchJoin(PairJoin):
@@ -43,6 +29,7 @@ class BatchJoin(PairJoin):
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for join in self.joins:
             yield from self._run(join)
+        yield from self.alone()
         self.stats.stop()
 
     def _run(self, join: RangeJoin) -> Iterator[pa.RecordBatch]:

@@ -69,6 +69,7 @@ class OperatorJoin(PairJoin):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from self.restored(LEFT, self._pairs())
+        yield from self.alone()
         self.stats.stop()
 
     def _pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:

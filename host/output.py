@@ -12,6 +12,9 @@ from penstock.expr.node import Expr, Op
 from penstock.host.columns import arrow_type, load, to_arrow
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, columns
 
+#: Rows of one output batch.
+BATCH_ROWS = 1 << 20
+
 
 class Restorer:
     """Builds the SELECT list for pairs of row numbers.
@@ -50,8 +53,9 @@ class Restorer:
         tables : mapping of side to rows
             The base rows that the indices point into.
         left, right : ndarray of int, shape (m,)
+            -1 where a row of the other side leaves alone; its columns are NULL then.
         """
-        rows = {LEFT: pa.array(left), RIGHT: pa.array(right)}
+        rows = {LEFT: self._index(LEFT, left), RIGHT: self._index(RIGHT, right)}
         taken: dict[tuple[str, str], pa.Array] = {}
 
         def take(side: str, column: str) -> pa.Array:
@@ -77,6 +81,11 @@ class Restorer:
             )
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _index(self, side: str, row: np.ndarray) -> pa.Array:
+        if side in self.query.kind.null_supplying:
+            return pa.array(row, mask=row < 0)
+        return pa.array(row)
 
     @staticmethod
     def _compute(

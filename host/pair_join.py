@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.output import Restorer
+from penstock.errors import QueryError
+from penstock.host.output import BATCH_ROWS, Restorer
 from penstock.host.table_join import TableJoin
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
 
-#: Rows of one output batch.
-BATCH_ROWS = 1 << 20
 #: Results are gathered to as many rows before they are restored: where matches are rare, a batch
 #: for each result would cost more than finding its rows.
 LEAST_ROWS = 1 << 16
 
 
 class PairJoin(TableJoin):
-    """A join of two tables whose output is a row per pair; see :class:`TableJoin`."""
+    """A join of two tables whose output is a row per pair; see :class:`TableJoin`.
+
+    An outer join gives the rows that it preserves, too, once all pairs are known.
+    """
 
     def _check(self, query: JoinQuery) -> None:
         query.require_pairs("a join that gives pairs")
+        if query.kind.is_existence:
+            raise QueryError(
+                f"a {query.kind.value} join gives no pairs; only the range operator runs it"
+            )
 
     def _prepare(self) -> None:
         schemas = {side: table.schema for side, table in self.tables.items()}
         self.restorer = Restorer(self.query, schemas)
+        self.matched = {
+            side: np.zeros(self.tables[side].num_rows, bool) for side in self.query.kind.unmatched
+        }
 
     @property
     def schema(self) -> pa.Schema:
@@ -62,6 +71,18 @@ class PairJoin(TableJoin):
             name: self.sides[name].row[np.concatenate([pairs[k] for pairs in found])]
             for k, name in enumerate((side, other(side)))
         }
+        for name, matched in self.matched.items():
+            matched[rows[name]] = True
+        yield from self._given(rows)
+
+    def alone(self) -> Iterator[pa.RecordBatch]:
+        """Rows that an outer join preserves though they are in no pair."""
+        for side, matched in self.matched.items():
+            rows = np.concatenate([self.sides[side].row, self.timeless[side].row])
+            rows = rows[~matched[rows]]
+            yield from self._given({side: rows, other(side): np.full(len(rows), -1)})
+
+    def _given(self, rows: Mapping[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
         for at in range(0, len(rows[LEFT]), BATCH_ROWS):
             part = slice(at, at + BATCH_ROWS)
             batch = self.restorer.restore(self.tables, rows[LEFT][part], rows[RIGHT][part])

@@ -108,8 +108,19 @@ class Arrival:
         return Arrival(parts[0].side, rows, base, np.concatenate([p.ids for p in parts]))
 
 
-def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) -> SideRows:
-    """All rows of a table or batch whose time is known, unfiltered.
+@dataclass(frozen=True)
+class Read:
+    """Rows of a table or batch, unfiltered: those whose time is known, and those it is not of.
+
+    A row without a time meets nothing, but an outer join preserves it.
+    """
+
+    timed: SideRows
+    timeless: SideRows
+
+
+def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) -> Read:
+    """All rows of a table or batch.
 
     Raises
     ------
@@ -124,8 +135,10 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     columns = {(side.side, name): v for name, v in loaded.items()}
     n = table.num_rows
     everything = np.arange(n, dtype=np.int64)
+    none = np.zeros(0, dtype=np.int64)
     if side.time is None:
-        return SideRows(everything, np.zeros(n, dtype=np.int64), columns)
+        rows = SideRows(everything, np.zeros(n, dtype=np.int64), columns)
+        return Read(rows, rows.pick(none))
     time = evaluate_columns(side.time, columns, n)
     if time.values.dtype == object:
         raise DataError(
@@ -134,17 +147,14 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
         )
     rows = SideRows(everything, time.values, columns)
     if time.valid is None:
-        return rows
-    if query.is_rows:
-        lost = rows.pick(np.flatnonzero(~time.valid))
-        placeless = filtered(side, lost)
-        if not len(placeless):
-            return rows.pick(np.flatnonzero(time.valid))
+        return Read(rows, rows.pick(none))
+    timeless = rows.pick(np.flatnonzero(~time.valid))
+    if query.is_rows and len(placeless := filtered(side, timeless)):
         raise DataError(
             f"row {int(placeless.row[0])} of {side.alias} has no time, so it has no place "
             "among the last ROWS; leave such rows out with WHERE or a subquery in FROM"
         )
-    return rows.pick(np.flatnonzero(time.valid))
+    return Read(rows.pick(np.flatnonzero(time.valid)), timeless)
 
 
 def filtered(side: Side, rows: SideRows) -> SideRows:

@@ -109,6 +109,7 @@ class JoinStream:
         trace: bool = False,
     ) -> None:
         query.require_pairs("a stream")
+        query.require_inner("a stream")
         self.query = query
         self.devices = [device] if isinstance(device, Device) else list(device)
         if not self.devices:
@@ -233,7 +234,7 @@ class JoinStream:
         """
         own = self._open_input(source)
         batch = _one_batch(batch, self.schemas[own.side.side], source)
-        rows = read_side(self.query, own.side, batch)
+        rows = read_side(self.query, own.side, batch).timed
         self.budget.wait_for(batch.nbytes, self.flow.push_timeout_s)
         with self._lock:
             self._session.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,29 @@ from penstock.errors import DataError, QueryError
 from penstock.host.completeness.admission import Admission
 from penstock.host.completeness.source import Source, Span, check_names
 from penstock.host.device.base import Device
+from penstock.host.ranges import arrival_order, rows_met, time_ranges
 from penstock.host.sides import SideRows, filtered, read_side
 from penstock.host.stats import Stats
-from penstock.query.plan import JoinQuery
+from penstock.program import Mode
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
+from penstock.rewrite.forms import JoinForm
+
+
+@dataclass(frozen=True)
+class RangeJoin:
+    """One direction of a join: stream tuples with ranges into the other side.
+
+    ``start`` and ``end`` are int64 of shape (stream tuples,); ``modes`` is what becomes of matches.
+    """
+
+    form: JoinForm
+    start: np.ndarray
+    end: np.ndarray
+    modes: tuple[Mode, ...] = (Mode.PAIRS,)
+
+    @property
+    def pairs(self) -> int:
+        return int((self.end - self.start).sum())
 
 
 class TableJoin(ABC):
@@ -70,11 +91,13 @@ class TableJoin(ABC):
         # Rows are picked from single chunks: finding the chunk of each would cost more.
         self.tables = {s.side: tables[s.table].combine_chunks() for s in query.sides}
         self.sides: dict[str, SideRows] = {}
+        self.timeless: dict[str, SideRows] = {}
         for side in query.sides:
-            rows = read_side(query, side, self.tables[side.side])
+            read = read_side(query, side, self.tables[side.side])
             if disorder is not None:
-                check_order(Source(side, disorder), rows)
-            self.sides[side.side] = filtered(side, rows).in_time_order()
+                check_order(Source(side, disorder), read.timed)
+            self.sides[side.side] = filtered(side, read.timed).in_time_order()
+            self.timeless[side.side] = filtered(side, read.timeless)
         self._prepare()
 
     @abstractmethod
@@ -97,6 +120,18 @@ class TableJoin(ABC):
     def pairs_to_evaluate(self) -> int:
         """Predicate tests of the whole join, at most."""
         return self.pairs_in_window
+
+    def ranges_of(self, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """All that each row of a side meets: one range of the other side's rows."""
+        window = other(side)
+        if isinstance(self.query.window, TimeWindow):
+            offsets = self.query.window.offsets(window)
+            return time_ranges(self.sides[side].time, self.sides[window].time, *offsets)
+        before_left, before_right = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
+        lefts, rights = self.query.window.left, self.query.window.right
+        if side == LEFT:
+            return rows_met(before_left, rights, lefts, len(self.sides[RIGHT]))
+        return rows_met(before_right, lefts, rights, len(self.sides[LEFT]))
 
     def progressed(self) -> None:
         """Tell the caller how far it is."""

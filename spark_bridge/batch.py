@@ -87,6 +87,7 @@ def sql(
     options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
     compiled = compile_query(query, schemas, **options)
     compiled.require_pairs("spark_bridge.sql")
+    compiled.require_inner("spark_bridge.sql")
     check_used(compiled, spark_schemas)
     inputs = {s.side: schemas[s.table] for s in compiled.sides}
     output = output_schema(compiled, _joined_schema(compiled, inputs), inputs)

@@ -12,10 +12,12 @@ from penstock.errors import DeviceError, PenstockError
 from penstock.expr.columns import Vector
 from penstock.expr.node import Expr, show
 from penstock.host.aggregate import AggregateJoin, FoldJoin, range_join
-from penstock.host.batch import BatchJoin, RangeJoin
+from penstock.host.batch import BatchJoin
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
+from penstock.host.existence import ExistenceJoin
 from penstock.host.prepare import layout, stream_values, window_keys
+from penstock.host.table_join import RangeJoin
 from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from penstock.query.plan import JoinQuery, RowsWindow, other
 from penstock.rewrite.band import BandForm, Bound
@@ -39,7 +41,7 @@ def command(
         join = range_join(given.query)(given.query, given.tables(), device, band=not no_band)
         explanation = _Explanation(given.query, join)
         explanation.query()
-        programs = [(explanation.direction(part, device), _modes(part)) for part in join.joins]
+        programs = [(explanation.direction(p, device), frozenset(p.modes)) for p in join.joins]
     _show_devices(programs)
     _show_operator(given.query, [program for program, _ in programs])
 
@@ -47,7 +49,7 @@ def command(
 class _Explanation:
     """Prints a query under the names its author gave."""
 
-    def __init__(self, query: JoinQuery, join: BatchJoin | AggregateJoin) -> None:
+    def __init__(self, query: JoinQuery, join: BatchJoin | ExistenceJoin | AggregateJoin) -> None:
         self.compiled = query
         self.join = join
         self.names = query.names
@@ -65,6 +67,7 @@ class _Explanation:
             if side.time is not None:
                 _line("  time", self.text(side.time))
             _line("  filter", self.text(side.filter))
+        _line("join", query.kind.value.lower())
         _line("window", str(query.window))
         _line("pairs", f"{count(join.pairs_in_window)} in the window")
         _line("predicate", self.text(query.predicate))
@@ -77,6 +80,7 @@ class _Explanation:
         _heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
         if isinstance(part, FoldJoin):
             _line("aggregates", part.text)
+        if part.modes != (Mode.PAIRS,):
             _line("modes", ", ".join(mode.value for mode in part.modes))
         prepared = window_keys(form, window.columns, len(window))
         values = stream_values(form, stream.columns, len(stream))
@@ -89,7 +93,7 @@ class _Explanation:
             _line("per pair", show(program.predicate))
             if program.value is not None:
                 _line("folded", show(program.value))
-            _show_stages(program, _modes(part))
+            _show_stages(program, frozenset(part.modes))
         return program
 
     def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
@@ -177,10 +181,6 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
     _line("pipeline", f"{plan.stages} stages in hardware")
     for line in plan.lines():
         results.print(f"  {line}", markup=False, highlight=False)
-
-
-def _modes(part: RangeJoin) -> frozenset[Mode]:
-    return frozenset(part.modes) if isinstance(part, FoldJoin) else PAIRS
 
 
 def _show_devices(programs: Sequence[tuple[Program, frozenset[Mode]]]) -> None:

@@ -12,7 +12,7 @@ from penstock.errors import QueryError
 from penstock.expr import build
 from penstock.expr.node import Expr
 from penstock.query.dialect import parse
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side
+from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from penstock.query.scope import Scope, Source
 from penstock.query.statement import Statement, read_statement
 from penstock.query.window import (
@@ -86,7 +86,7 @@ def compile_query(
         window = RowsWindow(*counts)
     else:
         window, conjuncts = _time_window(statement, time_of, conjuncts, within, unit)
-        filters, conjuncts = _move_one_sided(filters, conjuncts)
+        filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
     predicate = fold(build.and_(*conjuncts))
     left, right = (
         Side(
@@ -110,6 +110,7 @@ def compile_query(
         statement.select,
         statement.scales,
         statement.aggregation,
+        statement.kind,
     )
 
 
@@ -196,8 +197,17 @@ def _conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
     """One-sided WHERE conditions per side, and everything that belongs to the join."""
     filters: list[list[Expr]] = [[], []]
     conjuncts = [c for condition in statement.condition for c in conjuncts_of(condition)]
+    nulls = statement.kind.null_supplying
     for condition in statement.where:
         for conjunct in conjuncts_of(condition):
+            if conjunct.sides & nulls:
+                alias = statement.sources[0 if LEFT in conjunct.sides & nulls else 1].alias
+                raise QueryError(
+                    f"WHERE tests {alias}, whose columns are NULL where the {statement.kind.value} "
+                    "JOIN finds no match, after the join; to filter its rows before it, write the "
+                    "condition in ON or in a subquery in FROM: (SELECT * FROM ... WHERE ...) "
+                    f"{alias}"
+                )
             if len(conjunct.sides) == 1:
                 filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
             else:
@@ -206,15 +216,15 @@ def _conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
 
 
 def _move_one_sided(
-    filters: list[list[Expr]], conjuncts: list[Expr]
+    filters: list[list[Expr]], conjuncts: list[Expr], kind: JoinKind
 ) -> tuple[list[list[Expr]], list[Expr]]:
-    """In an inner join over a time window, a one-sided condition of ON can filter its side.
+    """Over a time window, a one-sided condition of ON can filter a side that needs a match.
 
     Not so for ROWS: a row that cannot match keeps its place in the window.
     """
     rest = []
     for conjunct in conjuncts:
-        if len(conjunct.sides) == 1:
+        if len(conjunct.sides) == 1 and not conjunct.sides & kind.unmatched:
             filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
         else:
             rest.append(conjunct)

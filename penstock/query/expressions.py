@@ -247,6 +247,10 @@ class Lowering:
         pair = (self.lower(tree.this), self.lower(tree.args["true"]))
         return build.case([pair], None if false is None else self.lower(false))
 
+    def _coalesce(self, tree: exp.Coalesce) -> Expr:
+        *values, last = [self.lower(a) for a in (tree.this, *tree.expressions)]
+        return build.case([(build.not_(build.is_null(v)), v) for v in values], last)
+
     def _extreme(self, tree: exp.Least | exp.Greatest) -> Expr:
         args = [self.lower(a) for a in (tree.this, *tree.expressions)]
         return (build.least if isinstance(tree, exp.Least) else build.greatest)(*args)
@@ -357,6 +361,7 @@ _RULES: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.Is: Lowering._is,
     exp.Case: Lowering._case,
     exp.If: Lowering._if,
+    exp.Coalesce: Lowering._coalesce,
     exp.Least: Lowering._extreme,
     exp.Greatest: Lowering._extreme,
     exp.Like: Lowering._like,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from penstock.errors import QueryError
 from penstock.expr.node import Expr, Op, walk
@@ -15,6 +16,44 @@ LEFT, RIGHT = "l", "r"
 def other(side: str) -> str:
     """The opposite side."""
     return RIGHT if side == LEFT else LEFT
+
+
+class JoinKind(Enum):
+    """What becomes of rows that match, and of rows that do not."""
+
+    INNER = "INNER"
+    LEFT = "LEFT OUTER"
+    RIGHT = "RIGHT OUTER"
+    FULL = "FULL OUTER"
+    SEMI = "LEFT SEMI"
+    ANTI = "LEFT ANTI"
+
+    @property
+    def unmatched(self) -> frozenset[str]:
+        """Sides whose rows leave although they match nothing."""
+        return _UNMATCHED[self]
+
+    @property
+    def null_supplying(self) -> frozenset[str]:
+        """Sides whose columns are NULL where a row of the other side leaves alone."""
+        if self.is_existence:
+            return frozenset()
+        return frozenset(other(side) for side in self.unmatched)
+
+    @property
+    def is_existence(self) -> bool:
+        """Whether a row of the left side leaves once at most, without the other side's columns."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+_UNMATCHED = {
+    JoinKind.INNER: frozenset(),
+    JoinKind.LEFT: frozenset({LEFT}),
+    JoinKind.RIGHT: frozenset({RIGHT}),
+    JoinKind.FULL: frozenset({LEFT, RIGHT}),
+    JoinKind.SEMI: frozenset(),
+    JoinKind.ANTI: frozenset({LEFT}),
+}
 
 
 @dataclass(frozen=True)
@@ -116,6 +155,7 @@ class JoinQuery:
         Float columns declared as decimals, see ``scale`` of :func:`penstock.query.compile`.
     aggregation : Aggregation or None
         None if the query gives pairs; otherwise ``select`` is empty.
+    kind : JoinKind
     """
 
     text: str
@@ -126,6 +166,17 @@ class JoinQuery:
     select: tuple[tuple[str, Expr], ...]
     scales: tuple[tuple[tuple[str, str], int], ...] = ()
     aggregation: Aggregation | None = None
+    kind: JoinKind = JoinKind.INNER
+
+    def require_inner(self, where: str) -> None:
+        """Refuse outer, semi and anti joins.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.kind is not JoinKind.INNER:
+            raise QueryError(f"{where} takes an INNER JOIN, not a {self.kind.value} JOIN")
 
     def require_pairs(self, where: str) -> None:
         """Refuse a query with groups.
@@ -196,6 +247,7 @@ __all__ = [
     "RIGHT",
     "Aggregate",
     "Aggregation",
+    "JoinKind",
     "JoinQuery",
     "RowsWindow",
     "Side",

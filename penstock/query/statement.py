@@ -11,11 +11,11 @@ from sqlglot import exp
 
 from penstock.errors import QueryError, SchemaError
 from penstock.expr import build
-from penstock.expr.node import Expr
+from penstock.expr.node import Expr, Op, node, transform
 from penstock.query.aggregates import is_aggregate, read_aggregation
 from penstock.query.dialect import ROWS, place
 from penstock.query.expressions import Lowering
-from penstock.query.plan import Aggregation
+from penstock.query.plan import LEFT, RIGHT, Aggregation, JoinKind
 from penstock.query.scope import Scope, Source
 from penstock.types import Kind, Type, decimal, from_arrow
 
@@ -25,6 +25,22 @@ _READ = frozenset({"expressions", "from_", "joins", "where", "hint", "kind"})
 _READ_OF_GROUPS = frozenset({"group", "having", "distinct"})
 _READ_OF_TABLE = frozenset({"this", "alias", "db", "catalog"})
 _READ_OF_JOIN = frozenset({"this", "on", "method", "side", "kind", "using"})
+#: What may stand before JOIN.
+_KINDS = {
+    "": JoinKind.INNER,
+    "INNER": JoinKind.INNER,
+    "CROSS": JoinKind.INNER,
+    "LEFT": JoinKind.LEFT,
+    "LEFT OUTER": JoinKind.LEFT,
+    "RIGHT": JoinKind.RIGHT,
+    "RIGHT OUTER": JoinKind.RIGHT,
+    "FULL": JoinKind.FULL,
+    "FULL OUTER": JoinKind.FULL,
+    "SEMI": JoinKind.SEMI,
+    "LEFT SEMI": JoinKind.SEMI,
+    "ANTI": JoinKind.ANTI,
+    "LEFT ANTI": JoinKind.ANTI,
+}
 #: Parser's names of clauses whose SQL reads otherwise.
 _WORDS = {
     "group": "GROUP BY",
@@ -46,6 +62,7 @@ class Statement:
     """A SELECT over two sources, names resolved, nothing decided about windows yet."""
 
     sources: tuple[Source, Source]
+    kind: JoinKind
     scope: Scope
     condition: tuple[Expr, ...]
     where: tuple[Expr, ...]
@@ -78,18 +95,19 @@ def read_statement(
     if not isinstance(tree, exp.Select):
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()} ({place(tree)})")
     _check_parts(tree, _READ | _READ_OF_GROUPS)
-    tables = _two_tables(tree)
+    first, second, kind = _two_tables(tree)
     reader = _SourceReader(schemas, scales, params)
-    left = reader.read(tables[0], "l")
-    right = reader.read(tables[1], "r")
+    left = reader.read(first, LEFT)
+    right = reader.read(second, RIGHT)
     if left.alias.lower() == right.alias.lower():
         raise QueryError(
-            f"both inputs are named {left.alias}; give each an alias ({place(tables[1])})"
+            f"both inputs are named {left.alias}; give each an alias ({place(second)})"
         )
     for table, name in scales.keys() - reader.used:
         raise QueryError(f"scale is given for {table}.{name}, which is no column of a base table")
     plain = Scope((left, right))
     scope = Scope((left, right), _unit_columns(plain, units))
+    visible = _after_join(scope, kind)
     lowering = Lowering(scope, params)
     conditions: list[Expr] = []
     for join in tree.args.get("joins") or ():
@@ -97,17 +115,45 @@ def read_statement(
         if on is not None:
             conditions.append(lowering.condition(on))
     where = tree.args.get("where")
-    wheres = [] if where is None else [lowering.condition(where.this)]
+    wheres = [] if where is None else [Lowering(visible, params).condition(where.this)]
     groups = is_aggregate(tree)
+    if groups and kind is not JoinKind.INNER:
+        raise QueryError(
+            f"aggregates over a {kind.value} JOIN are not supported; use INNER JOIN, or aggregate "
+            f"the rows that the join gives ({place(tree)})"
+        )
     return Statement(
         (left, right),
+        kind,
         scope,
         tuple(conditions),
         tuple(wheres),
-        () if groups else _select(tree, lowering, scope),
+        () if groups else _select(tree, Lowering(visible, params), visible),
         tuple(sorted(reader.declared.items())),
         read_aggregation(tree, scope, params) if groups else None,
     )
+
+
+def _after_join(scope: Scope, kind: JoinKind) -> Scope:
+    """The sources as WHERE and SELECT see them."""
+    if kind.is_existence:
+        return replace(scope, sources=scope.sources[:1])
+
+    def nullable(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        if current.op is Op.COLUMN:
+            return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
+        return build.remake(current, args) if args != current.args else current
+
+    sources = [
+        replace(
+            source,
+            columns={name: transform(column, nullable) for name, column in source.columns.items()},
+        )
+        if side in kind.null_supplying
+        else source
+        for side, source in zip((LEFT, RIGHT), scope.sources, strict=True)
+    ]
+    return replace(scope, sources=tuple(sources))
 
 
 def _unit_columns(scope: Scope, units: Mapping[tuple[str, str], str]) -> dict[Expr, str]:
@@ -129,7 +175,7 @@ def _check_parts(tree: exp.Expr, read: frozenset[str], within: str = "a join que
             raise QueryError(f"{words} is not supported in {within} ({where})")
 
 
-def _two_tables(tree: exp.Select) -> tuple[exp.Expr, exp.Expr]:
+def _two_tables(tree: exp.Select) -> tuple[exp.Expr, exp.Expr, JoinKind]:
     source = tree.args.get("from_")
     joins = tree.args.get("joins") or []
     if source is None or len(joins) != 1:
@@ -139,13 +185,17 @@ def _two_tables(tree: exp.Select) -> tuple[exp.Expr, exp.Expr]:
             f"a join of exactly two tables is needed; the query has {count} ({place(third)})"
         )
     join = joins[0]
-    kind = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).strip()
-    if kind.upper() not in ("", "INNER", "CROSS"):
-        raise QueryError(f"{kind.upper()} JOIN is not supported yet; use INNER ({place(join)})")
+    words = " ".join(str(join.args.get(k) or "") for k in ("method", "side", "kind")).split()
+    name = " ".join(words).upper()
+    if name not in _KINDS:
+        raise QueryError(
+            f"{name} JOIN is not supported; use INNER, LEFT, RIGHT, FULL, LEFT SEMI or LEFT ANTI "
+            f"({place(join)})"
+        )
     if join.args.get("using"):
         raise QueryError(f"USING is not supported; write the condition in ON ({place(join)})")
     _check_parts(join, _READ_OF_JOIN)
-    return source.this, join.this
+    return source.this, join.this, _KINDS[name]
 
 
 class _SourceReader:

@@ -27,10 +27,8 @@ def error(text: str) -> str:
 
 
 CLAUSES = [
-    (f"SELECT a.x FROM a LEFT JOIN b ON {ON}", "LEFT JOIN is not supported yet; use INNER"),
-    (f"SELECT a.x FROM a FULL OUTER JOIN b ON {ON}", "FULL OUTER JOIN is not supported yet"),
-    (f"SELECT a.x FROM a LEFT SEMI JOIN b ON {ON}", "LEFT SEMI JOIN is not supported yet"),
-    ("SELECT a.x FROM a NATURAL JOIN b", "NATURAL JOIN is not supported yet"),
+    (f"SELECT a.x FROM a RIGHT SEMI JOIN b ON {ON}", "RIGHT SEMI JOIN is not supported; use"),
+    ("SELECT a.x FROM a NATURAL JOIN b", "NATURAL JOIN is not supported"),
     ("SELECT a.x FROM a JOIN b USING (id)", "USING is not supported; write the condition in ON"),
     (
         "SELECT q.x FROM (SELECT x FROM a GROUP BY x) q JOIN b ON 1 = 1",

@@ -1,0 +1,64 @@
+"""A semi or anti join of two whole tables: rows of the left side by whether they match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.host.completeness.run import WindowRun
+from penstock.host.output import BATCH_ROWS, Restorer
+from penstock.host.probe import Prober
+from penstock.host.table_join import RangeJoin, TableJoin
+from penstock.program import Mode
+from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
+from penstock.rewrite.forms import fold_form
+
+EXISTS = frozenset({Mode.EXISTS})
+
+
+class ExistenceJoin(TableJoin):
+    """Gives each row of the left side that matches (semi), or that does not (anti), once."""
+
+    def _check(self, query: JoinQuery) -> None:
+        query.require_pairs("a semi or anti join")
+
+    def _prepare(self) -> None:
+        form = fold_form(self.query.predicate, RIGHT, None, EXISTS, band=self.band)
+        self.join = RangeJoin(form, *self.ranges_of(LEFT), (Mode.EXISTS,))
+        self.joins = [self.join]
+        self.pairs_in_window = self.join.pairs
+        schemas = {side: table.schema for side, table in self.tables.items()}
+        self.restorer = Restorer(self.query, schemas)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.restorer.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.stats.pairs_in_window = self.pairs_in_window
+        left, right = self.sides[LEFT], self.sides[RIGHT]
+        prober = Prober(
+            self.join.form,
+            self.device,
+            self.stats,
+            names=self.names,
+            modes=EXISTS,
+            what=f"this {self.query.kind.value} join",
+        )
+        with closing(prober):
+            run = WindowRun(right.time, prober.keys(right.columns, len(right)))
+            found = prober.fold(
+                run, left.columns, self.join.start, self.join.end, Mode.EXISTS, self.progressed
+            ).found
+        rows = left.row[found]
+        if self.query.kind is JoinKind.ANTI:
+            rows = np.concatenate([left.row[~found], self.timeless[LEFT].row])
+        for at in range(0, len(rows), BATCH_ROWS):
+            part = rows[at : at + BATCH_ROWS]
+            batch = self.restorer.restore(self.tables, part, np.full(len(part), -1))
+            self.stats.rows += batch.num_rows
+            yield batch
+        self.stats.stop()
