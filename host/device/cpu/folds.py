@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from penstock.host.device.cpu.loops import DENSE, inside
+from penstock.host.device.cpu.loops import DENSE, any_cube, inside
 from penstock.host.device.cpu.reduce import masked_max, masked_min, masked_sum
 from penstock.host.device.cpu.vector import (
     CHUNK,
@@ -25,7 +25,6 @@ from penstock.host.device.cpu.vector import (
 #: What a loop does with matches: ``Mode``, and sums whose total may need more than 64 bits.
 COUNT, EXISTS, SUM, WIDE_SUM, MIN, MAX, NEAREST = range(7)
 
-_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)
 _LOW_HALF = (1 << 32) - 1
 _GREATEST = np.int64((1 << 63) - 1)
@@ -121,14 +120,7 @@ def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, 
         if cubes is None:
             mask = match_all(window, position, lo, sp)
         else:
-            each = match_each(window, position, lo, sp)
-            mask = np.uint64(0)
-            for cube in cubes:
-                term = _ALL
-                for d in range(len(each)):
-                    if (cube >> d) & 1:
-                        term &= each[d]
-                mask |= term
+            mask = any_cube(match_each(window, position, lo, sp), cubes)
         mask = inside(mask, position, start, end)
         if mask:
             fold(mask, payload, position, position, i, rule, count, value, extra)

@@ -107,6 +107,19 @@ def inside(mask, position, start, end):
 
 
 @njit(nogil=True)
+def any_cube(each, cubes):
+    """Mask of the granule's positions where all tests of some cube hold."""
+    mask = np.uint64(0)
+    for k in range(len(cubes)):
+        cube, term = cubes[k], _ALL
+        for d in range(len(each)):
+            if (cube >> d) & 1:
+                term &= each[d]
+        mask |= term
+    return mask
+
+
+@njit(nogil=True)
 def emit(mask, i, position, room, out_i, out_j, count):
     """Append the pairs of a granule; the new count, or -1 if they do not fit."""
     total = count + popcount(mask)
@@ -204,15 +217,7 @@ def scan_cubes(window, low, span, cubes, i, start, end, room, out_i, out_j, coun
     lo, sp = row_of(low, i), row_of(span, i)
     position = start & ~(GRANULE - 1)
     while position < end:
-        each = match_each(window, position, lo, sp)
-        mask = np.uint64(0)
-        for cube in cubes:
-            term = _ALL
-            for d in range(len(each)):
-                if (cube >> d) & 1:
-                    term &= each[d]
-            mask |= term
-        mask = inside(mask, position, start, end)
+        mask = inside(any_cube(match_each(window, position, lo, sp), cubes), position, start, end)
         if mask:
             count = emit(mask, i, position, room, out_i, out_j, count)
             if count < 0:
