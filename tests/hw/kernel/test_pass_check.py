@@ -4,7 +4,7 @@ import pytest
 
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.feeder import PassCheck
+from penstock.hw.kernel.pass_check import PassCheck
 from tests.hw.kernel.kit import bench, collect
 
 GOOD = {"tuples": 7, "begin": 0, "end": 100, "share": 2}
