@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.constraints.boards import Flow
@@ -12,6 +13,7 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.pipeline import Pipeline
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import describe
+from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.kernel import KERNEL, Kernel
 from penstock.hw.kernel.link import link_config
 from penstock.hw.verilog import verilog
@@ -19,8 +21,8 @@ from penstock.hw.verilog import verilog
 #: Module name of the pipeline unless the caller has another.
 TOP = "penstock_join"
 
-#: AXI has signals that the kernel has no use for, memory slots have padding, and Vitis wants a
-#: port named interrupt.
+#: What a linter must overlook in a kernel: AXI has signals that it does not need, memory slots have
+#: padding, and Vitis wants a port named interrupt.
 KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
 
 
@@ -44,12 +46,30 @@ def kernel_verilog(
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:
-    """Write all of a kernel that packaging and host software need.
+    """Write all of a join kernel that packaging and host software need.
+
+    Arguments and errors are those of :func:`write_package`.
+    """
+    return write_package(
+        describe(config), lambda: kernel_verilog(config), board, out, kernels=kernels
+    )
+
+
+def write_package(
+    description: Description,
+    verilog: Callable[[], str],
+    board: str,
+    out: Path,
+    *,
+    kernels: int = 1,
+) -> list[Path]:
+    """Write a kernel with all that describes it.
 
     Parameters
     ----------
-    config : KernelConfig
-        The build.
+    description : Description
+    verilog : callable
+        Gives the kernel's Verilog.
     board : str
         Name of the board.
     out : Path
@@ -73,15 +93,22 @@ def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int =
     entry = find_board(board)
     link = {}
     if entry.flow is Flow.VITIS:
-        link["link.cfg"] = link_config(kernels, entry.memory, entry.banks, entry.slrs)
+        link["link.cfg"] = link_config(
+            kernels,
+            entry.memory,
+            entry.banks,
+            entry.slrs,
+            kernel=description.kernel,
+            ports=description.ports,
+            registers=description.registers.registers,
+        )
     elif kernels != 1:
         raise UsageError(f"{board} is no Alveo card: it takes 1 kernel, not {kernels}")
-    description = describe(config)
     described = {"board": board, **description.table()}
     texts = {
-        f"{KERNEL}.v": kernel_verilog(config),
-        f"{KERNEL}.json": json.dumps(described, indent=2) + "\n",
-        f"{KERNEL}.h": description.c_header(),
+        f"{description.kernel}.v": verilog(),
+        f"{description.kernel}.json": json.dumps(described, indent=2) + "\n",
+        f"{description.kernel}.h": description.c_header(),
         "registers.md": description.documentation(),
         "kernel.xml": description.kernel_xml(),
         **link,

@@ -206,7 +206,7 @@ class Description:
                 ports,
                 "port",
                 name=name,
-                mode="write_only" if stream.is_input else "read_only",
+                mode="read_only" if stream.is_input else "write_only",
                 dataWidth=str(stream.data_bits),
                 portType="stream",
             )
@@ -242,11 +242,11 @@ class Description:
                 addressQualifier="4",
                 id=str(number),
                 port=name,
-                size=f"0x{stream.data_bits // 8:X}",
+                size="0x4",
                 offset="0x0",
                 type=f"stream<ap_axiu<{stream.data_bits},0,0,0>>",
                 hostOffset="0x0",
-                hostSize="0x0",
+                hostSize="0x4",
             )
             number += 1
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from penstock.hw.checks import check_integer
 from penstock.hw.kernel.kernel import KERNEL, PORTS
-from penstock.hw.kernel.registers import REGISTERS
+from penstock.hw.kernel.registers import REGISTERS, Register
 
 #: Memory resources that ``v++`` connects ports to.
 _MEMORIES = ("HBM", "DDR")
 
 
-def compute_units(kernels: int) -> list[str]:
+def compute_units(kernels: int, kernel: str = KERNEL) -> list[str]:
     """Names of the kernels of a card."""
-    return [f"{KERNEL}_{number}" for number in range(1, kernels + 1)]
+    return [f"{kernel}_{number}" for number in range(1, kernels + 1)]
 
 
-def link_config(kernels: int, memory: str, banks: int, slrs: int = 1) -> str:
+def link_config(
+    kernels: int,
+    memory: str,
+    banks: int,
+    slrs: int = 1,
+    *,
+    kernel: str = KERNEL,
+    ports: Iterable[str] = tuple(PORTS),
+    registers: Iterable[type[Register]] = REGISTERS,
+) -> str:
     """Connectivity of the kernels of a card, as ``v++ --config`` reads it; never run through it.
 
     Each port of each kernel has a bank of its own as long as there are enough; then they share,
@@ -31,6 +42,12 @@ def link_config(kernels: int, memory: str, banks: int, slrs: int = 1) -> str:
         Banks of the card.
     slrs : int
         Dies of the card; with one, nothing is said of dies.
+    kernel : str
+        Name of the kernel.
+    ports : iterable of str
+        Its memory ports.
+    registers : iterable of type
+        Its registers: those with a port are pointers into its memory.
 
     Raises
     ------
@@ -42,12 +59,12 @@ def link_config(kernels: int, memory: str, banks: int, slrs: int = 1) -> str:
             raise ValueError(f"{name} must be at least 1, not {value!r}")
     if memory not in _MEMORIES:
         raise ValueError(f"memory must be HBM or DDR, not {memory!r}")
-    units = compute_units(kernels)
-    lines = ["[connectivity]", f"nk={KERNEL}:{kernels}:{'.'.join(units)}"]
+    units = compute_units(kernels, kernel)
+    lines = ["[connectivity]", f"nk={kernel}:{kernels}:{'.'.join(units)}"]
     bank = 0
     for unit in units:
-        for port in PORTS:
-            for register in REGISTERS:
+        for port in ports:
+            for register in registers:
                 if register.port == port:
                     lines.append(f"sp={unit}.{register.name}:{memory}[{bank}]")
             bank = (bank + 1) % banks

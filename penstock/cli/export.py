@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from penstock.cli import build, inputs
+from penstock.cli import build, inputs, window_build
 from penstock.cli.terminal import count, results
-from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import BOARDS, Board, Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import UsageError
+from penstock.host.operators import Operator
 
 
 def command(
@@ -23,6 +25,18 @@ def command(
     kernels: Annotated[
         int, typer.Option(help="Kernels on an Alveo card; link.cfg connects them to its memory.")
     ] = 1,
+    operator: Annotated[
+        Operator, typer.Option(help="What the kernel does: range joins, or ROWS window joins.")
+    ] = Operator.RANGE,
+    rows_depth: Annotated[
+        int | None, typer.Option(help="Window kernel: largest ROWS, a power of two.")
+    ] = None,
+    banks: Annotated[
+        int | None, typer.Option(help="Window kernel: queue tuples tested per cycle and side.")
+    ] = None,
+    streams: Annotated[
+        bool, typer.Option("--streams", help="Window kernel: AXI4-Stream ports, not memory.")
+    ] = False,
     band: build.Band = None,
     key_bits: build.KeyBits = None,
     modes: build.Modes = None,
@@ -41,9 +55,27 @@ def command(
     A band kernel (--band) runs every predicate in band form with as many tests or fewer. With
     --sql the kernel is as wide as the query and its files need; a predicate that has no band form
     is built in. With --modes it also folds matches: what tasks then ask for is an argument of
-    theirs. The same input gives the same bytes on every machine.
+    theirs. With --operator window it is the window-join operator, fed from memory or, with
+    --streams, from stream ports. The same input gives the same bytes on every machine.
     """
     entry = find_board(board)
+    if operator is Operator.WINDOW:
+        if sql is not None or modes is not None:
+            raise UsageError("--sql and --modes are for range joins; a window kernel gives pairs")
+        files, kind = window_build.write(
+            board,
+            out,
+            kernels=kernels,
+            tests=band,
+            key_bits=key_bits,
+            depth=rows_depth,
+            banks=banks,
+            streams=streams,
+        )
+        _show(files, kind, entry)
+        return
+    if streams or banks is not None or rows_depth is not None:
+        raise UsageError("--rows-depth, --banks and --streams are for --operator window: add it")
     query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
     join = build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
     from penstock.hw.export import export_kernel
@@ -54,14 +86,18 @@ def command(
         files = export_kernel(config, board, out, kernels=kernels)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    many = f"{pipelines} pipelines, each " if pipelines > 1 else ""
+    _show(files, f"{many}{build.describe(join)}", entry)
+
+
+def _show(files: Sequence[Path], kind: str, entry: Board) -> None:
     shown = Table(box=None, show_header=False, pad_edge=False)
     shown.add_column()
     shown.add_column(justify="right")
     for file in files:
         shown.add_row(str(file), f"{count(file.stat().st_size)} bytes")
     results.print(shown)
-    many = f"{pipelines} pipelines, each " if pipelines > 1 else ""
-    _line("kernel", f"{many}{build.describe(join)}")
+    _line("kernel", kind)
     _line("target", f"{entry.part}, {entry.platform}, {entry.clock_mhz} MHz")
     _line("next", _next_step(entry.flow))
 

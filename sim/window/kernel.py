@@ -19,6 +19,7 @@ from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import table
 from penstock.hw.window.kernel.export import window_kernel_verilog
 from penstock.hw.window.kernel.kernel import KERNEL, PORTS
+from penstock.hw.window.kernel.tables import table_words
 from penstock.program import BandProgram, WindowProgram
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import board_library, cache_folder
@@ -180,6 +181,6 @@ def _table_arguments(program: WindowProgram, config: WindowKernelConfig) -> dict
         entries = sum(
             (part.table >> (index & own) & 1) << index for index in range(1 << config.window.tests)
         )
-        for word in range(config.table_words):
+        for word in range(table_words(config.window)):
             arguments[f"table_{side}_{word}"] = entries >> 32 * word & 0xFFFFFFFF
     return arguments

@@ -76,8 +76,3 @@ class WindowKernelConfig:
     def least_result_words(self, rows_a: int, rows_b: int) -> int:
         """Smallest result room in which every task makes progress, without the header."""
         return -(-self.reserve_results(rows_a, rows_b) // LANES)
-
-    @property
-    def table_words(self) -> int:
-        """32-bit registers that hold the truth table of a side."""
-        return -(-(1 << self.window.tests) // 32) if self.window.is_band else 0

@@ -9,7 +9,8 @@ from penstock.hw.kernel.description import Description
 from penstock.hw.window.kernel.config import TUPLES_IN_FLIGHT, WindowKernelConfig
 from penstock.hw.window.kernel.kernel import KERNEL, PORTS
 from penstock.hw.window.kernel.layout import HEADER, RESULT_SLOTS, Status, item_slots
-from penstock.hw.window.kernel.registers import register_map
+from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, register_map
+from penstock.hw.window.kernel.tables import table_words
 
 
 def describe(config: WindowKernelConfig) -> Description:
@@ -18,7 +19,7 @@ def describe(config: WindowKernelConfig) -> Description:
         kernel=KERNEL,
         library="window",
         prefix="PENSTOCK_WINDOW",
-        registers=register_map(config),
+        registers=register_map(config.window, MEMORY_REGISTERS),
         ports=PORTS,
         status=Status,
         header=HEADER,
@@ -53,5 +54,5 @@ def _geometry(config: WindowKernelConfig) -> dict[str, Any]:
         "results_per_word": LANES,
         "tuples_in_flight": TUPLES_IN_FLIGHT,
         "spare_results": config.spare_results,
-        "table_words": config.table_words,
+        "table_words": table_words(window),
     }

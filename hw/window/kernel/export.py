@@ -1,24 +1,43 @@
-"""Verilog of the memory-fed window kernel."""
+"""Write the window kernels: Verilog, and all that packaging and host software need."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.hw.export import KERNEL_WAIVERS
+from penstock.hw.export import KERNEL_WAIVERS, write_package
 from penstock.hw.verilog import verilog
+from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.hw.window.kernel.describe import describe
 from penstock.hw.window.kernel.kernel import KERNEL, WindowKernel
+from penstock.hw.window.kernel.stream_kernel import STREAM_KERNEL, StreamKernel, describe_stream
 
 
 def window_kernel_verilog(
-    config: WindowKernelConfig, *, cache: Path | None = None, platform: str | None = None
+    config: WindowKernelConfig | WindowConfig,
+    *,
+    cache: Path | None = None,
+    platform: str | None = None,
 ) -> str:
     """Verilog of a kernel; the same text for the same configuration.
 
     Parameters
     ----------
-    config : WindowKernelConfig
+    config : WindowKernelConfig or WindowConfig
+        Of the memory-fed kernel, or of the one with stream ports.
     cache, platform
         See :func:`penstock.hw.verilog.verilog`.
     """
-    return KERNEL_WAIVERS + verilog(WindowKernel(config), KERNEL, cache=cache, platform=platform)
+    if isinstance(config, WindowConfig):
+        made, name = StreamKernel(config), STREAM_KERNEL
+    else:
+        made, name = WindowKernel(config), KERNEL
+    return KERNEL_WAIVERS + verilog(made, name, cache=cache, platform=platform)
+
+
+def export_window_kernel(
+    config: WindowKernelConfig | WindowConfig, board: str, out: Path, *, kernels: int = 1
+) -> list[Path]:
+    """Write a kernel with all that describes it; see :func:`penstock.hw.export.write_package`."""
+    made = describe_stream(config) if isinstance(config, WindowConfig) else describe(config)
+    return write_package(made, lambda: window_kernel_verilog(config), board, out, kernels=kernels)

@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from penstock.hw.kernel.axi import MemoryPort, memory_members
 from penstock.hw.kernel.frame import Frame
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.registers import register_map
+from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, register_map
 from penstock.hw.window.kernel.shell import WindowShell
 
 #: Name of the module, and of the kernel.
@@ -38,7 +38,7 @@ class WindowKernel(Frame):
         members: dict[str, wiring.Member] = {}
         for port in PORTS:
             members |= memory_members(port)
-        super().__init__(register_map(config), members)
+        super().__init__(register_map(config.window, MEMORY_REGISTERS), members)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

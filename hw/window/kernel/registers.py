@@ -1,11 +1,15 @@
-"""Control registers of the memory-fed window kernel, declared once."""
+"""Control registers of the window kernels, declared once.
+
+What both kernels have is at the same address in both.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from penstock.hw.kernel.registers import Access, Ctrl, Gier, IpIer, IpIsr, Register, RegisterMap
-from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.kernel.tables import table_words
 
 
 class Tuples(Register):
@@ -94,8 +98,62 @@ class OperatorState(Register):
     }
 
 
-#: All registers, in the order of their addresses.
-REGISTERS: tuple[type[Register], ...] = (
+class Shed(Register):
+    """What becomes of tuples that the operator cannot take: 0 they wait, 1 they are dropped."""
+
+    name, offset = "shed", 0xF8
+
+
+class Stop(Register):
+    """1: take no more tuples, and end when all results have left. Write 0 before the start."""
+
+    name, offset = "stop", 0x100
+
+
+class Cycles(Register):
+    """Cycles since the start."""
+
+    name, offset, bits, access = "cycles", 0x108, 64, Access.STATUS
+
+
+class AdmittedA(Register):
+    """Tuples of A that were matched and entered their window."""
+
+    name, offset, bits, access = "admitted_a", 0x110, 64, Access.STATUS
+
+
+class AdmittedB(Register):
+    """Tuples of B that were matched and entered their window."""
+
+    name, offset, bits, access = "admitted_b", 0x118, 64, Access.STATUS
+
+
+class ShedA(Register):
+    """Tuples of A that were dropped."""
+
+    name, offset, bits, access = "shed_a", 0x120, 64, Access.STATUS
+
+
+class ShedB(Register):
+    """Tuples of B that were dropped."""
+
+    name, offset, bits, access = "shed_b", 0x128, 64, Access.STATUS
+
+
+class ResultsLeft(Register):
+    """Results that left."""
+
+    name, offset, bits, access = "results", 0x130, 64, Access.STATUS
+
+
+class OutputWaits(Register):
+    """Cycles in which a match unit waited for room at the output."""
+
+    name, offset, bits, access = "output_waits", 0x138, 64, Access.STATUS
+
+
+#: Registers of the memory-fed kernel, in the order of their addresses.
+MEMORY_REGISTERS: tuple[type[Register], ...] = (
     *(Ctrl, Gier, IpIer, IpIsr),
     *(Tuples, Results),
     *(TupleCount, HistoryCount, ResultWords),
@@ -104,8 +162,18 @@ REGISTERS: tuple[type[Register], ...] = (
     *(StatusCode, OperatorState),
 )
 
+#: Registers of the kernel with stream ports.
+STREAM_REGISTERS: tuple[type[Register], ...] = (
+    *(Ctrl, Gier, IpIer, IpIsr),
+    *(RowsA, RowsB, Before, After),
+    *(TableA, TableB),
+    OperatorState,
+    *(Shed, Stop),
+    *(Cycles, AdmittedA, AdmittedB, ShedA, ShedB, ResultsLeft, OutputWaits),
+)
 
-def register_map(config: WindowKernelConfig) -> RegisterMap:
-    """Registers of a build."""
-    words = config.table_words
-    return RegisterMap(REGISTERS, {TableA.name: words, TableB.name: words})
+
+def register_map(config: WindowConfig, registers: tuple[type[Register], ...]) -> RegisterMap:
+    """Registers of a build of either kernel."""
+    words = table_words(config)
+    return RegisterMap(registers, {TableA.name: words, TableB.name: words})

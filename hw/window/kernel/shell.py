@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Module, Mux, ResetInserter, Signal, Value, signed
+from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -22,8 +22,9 @@ from penstock.hw.window.kernel.layout import (
     Status,
     header_layout,
 )
-from penstock.hw.window.kernel.registers import register_map
+from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, register_map
 from penstock.hw.window.kernel.state import operator_state
+from penstock.hw.window.kernel.tables import write_tables
 from penstock.hw.window.layout import State
 from penstock.hw.window.operator import WindowJoin
 
@@ -69,7 +70,7 @@ class WindowShell(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i_arguments": In(arguments_layout(register_map(config))),
+                "i_arguments": In(arguments_layout(register_map(config.window, MEMORY_REGISTERS))),
                 "i_start": In(1),
                 "o_done": Out(1),
                 "o_idle": Out(1),
@@ -111,7 +112,7 @@ class WindowShell(wiring.Component):
             m.d.comb += [operator.before.eq(given.before), operator.after.eq(given.after)]
         self._results(m)
         limit, room = self._room(m)
-        written = self._tables(m) if config.window.is_band else None
+        written = write_tables(m, operator, given) if config.window.is_band else None
         self._control(m, limit, room, written)
         return m
 
@@ -138,24 +139,6 @@ class WindowShell(wiring.Component):
             room.eq(self._counters.sum("results").as_signed() <= limit),
         ]
         return limit, room
-
-    def _tables(self, m: Module) -> Value:
-        """Write both truth tables, an entry per cycle; returns whether the last is written."""
-        entries = 1 << self.config.window.tests
-        number = Signal(range(2 * entries))
-        entry, words = self._operator.i_entry, range(self.config.table_words)
-        table = Cat(
-            Cat(self.i_arguments[f"table_{side}_{word}"] for word in words)[:entries]
-            for side in "ab"
-        )
-        m.d.comb += [
-            entry.payload.index.eq(number[:-1]),
-            entry.payload.side.eq(number[-1]),
-            entry.payload.value.eq(Array(table)[number]),
-        ]
-        with m.If(entry.valid):
-            m.d.sync += number.eq(number + 1)
-        return number.all()
 
     def _refusals(self, limit: Signal) -> list[tuple[Value, Status]]:
         """What may be wrong with the arguments, but for the results' address."""

