@@ -175,7 +175,7 @@ class WindowShell(wiring.Component):
                 m.d.comb += [
                     self.o_idle.eq(~self.i_start),
                     counters.i_clear.eq(1),
-                    self._clear.eq(1),
+                    self._clear.eq(self.i_start),
                 ]
                 m.d.sync += self._matching.eq(0)
                 with m.If(self.i_start):

@@ -1,0 +1,132 @@
+"""What is written for a board, by name and by hash."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as xml
+
+import pytest
+
+from penstock.hw.kernel.registers import RegisterMap
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.hw.window.kernel.describe import describe
+from penstock.hw.window.kernel.export import export_window_kernel, window_kernel_verilog
+from penstock.hw.window.kernel.kernel import KERNEL
+from penstock.hw.window.kernel.registers import (
+    MEMORY_REGISTERS,
+    STREAM_REGISTERS,
+    TableA,
+    TableB,
+)
+from penstock.hw.window.kernel.stream_kernel import STREAM_KERNEL, describe_stream
+from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
+
+GOLDEN = Path(__file__).parent / "export.json"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "window-operator.md"
+
+SMALL = WindowConfig(depth=16, banks=2, tests=1, key_bits=8)
+BUILDS = {
+    KERNEL: {
+        "band": WindowKernelConfig(window=SMALL),
+        "wide keys": WindowKernelConfig(window=WindowConfig(depth=16, key_bits=1100, time_bits=40)),
+        "one at a time": WindowKernelConfig(
+            window=WindowConfig(depth=16, tests=6, key_bits=20, parallel=False)
+        ),
+    },
+    STREAM_KERNEL: {
+        "band": SMALL,
+        "two results": WindowConfig(depth=16, banks=4, outputs=2, payload_a_bits=7, time_bits=12),
+    },
+}
+RUNS = [
+    pytest.param(top, config, id=f"{top}, {name}")
+    for top, builds in BUILDS.items()
+    for name, config in builds.items()
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"window": WindowConfig(payload_a_bits=31)},
+            r"payloads must have 32 bits, not \(31, 32\)",
+        ),
+        ({"window": WindowConfig(outputs=2)}, "outputs must be 1, not 2"),
+        ({"burst_words": 3}, "burst_words must be a power of two, 1 to 64, not 3"),
+        ({"read_words": 32}, "must hold a burst of 64 words, not 32 and 256"),
+    ],
+)
+def test_bad_values(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WindowKernelConfig(**{"window": WindowConfig(), **arguments})
+
+
+def test_bad_kinds():
+    with pytest.raises(TypeError, match="window must be a WindowConfig, not 3"):
+        WindowKernelConfig(window=3)
+
+
+@pytest.mark.parametrize("registers", [MEMORY_REGISTERS, STREAM_REGISTERS])
+def test_registers_do_not_overlap(registers):
+    taken = set()
+    placed = RegisterMap(registers, {TableA.name: 8, TableB.name: 8})
+    for register in registers:
+        for _, offset in placed.instances(register):
+            words = {offset + 4 * word for word in range(register.bits // 32)}
+            assert not words & taken
+            taken |= words
+        assert register.__doc__
+
+
+@needs_yosys
+@pytest.mark.parametrize(("top", "config"), RUNS)
+class TestTools:
+    def test_yosys_accepts_it(self, top, config, tmp_path):
+        yosys_accepts(window_kernel_verilog(config), top, tmp_path)
+
+    @needs_verilator
+    def test_verilator_accepts_it(self, top, config, tmp_path):
+        verilator_accepts(window_kernel_verilog(config), top, tmp_path)
+
+
+@needs_yosys
+@pytest.mark.parametrize("top", BUILDS)
+def test_golden(top, tmp_path):
+    """Hashes of small kernels' files: nobody changes what is exported without noticing."""
+    files = export_window_kernel(BUILDS[top]["band"], "u280", tmp_path)
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    assert found == json.loads(GOLDEN.read_text())[top], (
+        f"the export changed; if that is meant, write to {GOLDEN.name}:\n"
+        f"{json.dumps({top: found}, indent=2)}"
+    )
+
+
+def test_stream_ports_in_kernel_xml():
+    root = xml.fromstring(describe_stream(SMALL).kernel_xml())
+    ports = {p.get("name"): (p.get("mode"), p.get("dataWidth")) for p in root.iter("port")}
+    assert ports == {
+        "s_axi_control": ("slave", "32"),
+        "s_axis_a": ("read_only", "56"),
+        "s_axis_b": ("read_only", "56"),
+        "m_axis": ("write_only", "72"),
+    }
+    qualifiers = {a.get("port"): a.get("addressQualifier") for a in root.iter("arg")}
+    assert qualifiers == {"s_axi_control": "0", "s_axis_a": "4", "s_axis_b": "4", "m_axis": "4"}
+
+
+@pytest.mark.parametrize("made", [describe(BUILDS[KERNEL]["band"]), describe_stream(SMALL)])
+def test_c_header(made):
+    text = made.c_header()
+    names = re.findall(r"#define (\w+) ", text)
+    assert len(names) == len(set(names))
+    assert all(name.startswith("PENSTOCK_WINDOW") for name in names)
+    assert f"#define {made.prefix}_STATE_OUTPUT_STALLED (1u << 4)\n" in text
+
+
+def test_documents_agree():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert describe(BUILDS[KERNEL]["band"]).documentation() in text
+    assert describe_stream(SMALL).documentation() in text
