@@ -59,17 +59,19 @@ def parts(text: str, top: str) -> Iterator[str]:
         own, open_, empty = [part], [part], []
         while open_:
             for child in below[open_.pop()]:
+                # Equal parts may share a module; each instance counts.
                 if _PART.search(child):
                     empty.append(child)
-                else:
+                elif child not in own:
                     own.append(child)
                     open_.append(child)
         waiting += empty
         made = "".join(modules[name] for name in own)
-        made += "".join(_stub(modules[name]) for name in empty)
+        made += "".join(_stub(modules[name]) for name in dict.fromkeys(empty))
         # A name begins with its parent's, and a dot in it needs a backslash before it.
-        made = re.sub(rf"\\?{re.escape(part)}(?=\.)", lambda _: f"\\{_NAME}", made)
-        yield re.sub(rf"\\?{re.escape(part)}(?=[ (])", _NAME, made)
+        named = rf"(?<![\w.])\\?{re.escape(part)}"
+        made = re.sub(rf"{named}(?=\.)", lambda _: f"\\{_NAME}", made)
+        yield re.sub(rf"{named}(?=[ (])", _NAME, made)
 
 
 def _likeness(text: str) -> str:

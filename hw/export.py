@@ -26,9 +26,12 @@ TOP = "penstock_join"
 KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
 
 
-def export(config: JoinConfig, name: str = TOP) -> str:
-    """Verilog of a pipeline, band or general; the same text for the same arguments."""
-    return verilog(Pipeline(config), name)
+def export(config: JoinConfig, name: str = TOP, *, merged: bool = False) -> str:
+    """Verilog of a pipeline, band or general; the same text for the same arguments.
+
+    ``merged`` is for counting cells, see :func:`penstock.hw.verilog.verilog`.
+    """
+    return verilog(Pipeline(config), name, merged=merged)
 
 
 def kernel_verilog(
@@ -40,9 +43,11 @@ def kernel_verilog(
     ----------
     config : KernelConfig
     cache, platform
-        See :func:`penstock.hw.verilog.verilog`.
+        See :func:`penstock.hw.verilog.verilog`. What is only simulated is merged.
     """
-    return KERNEL_WAIVERS + verilog(Kernel(config), KERNEL, cache=cache, platform=platform)
+    merged = platform is not None
+    text = verilog(Kernel(config), KERNEL, cache=cache, platform=platform, merged=merged)
+    return KERNEL_WAIVERS + text
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:

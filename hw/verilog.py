@@ -17,6 +17,7 @@ from amaranth.lib import wiring
 
 from penstock.errors import MissingToolError
 from penstock.hw._square import techmap
+from penstock.hw.merge import merge_modules
 from penstock.hw.tools import run_tool
 
 #: Calls in calls that a design of some thousand units may take.
@@ -88,6 +89,7 @@ def verilog(
     *,
     cache: Path | None = None,
     platform: str | None = None,
+    merged: bool = False,
 ) -> str:
     """Verilog of a component and all below it, without source locations or dates.
 
@@ -101,9 +103,13 @@ def verilog(
     platform : str, optional
         What the components are elaborated for: None for synthesis, or
         :data:`penstock.hw.hls.compare.SIMULATION`.
+    merged : bool
+        Write equal modules once. The same hardware, but not the text that is exported.
     """
     with _deep_recursion():
         text = rtlil.convert(component, platform=platform, name=name, emit_src=False)
+    if merged:
+        text = merge_modules(text)
     if cache is None:
         return _through_yosys(text)
     _need_yosys()

@@ -51,7 +51,7 @@ class Sizes:
     def sum_of_parts(self, name: str, config: JoinConfig) -> Cells:
         """Cells of a pipeline, as the sum of its parts."""
         step = {"what": "sum of parts", "build": name, "units": config.units}
-        return self._cells(step, sources(), lambda: self._compose(export(config), TOP))
+        return self._parts(step, lambda: export(config, merged=True), TOP)
 
     def whole(self, name: str, config: JoinConfig) -> Cells:
         """Cells of a pipeline, synthesised in one piece."""
@@ -61,7 +61,7 @@ class Sizes:
     def fjoin(self, units: int) -> Cells:
         """Cells of the paper's pipeline, as the sum of its parts."""
         step = {"what": "sum of parts", "build": "fjoin", "units": units}
-        return self._cells(step, sources(), lambda: self._compose(fjoin_verilog(units), FJOIN_TOP))
+        return self._parts(step, lambda: fjoin_verilog(units, merged=True), FJOIN_TOP)
 
     def unit(self, tests: int, key_bits: int) -> Cells:
         """Cells of one join unit, without head, mask and FIFO."""
@@ -82,12 +82,12 @@ class Sizes:
         step = {"what": "deepest logic of a block", "units": units}
         return self.store.get(step, sources(), measure)
 
-    def _compose(self, text: str, top: str) -> Cells:
+    def _parts(self, step: dict[str, Any], text: Callable[[], str], top: str) -> Cells:
         def part(text: str, top: str) -> Cells:
             # Parts outlive changes elsewhere: their own text is what they are kept by.
             return self._cells({"what": "part"}, text, lambda: synthesise(text, top))
 
-        return compose(text, top, part)
+        return self._cells(step, sources(), lambda: compose(text(), top, part))
 
     def _cells(self, step: dict[str, Any], content: str, measure: Callable[[], Cells]) -> Cells:
         return Cells(**self.store.get(step, content, lambda: asdict(measure())))

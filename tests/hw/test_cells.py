@@ -90,6 +90,22 @@ def test_sum_of_parts_is_close_to_the_whole():
 
 
 @needs_yosys
+def test_merged_modules_have_the_same_cells():
+    config = JoinConfig(units=4, units_per_block=2, tests=1, key_bits=4)
+    plain, merged = (export(config, merged=merged) for merged in (False, True))
+    count = [text.count("\nmodule ") for text in (plain, merged)]
+    assert count[1] < 0.8 * count[0]
+    assert len(list(parts(merged, TOP))) == len(list(parts(plain, TOP)))
+    assert synthesise(merged, TOP) == synthesise(plain, TOP)
+
+
+@needs_yosys
+def test_names_that_end_as_the_top_does_are_kept():
+    text = export(JoinConfig(units=2, tests=1, key_bits=4), "top")
+    assert text.count("stop") == sum(part.count("stop") for part in parts(text, "top")) > 0
+
+
+@needs_yosys
 def test_deepest_logic():
     path = deepest(ADDER, "adder")
     assert path.chains == [8]

@@ -20,8 +20,10 @@ PAPER_CELLS = {
 FJOIN_TOP = "fjoin"
 
 
-def fjoin_verilog(units: int, key_bits: int = 32) -> str:
+def fjoin_verilog(units: int, key_bits: int = 32, *, merged: bool = False) -> str:
     """Verilog of units, state machine and outlet, for the Manhattan distance.
+
+    ``merged`` is for counting cells, see :func:`penstock.hw.verilog.verilog`.
 
     Raises
     ------
@@ -29,7 +31,7 @@ def fjoin_verilog(units: int, key_bits: int = 32) -> str:
         There is no such build.
     """
     config = FJoinConfig(program=manhattan(key_bits, limit=500), units=units)
-    return verilog(FJoinPipeline(config), FJOIN_TOP)
+    return verilog(FJoinPipeline(config), FJOIN_TOP, merged=merged)
 
 
 def count_fjoin(units: int, key_bits: int = 32) -> Cells:
