@@ -34,6 +34,9 @@ _ATTRIBUTES = " ".join(f"-remove {attribute}" for attribute in _INTERNAL)
 #: From RTLIL in in.il to Verilog in out.v.
 _SCRIPT = [
     "read_rtlil in.il",
+    # Queues are read where they were written only. Their zeros would be most of the text, and
+    # Yosys takes minutes over them.
+    "delete t:$meminit_v2 r:MEMID=*bank_* %i",
     "proc",
     "opt -purge",
     "wreduce",

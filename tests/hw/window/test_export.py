@@ -37,6 +37,14 @@ def test_same_bytes_without_dates_or_paths(tmp_path):
 
 
 @needs_yosys
+def test_queues_have_no_first_contents():
+    """A slot is read only where it was written; the zeros of 65,536 slots would be 130,000 lines."""
+    text = export(WindowConfig(depth=64, banks=2))
+    assert re.search(r"bank_1 \[31:0\];", text)
+    assert not re.search(r"bank_\d\[\d+\] = ", text)
+
+
+@needs_yosys
 def test_queues_are_block_ram():
     """ROWS 4096 and tuples of 64 bits: two queues of 8 blocks of 32 Kbit (36 with parity)."""
     cells = count_cells(WindowConfig(depth=4096))
