@@ -62,6 +62,8 @@ def command(
     if operator is Operator.WINDOW:
         if sql is not None or modes is not None:
             raise UsageError("--sql and --modes are for range joins; a window kernel gives pairs")
+        if pipelines != 1:
+            raise UsageError("--pipelines is for range joins; a window kernel has --banks")
         files, kind = window_build.write(
             board,
             out,

@@ -50,7 +50,9 @@ def write(
         files = export_window_kernel(config, board, out, kernels=kernels)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    test = f"{window.tests} band tests" if window.is_band else "equality"
+    test = "equality" if not window.is_band else "1 band test"
+    if window.tests > 1:
+        test = f"{window.tests} band tests"
     fed = "from stream ports" if streams else "from memory"
     kind = (
         f"window join of up to {window.depth} ROWS, {window.banks} banks, {test} of "

@@ -85,3 +85,18 @@ def test_version_and_help(cli):
     assert status == 0
     for command in ("sql", "explain", "devices", "demo"):
         assert command in out
+
+
+@pytest.mark.parametrize(
+    ("condition", "options", "found"),
+    [
+        ("abs(a.x - b.x) < 3", ["--rows", "5"], "cpu          runs it"),
+        ("abs(a.x - b.x) < 3", ["--within", "5"], "this query has a time window"),
+    ],
+)
+def test_window_operator(cli, tables, condition, options, found):
+    query = f"SELECT a.id AS i, b.id AS j FROM a JOIN b ON {condition}"
+    files = [f"--table={name}={tables / name}.parquet" for name in "ab"]
+    out, err, status = cli("explain", query, *files, "--time=a=t", "--time=b=t", *options)
+    assert status == 0, err
+    assert found in out.partition("window operator (--operator window)")[2]

@@ -146,3 +146,40 @@ def test_same_bytes_in_any_process(tables, tmp_path):
         texts.append({file.name: file.read_bytes() for file in (folder / "out").iterdir()})
     assert texts[0] == texts[1]
     assert str(tmp_path).encode() not in b"".join(texts[0].values())
+
+
+class TestWindowKernels:
+    WINDOW = ("export", "--board", "u280", "--operator", "window", "--rows-depth", "16")
+
+    @pytest.mark.parametrize(
+        ("options", "name", "kind"),
+        [
+            (["--band", "0"], "penstock_window_kernel", "equality of 32 bits, fed from memory"),
+            (["--streams", "--band", "1"], "penstock_window_stream", "fed from stream ports"),
+        ],
+    )
+    def test_files(self, cli, tmp_path, options, name, kind):
+        out, err, status = cli(*self.WINDOW, "--banks", "2", *options, "--out", tmp_path)
+        assert status == 0, err
+        assert kind in out
+        described = json.loads((tmp_path / f"{name}.json").read_text())
+        assert (described["geometry"]["depth"], described["geometry"]["banks"]) == (16, 2)
+        written = {file.name for file in tmp_path.iterdir()}
+        endings = {f"{name}.v", f"{name}.json", f"{name}.h"}
+        assert written == endings | {"registers.md", "kernel.xml", "link.cfg"}
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--banks", "3"], "banks must be a power of two, not 3"),
+            (["--banks", "16"], "depth must be 32 to 1048576, not 16"),
+            (["--modes", "count"], "a window kernel gives pairs"),
+            (["--sql", "SELECT 1"], "--sql and --modes are for range joins"),
+            (["--pipelines", "2"], "a window kernel has --banks"),
+            (["--operator", "range"], "are for --operator window"),
+        ],
+    )
+    def test_what_cannot_be(self, cli, tmp_path, options, message):
+        _, err, status = cli(*self.WINDOW, *options, "--out", tmp_path)
+        assert status == 2
+        assert message in " ".join(err.split())
