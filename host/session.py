@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -22,15 +22,14 @@ from penstock.host.device.run import TIMEOUT_S
 from penstock.host.lanes.lane import Chunk, Lane
 from penstock.host.lanes.memory import DeviceMemory
 from penstock.host.lanes.trace import Trace
-from penstock.host.output import Restorer
-from penstock.host.postprocess.output import Gatherer, Rows, restored
+from penstock.host.postprocess.delivery import Delivery
+from penstock.host.postprocess.output import Gatherer, Rows
 from penstock.host.probe import refuse
 from penstock.host.scheduling.dispatcher import Dispatcher, GiveUp, Instruction
 from penstock.host.scheduling.order import Bound, Order, orders_of
 from penstock.host.scheduling.policy import POLICIES, make_policy
 from penstock.host.sides import Arrival
 from penstock.host.stats import Stats
-from penstock.program import Mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +74,8 @@ class Session:
     Parameters
     ----------
     engine : Engine
-    restorer : Restorer
+    delivery : Delivery
+        What leaves, and when.
     devices : sequence of Device
         At least one; each brings ``device.lanes`` lanes.
     stats : Stats
@@ -92,7 +92,7 @@ class Session:
     def __init__(
         self,
         engine: Engine,
-        restorer: Restorer,
+        delivery: Delivery,
         devices: Sequence[Device],
         stats: Stats,
         names: Mapping[str, str],
@@ -102,7 +102,7 @@ class Session:
         trace: Trace,
     ) -> None:
         self.engine = engine
-        self.restorer = restorer
+        self.delivery = delivery
         self.stats = stats
         self.names = names
         self.running = running
@@ -112,7 +112,8 @@ class Session:
             window: Binder(form, _common_widths(devices), growing=True)
             for window, form in engine.forms.items()
         }
-        self._memories = [DeviceMemory(device) for device in devices]
+        modes = frozenset({delivery.mode})
+        self._memories = [DeviceMemory(device, modes) for device in devices]
         places = [(m, k) for m in self._memories for k in range(m.device.lanes)]
         names_of = [f"{m.device.name}-{n}" for n, (m, _) in enumerate(places)]
         speeds = dict.fromkeys(range(len(places)), 1.0)
@@ -141,8 +142,15 @@ class Session:
             for n, (name, (memory, _)) in enumerate(zip(names_of, places, strict=True))
         ]
 
-    def step(self, arrivals: Sequence[Arrival], promises: Promises) -> None:
+    def step(
+        self,
+        arrivals: Sequence[Arrival],
+        promises: Promises,
+        timeless: Sequence[Arrival] = (),
+    ) -> None:
         """Let new tuples, or only promises, into the windows; the work goes on in the lanes.
+
+        ``timeless`` are tuples without a time, which meet nothing.
 
         Raises
         ------
@@ -153,9 +161,10 @@ class Session:
         """
         with self._changed:
             self.check()
-            probes = self.engine.step(arrivals, promises)
+            step = replace(self.engine.step(arrivals, promises), timeless=tuple(timeless))
             try:
-                orders = [order for probe in probes for order in self._orders(probe)]
+                orders = [order for probe in step.probes for order in self._orders(probe)]
+                closing = self.delivery.begin(self._batch, step, promises)
             except Exception as error:
                 self._fail(error)  # the tuples are in their windows but were not probed
                 raise
@@ -164,7 +173,7 @@ class Session:
                 binder.keep(alive)
             for memory in self._memories:
                 memory.keep(alive)
-            self._let_out(self._gatherer.begin(self._batch, len(orders)))
+            self._let_out(self._gatherer.begin(self._batch, len(orders), closing))
             self._batch += 1
             self._do(self.dispatcher.add(orders))
             self._changed.notify_all()
@@ -205,6 +214,11 @@ class Session:
         return self._events != seen or not self._gatherer.open or self._error is not None
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of main memory that windows and preserved rows take, about."""
+        return self.engine.nbytes + self.delivery.nbytes
+
+    @property
     def outstanding(self) -> int:
         """Batches that are not complete."""
         with self._changed:
@@ -226,7 +240,7 @@ class Session:
         for memory in self._memories:
             refuse(memory.device, made.program, memory.modes, binder.form, self.names)
         kept = np.flatnonzero(keys.possible)
-        bound = Bound(probe, made, [a[kept] for a in keys.arrays], kept, Mode.PAIRS)
+        bound = Bound(probe, made, [a[kept] for a in keys.arrays], kept, self.delivery.mode)
         return list(orders_of(self._batch, bound, len(self.dispatcher.names), self._most))
 
     def _do(self, instructions: Sequence[Instruction]) -> None:
@@ -258,8 +272,9 @@ class Session:
             if not first:
                 return
             try:
-                rows = restored(self.restorer, chunk)
+                rows = self.delivery.rows(chunk)
                 with self._changed:
+                    self.delivery.note(chunk)
                     for result in chunk.results:
                         self.stats.add(result.counters)
                     self._let_out(self._gatherer.add(order.batch, rows))

@@ -15,21 +15,23 @@ import pyarrow as pa
 from penstock.errors import PenstockError, SchemaError, UsageError
 from penstock.host.budget import Budget
 from penstock.host.clock import Clock
-from penstock.host.completeness.engine import Promises, open_engine
+from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.feeds import ONLY, Feeds
 from penstock.host.completeness.ids import TupleIds
+from penstock.host.completeness.opening import open_engine
 from penstock.host.completeness.pending import Pending
 from penstock.host.completeness.source import Moment, Source, Span, check_names
 from penstock.host.device.base import Device
 from penstock.host.lanes.trace import Trace
 from penstock.host.output import Restorer
+from penstock.host.postprocess.delivery import make_delivery
 from penstock.host.postprocess.output import Rows
 from penstock.host.prepare import check
 from penstock.host.scheduling.batcher import Batcher
 from penstock.host.session import Running, Session
-from penstock.host.sides import Arrival, SideRows, filtered, read_side
+from penstock.host.sides import Arrival, Read, filtered, read_side
 from penstock.host.stats import Stats
-from penstock.query.plan import LEFT, RIGHT, JoinQuery
+from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
 from penstock.rewrite.forms import join_form
 
 #: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
@@ -109,7 +111,6 @@ class JoinStream:
         trace: bool = False,
     ) -> None:
         query.require_pairs("a stream")
-        query.require_inner("a stream")
         self.query = query
         self.devices = [device] if isinstance(device, Device) else list(device)
         if not self.devices:
@@ -133,6 +134,7 @@ class JoinStream:
         self._forms = {w: join_form(query.predicate, w, band=band) for w in (LEFT, RIGHT)}
         self._ids = TupleIds()
         self._pending = Pending()
+        self._timeless: list[Arrival] = []
         self._batcher = Batcher(self.flow.latency_s)
         self._results: deque[pa.RecordBatch] = deque()
         self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
@@ -141,7 +143,7 @@ class JoinStream:
         self._told: Promises = {}
         self._session = Session(
             open_engine(query, self._forms, self._ids.next),
-            self.restorer,
+            make_delivery(query, self.restorer, self.schemas),
             self.devices,
             self.stats,
             query.names,
@@ -234,11 +236,11 @@ class JoinStream:
         """
         own = self._open_input(source)
         batch = _one_batch(batch, self.schemas[own.side.side], source)
-        rows = read_side(self.query, own.side, batch).timed
+        read = read_side(self.query, own.side, batch)
         self.budget.wait_for(batch.nbytes, self.flow.push_timeout_s)
         with self._lock:
             self._session.check()
-            self._take(own, batch, rows, feed)
+            self._take(own, batch, read, feed)
         if not self.flow.latency_s:
             self._session.drain()
         elif self._clock is not None:
@@ -352,8 +354,9 @@ class JoinStream:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _take(self, own: Source, batch: pa.RecordBatch, rows: SideRows, feed: str) -> None:
+    def _take(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> None:
         """Admit rows, and join them if there is no latency target."""
+        rows = read.timed
         side, feeds = own.side.side, self.feeds[own.side.side]
         before = copy.deepcopy(feeds)
         late = np.zeros(0, dtype=np.int64)
@@ -365,8 +368,12 @@ class JoinStream:
             new = Arrival.of(self.query, side, filtered(own.side, rows), batch)
             for window, form in self._forms.items():
                 check(form, new.rows.columns, len(new.rows), window=window == side)
-            self._pending.add(new.numbered(self._ids.next(len(new.rows))))
-            self._batcher.arrived(len(new.rows))
+            alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
+            ids = self._ids.next(len(new.rows) + len(alone.rows))
+            self._pending.add(new.numbered(ids[: len(new.rows)]))
+            if len(alone.rows) and self.query.kind is not JoinKind.INNER:
+                self._timeless.append(alone.numbered(ids[len(new.rows) :]))
+            self._batcher.arrived(len(ids))
             if not self.flow.latency_s:
                 self._cut(everything=True)
         except PenstockError:
@@ -382,15 +389,16 @@ class JoinStream:
         count = self._batcher.cut(time.monotonic(), everything=everything)
         timed = self.query.left.time is not None and self.query.right.time is not None
         arrivals = self._pending.take(count, grouped=timed)
-        self._session.step(arrivals, self._promises())
+        timeless, self._timeless = self._timeless, []
+        self._session.step(arrivals, self._promises(), timeless)
         self.budget.set("waiting", self._pending.nbytes)
-        self.budget.set("windows", self._session.engine.nbytes)
+        self.budget.set("windows", self._session.nbytes)
 
     def _advanced(self) -> None:
         """Promises have changed: what they release need not wait for rows."""
         if not self.flow.latency_s:
             self._session.step([], self._promises())
-            self.budget.set("windows", self._session.engine.nbytes)
+            self.budget.set("windows", self._session.nbytes)
         elif self._clock is not None:
             self._clock.wake()
 
@@ -408,7 +416,7 @@ class JoinStream:
                     due = self._batcher.due()
                 elif due is None and promises != self._told:
                     self._session.step([], promises)
-                    self.budget.set("windows", self._session.engine.nbytes)
+                    self.budget.set("windows", self._session.nbytes)
                     self._told = promises
                 idle = [f.next_idle(now) for f in self.feeds.values()]
         except PenstockError:

@@ -56,6 +56,28 @@ class Probe:
         return int((self.end - self.start).sum())
 
 
+@dataclass(frozen=True)
+class Step:
+    """What new tuples, or promises, lead to.
+
+    Parameters
+    ----------
+    probes : tuple of Probe
+    entered : tuple of Arrival
+        Tuples that entered a window, with their arrival numbers.
+    probing : tuple of Arrival
+        Where rows are probed once, when their window closes: those that are probed now, at most
+        one arrival.
+    timeless : tuple of Arrival
+        Tuples without a time, which enter no window.
+    """
+
+    probes: tuple[Probe, ...] = ()
+    entered: tuple[Arrival, ...] = ()
+    probing: tuple[Arrival, ...] = ()
+    timeless: tuple[Arrival, ...] = ()
+
+
 class Engine(ABC):
     """Takes arrivals and promises, gives probes.
 
@@ -69,8 +91,8 @@ class Engine(ABC):
         self.forms = forms
 
     @abstractmethod
-    def step(self, new: Sequence[Arrival], promises: Promises) -> list[Probe]:
-        """Take tuples, left before right, or only promises; give what is to be probed.
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        """Take tuples, left before right, or only promises; give what follows.
 
         Raises
         ------
@@ -107,7 +129,7 @@ class TimeEngine(Engine):
     def runs(self) -> list[WindowRun]:
         return self.by_side[LEFT] + self.by_side[RIGHT]
 
-    def step(self, new: Sequence[Arrival], promises: Promises) -> list[Probe]:
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
         probes: list[Probe] = []
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
         keys = [self._keys(arrival) for arrival in arrivals]  # may fail, so before any change
@@ -116,11 +138,11 @@ class TimeEngine(Engine):
             offsets = self.window.offsets(opposite)
             for run in self.by_side[opposite]:
                 start, end = time_ranges(arrival.rows.time, run.times, *offsets)
-                probes += _probe(arrival, run, start + run.first, end + run.first)
+                probes += make_probe(arrival, run, start + run.first, end + run.first)
             self._insert(arrival, own)
         for side in (LEFT, RIGHT):
             self._expire(side, promises[other(side)])
-        return probes
+        return Step(tuple(probes), tuple(arrivals))
 
     def _insert(self, new: Arrival, keys: Sequence[Vector]) -> None:
         runs = self.by_side[new.side]
@@ -180,36 +202,63 @@ class RowsEngine(Engine):
         held = sum(a.base.nbytes for waiting in self.waiting.values() for a in waiting)
         return super().nbytes + held
 
-    def step(self, new: Sequence[Arrival], promises: Promises) -> list[Probe]:
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        steps = []
+        for arrivals in self._turns(new):
+            before, ready = self._enter(arrivals, promises)
+            probes: list[Probe] = []
+            for side, arrival in ready.items():
+                run = self.by_side.get(other(side))
+                if run is not None:
+                    start, end = rows_ranges(before[side], self.sizes[other(side)])
+                    probes += make_probe(arrival, run, start, end)
+            for side, run in self.by_side.items():
+                run.drop(len(run) - self.sizes[side])
+            steps.append(Step(tuple(probes), tuple(ready.values())))
+        return Step(
+            tuple(probe for step in steps for probe in step.probes),
+            tuple(arrival for step in steps for arrival in step.entered),
+        )
+
+    def _turns(self, new: Sequence[Arrival]) -> list[list[Arrival]]:
+        """Arrivals that may enter together: where there is no time, the order of calls counts."""
         arrivals = [arrival for arrival in new if len(arrival.rows)]
         for arrival in arrivals:
             for window, form in self.forms.items():
                 is_window = window == arrival.side
                 check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
-        if not self.timed and len(arrivals) > 1:
-            # The order of calls is the order of arrival.
-            return [probe for one in arrivals for probe in self.step([one], promises)]
+        return [arrivals] if self.timed or not arrivals else [[one] for one in arrivals]
+
+    def _enter(
+        self,
+        arrivals: Sequence[Arrival],
+        promises: Promises,
+        kept: Sequence[str] = (LEFT, RIGHT),
+    ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
+        """Let tuples into the windows of the sides ``kept``, as far as their place is known.
+
+        Returns
+        -------
+        before : mapping of side to ndarray of int64
+            Logical position of the other side's run at which each tuple arrived.
+        ready : mapping of side to Arrival
+            Those tuples, with their arrival numbers.
+        """
         for arrival in arrivals:
             self.waiting[arrival.side].append(arrival)
         horizon = min(promises.values()) if self.timed else FOREVER
         released = {side: self._release(side, horizon) for side in (LEFT, RIGHT)}
         before, ready = self._arrived_before(released)
         for side, arrival in ready.items():
+            if side not in kept:
+                continue
             keys = self._keys(arrival)
             if side in self.by_side:
                 self.by_side[side].append(arrival.rows.time, keys, arrival.base, arrival.ids)
             else:
                 run = WindowRun(arrival.rows.time, keys, arrival.base, arrival.ids)
                 self.by_side[side] = run
-        probes: list[Probe] = []
-        for side, arrival in ready.items():
-            run = self.by_side.get(other(side))
-            if run is not None:
-                start, end = rows_ranges(before[side], self.sizes[other(side)])
-                probes += _probe(arrival, run, start, end)
-        for side, run in self.by_side.items():
-            run.drop(len(run) - self.sizes[side])
-        return probes
+        return before, ready
 
     def _release(self, side: str, horizon: int) -> Arrival | None:
         """Waiting tuples before the horizon, in time order; the others stay."""
@@ -252,18 +301,9 @@ class RowsEngine(Engine):
         return before, numbered
 
 
-def _probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
-    """The probe, unless the window admits no pair."""
+def make_probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
+    """The probe, unless the window admits no pair; ranges may begin before the run does."""
     start = np.maximum(start, run.first)
     if not (end > start).any():
         return []
     return [Probe(new, run.snapshot(), start, np.maximum(start, end))]
-
-
-def open_engine(
-    query: JoinQuery, forms: Mapping[str, JoinForm], number: Callable[[int], np.ndarray]
-) -> Engine:
-    """The engine for a query's window; arguments as for :class:`RowsEngine`."""
-    if isinstance(query.window, TimeWindow):
-        return TimeEngine(query.window, forms)
-    return RowsEngine(query, forms, number)

@@ -97,6 +97,8 @@ class RowsView:
 
     def take(self, positions: np.ndarray) -> pa.RecordBatch:
         """The rows at these positions, in this order."""
+        if not len(positions):
+            return self.parts[0].slice(0, 0)
         if len(self.parts) == 1:
             return self.parts[0].take(pa.array(positions))
         offsets = np.cumsum([0] + [p.num_rows for p in self.parts])

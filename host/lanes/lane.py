@@ -22,6 +22,7 @@ from penstock.host.lanes.memory import DeviceMemory, Lease
 from penstock.host.lanes.ring import Span
 from penstock.host.lanes.trace import Trace
 from penstock.host.scheduling.order import Order
+from penstock.program import Mode
 
 #: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
 ROOM = 1 << 22
@@ -34,15 +35,18 @@ class Chunk:
     Parameters
     ----------
     order : Order
-    results : tuple of (ndarray, ndarray, Result)
-        Of each device task: which tuples of the probe, and logical positions of the run; the
-        result for its counters and aggregates.
+    pairs : tuple of (ndarray, ndarray)
+        Of each device task: tuples of the probe, and logical positions of the run.
+    rows : tuple of ndarray
+        Of each device task: which tuples of the probe its aggregates are of.
+    results : tuple of Result
     rest : tuple of Order
         What is still to be done, because the device ran out of room for results.
     """
 
     order: Order
     pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
+    rows: tuple[np.ndarray, ...]
     results: tuple[Result, ...]
     rest: tuple[Order, ...]
 
@@ -53,6 +57,7 @@ class _Part:
 
     span: Span
     piece: Piece
+    mode: Mode
     future: Future[Result]
 
 
@@ -186,7 +191,7 @@ class Lane:
                     bound.mode,
                 )
                 future = lease.window.kernel.submit(lease.window.buffer, task)
-                flight.parts.append(_Part(span, piece, future))
+                flight.parts.append(_Part(span, piece, bound.mode, future))
         except Exception as error:
             self._drain(flight)
             self._on_failed(order, error, False)
@@ -265,20 +270,21 @@ def _chunk(flight: _Flight) -> Chunk:
         A task failed, or its result cannot be right.
     """
     order = flight.order
-    pairs, results, rest = [], [], []
+    pairs, rows_of, results, rest = [], [], [], []
     for part in flight.parts:
         result = part.future.result(0)
         by = part.span.low - part.span.offset
         _check(part, result, by)
         rows = order.bound.kept[part.piece.rebased(result.i)]
         pairs.append((rows, result.j.astype(np.int64) + by))
+        rows_of.append(order.bound.kept[part.piece.rows])
         results.append(result)
         if result.pause is not None:
             at = result.pause
             pause = type(at)(at.i0, at.i1, at.p + by)
             left = part.piece.rest(pause)
             rest += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
-    return Chunk(order, tuple(pairs), tuple(results), tuple(rest))
+    return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
 
 
 def _check(part: _Part, result: Result, by: int) -> None:
@@ -290,7 +296,10 @@ def _check(part: _Part, result: Result, by: int) -> None:
     """
     rows = len(part.piece.rows)
     problem = ""
-    if len(result.i) != len(result.j):
+    folds = part.mode is not Mode.PAIRS
+    if folds and (result.folds is None or len(result.folds.found) != rows):
+        problem = "aggregates of another number of tuples"
+    elif len(result.i) != len(result.j):
         problem = f"{len(result.i)} stream indices and {len(result.j)} window positions"
     elif len(result.i) and int(result.i.max()) >= rows:
         problem = f"stream index {int(result.i.max())} of {rows} tuples"

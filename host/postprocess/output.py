@@ -1,4 +1,4 @@
-"""Gathers what the orders of a batch give, and lets it out: at once, or batch by batch in order.
+"""Gathers output rows of batches, and lets them out: at once, or batch by batch in order.
 
 The order is that of paper 1, section 3.4: by the arrival number of the later tuple of a pair, then
 of the earlier one. The later tuple of a pair is one of its batch, so batches follow each other.
@@ -6,14 +6,11 @@ of the earlier one. The later tuple of a pair is one of its batch, so batches fo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-
-from penstock.host.lanes.lane import Chunk
-from penstock.host.output import Restorer
-from penstock.query.plan import LEFT, RIGHT
 
 
 @dataclass(frozen=True)
@@ -27,31 +24,24 @@ class Rows:
     later: np.ndarray
     earlier: np.ndarray
 
+    def take(self, order: np.ndarray) -> Rows:
+        """Some of the rows, by index."""
+        return Rows(self.batch.take(pa.array(order)), self.later[order], self.earlier[order])
 
-def restored(restorer: Restorer, chunk: Chunk) -> list[Rows]:
-    """Output rows of a chunk's pairs."""
-    probe = chunk.order.bound.probe
-    found = []
-    for i, j in chunk.pairs:
-        if not len(i):
-            continue
-        window = probe.window
-        tables = {probe.stream.side: probe.stream.base, probe.window_side: window.take(j)}
-        rows = {probe.stream.side: i, probe.window_side: np.arange(len(j))}
-        stream_ids, window_ids = probe.stream.ids[i], window.ids[j - window.first]
-        found.append(
-            Rows(
-                restorer.restore(tables, rows[LEFT], rows[RIGHT]),
-                np.maximum(stream_ids, window_ids),
-                np.minimum(stream_ids, window_ids),
-            )
-        )
-    return found
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Several parts, at least one, as one."""
+    return Rows(
+        pa.concat_batches([p.batch for p in parts]),
+        np.concatenate([p.later for p in parts]),
+        np.concatenate([p.earlier for p in parts]),
+    )
 
 
 @dataclass
 class _Batch:
     left: int
+    closing: Callable[[], list[Rows]] | None
     rows: list[Rows] = field(default_factory=list)
 
 
@@ -73,9 +63,14 @@ class Gatherer:
         """Batches that are not complete."""
         return len(self._open)
 
-    def begin(self, number: int, orders: int) -> list[Rows]:
-        """A batch of some orders; numbers ascend. Gives the rows that can leave."""
-        self._open[number] = _Batch(orders)
+    def begin(
+        self, number: int, orders: int, closing: Callable[[], list[Rows]] | None = None
+    ) -> list[Rows]:
+        """A batch of some orders; numbers ascend. Gives the rows that can leave.
+
+        ``closing`` gives rows that follow the batch's own, once all batches up to it are complete.
+        """
+        self._open[number] = _Batch(orders, closing)
         return self._complete()
 
     def more(self, number: int, orders: int) -> None:
@@ -93,21 +88,21 @@ class Gatherer:
 
     def _complete(self) -> list[Rows]:
         found: list[Rows] = []
+        is_first = True  # whether all batches before are complete
         for number in list(self._open):
             batch = self._open[number]
             if batch.left:
                 if self.ordered:
                     break
+                is_first = False
                 continue
-            del self._open[number]
             if batch.rows:
-                found.append(_sorted(batch.rows))
+                rows = joined(batch.rows)
+                found.append(rows.take(np.lexsort((rows.earlier, rows.later))))
+                batch.rows = []
+            if batch.closing is not None:
+                if not is_first:
+                    continue
+                found += batch.closing()
+            del self._open[number]
         return found
-
-
-def _sorted(parts: list[Rows]) -> Rows:
-    later = np.concatenate([p.later for p in parts])
-    earlier = np.concatenate([p.earlier for p in parts])
-    order = np.lexsort((earlier, later))
-    batch = pa.concat_batches([p.batch for p in parts])
-    return Rows(batch.take(pa.array(order)), later[order], earlier[order])
