@@ -38,7 +38,7 @@ def test_same_bytes_without_dates_or_paths(tmp_path):
 
 @needs_yosys
 def test_queues_have_no_first_contents():
-    """A slot is read only where it was written; the zeros of 65,536 slots would be 130,000 lines."""
+    """Slots are read where they were written only, and 65,536 zeros would be as many lines."""
     text = export(WindowConfig(depth=64, banks=2))
     assert re.search(r"bank_1 \[31:0\];", text)
     assert not re.search(r"bank_\d\[\d+\] = ", text)
