@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
@@ -14,8 +14,11 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.files import read_table
 from penstock.host.operators import Operator, table_join
-from penstock.host.stream import JoinStream, Span
+from penstock.host.session import Running
+from penstock.host.stream import Flow, JoinStream, Span
 from penstock.query.compiler import Rows, Within, compile_query
+
+__all__ = ["Flow", "JoinStream", "Running", "TableLike", "as_table", "sql", "stream", "using"]
 
 #: What a table may be given as: Arrow data, a path, or anything with the Arrow C stream interface
 #: (pandas and Polars frames, DuckDB relations).
@@ -106,7 +109,9 @@ def stream(
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
     disorder: Span | Mapping[str, Span] = 0,
-    device: str | Device = "cpu",
+    device: str | Device | Sequence[Device] = "cpu",
+    flow: Flow | None = None,
+    trace: bool = False,
 ) -> JoinStream:
     """Open a running join of two streams.
 
@@ -116,20 +121,32 @@ def stream(
         What the batches will look like.
     disorder : int, timedelta or mapping of source to either
         How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
-    query, time, rows, within, params, scale, device
-        As for :func:`sql`. A device given by name is closed with the stream.
+    device : str, Device or sequence of Device
+        All lanes of all devices share the work. A device given by name is closed with the stream.
+    flow : Flow, optional
+        Latency target, memory, order, scheduling; see docs/streams.md.
+    trace : bool
+        Whether ``stream.trace`` keeps what the lanes did when.
+    query, time, rows, within, params, scale
+        As for :func:`sql`.
 
     Returns
     -------
     JoinStream
-        With ``push``, ``advance``, ``poll``, ``late`` and ``close``.
+        With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
     compiled = compile_query(
         query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
     )
     opened = open_device(device) if isinstance(device, str) else device
     return JoinStream(
-        compiled, schemas, opened, disorder=disorder, close_device=isinstance(device, str)
+        compiled,
+        schemas,
+        opened,
+        disorder=disorder,
+        close_device=isinstance(device, str),
+        flow=flow,
+        trace=trace,
     )
 
 
