@@ -6,13 +6,15 @@
 ['gps', 'orders']
 
 :class:`City` is rides and vehicles in a city, :class:`Backbone` packets at two points of a
-backbone. ``python -m penstock.sim.workloads --help`` writes them to files.
+backbone, :class:`Attack` packets at two sites under attack.
+``python -m penstock.sim.workloads --help`` writes them to files.
 """
 
 from __future__ import annotations
 
+from penstock.sim.workloads.attack import Attack
 from penstock.sim.workloads.backbone import Backbone
 from penstock.sim.workloads.base import Workload
 from penstock.sim.workloads.city import City
 
-__all__ = ["Backbone", "City", "Workload"]
+__all__ = ["Attack", "Backbone", "City", "Workload"]

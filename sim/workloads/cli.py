@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.errors import PenstockError
+from penstock.sim.workloads.attack import Attack
 from penstock.sim.workloads.backbone import PAPER_NAMES, SHORT_NAMES, Backbone
 from penstock.sim.workloads.base import Workload
 from penstock.sim.workloads.city import City
@@ -74,6 +75,34 @@ def backbone(
         skew=skew,
         overlap=overlap,
         names=SHORT_NAMES if short_names else PAPER_NAMES,
+        disorder_s=disorder,
+        seed=seed,
+    )
+    _write(workload, out)
+
+
+@app.command()
+def attack(
+    out: Out,
+    seconds: Seconds = Attack.seconds,
+    rate: Annotated[float, typer.Option(help="Packets per second and site.")] = Attack.rate,
+    ports: Annotated[int, typer.Option(help="Ports that other packets go to.")] = Attack.ports,
+    skew: Annotated[float, typer.Option(help="Zipf exponent; 0 is even.")] = Attack.skew,
+    share: Annotated[
+        float, typer.Option(help="Share of packets that belong to the attack while it lasts.")
+    ] = Attack.share,
+    port: Annotated[int, typer.Option(help="The port under attack.")] = Attack.port,
+    disorder: Disorder = Attack.disorder_s,
+    seed: Seed = Attack.seed,
+) -> None:
+    """Packet headers at two sites while both are flooded."""
+    workload = Attack(
+        seconds=seconds,
+        rate=rate,
+        ports=ports,
+        skew=skew,
+        share=share,
+        port=port,
         disorder_s=disorder,
         seed=seed,
     )

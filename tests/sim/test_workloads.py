@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import FileError, UsageError
-from penstock.sim.workloads import Backbone, City
+from penstock.sim.workloads import Attack, Backbone, City
 from penstock.sim.workloads.backbone import SHORT_NAMES
 from penstock.sim.workloads.base import TIMESTAMP, Workload, draw, zipf_cdf
 from penstock.sim.workloads.city import BLOCK, CENTRE_LAT, CENTRE_LON, SPEED
@@ -29,10 +29,11 @@ US = 1_000_000
 #: Small enough for a test, long enough for several slots of each stream.
 CITY = City(seconds=150, order_rate=40, gps_rate=600, vehicles=400, disorder_s=2)
 BACKBONE = Backbone(seconds=21, rate=4000, hosts=5000, disorder_s=0.5)
+ATTACK = Attack(seconds=40, rate=4000, ports=3000, share=0.2, disorder_s=0.5)
 
 STREAMS = [
     pytest.param(work, name, id=f"{type(work).__name__}-{name}")
-    for work in (CITY, BACKBONE)
+    for work in (CITY, BACKBONE, ATTACK)
     for name in work.schemas
 ]
 
@@ -61,6 +62,8 @@ def ints(table: pa.Table, column: str) -> np.ndarray:
         (lambda: City(seed=-1), "seed must be"),
         (lambda: Backbone(rate=-1), "rate must be"),
         (lambda: Backbone(hosts=1), "hosts must be"),
+        (lambda: Attack(port=1 << 16), "port must be 0 to 65535, not 65536"),
+        (lambda: Attack(begin=0.9), "begin must not be after end (0.75), not 0.9"),
         (lambda: Backbone(overlap=1.5), "overlap must be 0 to 1, not 1.5"),
         (lambda: Backbone(names=("ts", "dst")), "names must be two columns"),
         (lambda: next(City().batches("taxis")), "City has no stream 'taxis'; it has orders, gps"),
@@ -418,6 +421,41 @@ def test_reader_feeds_other_libraries():
     assert counted == (table.num_rows, pc.max(table["lon"]).as_py())
 
 
+# Attack
+
+
+def test_attack_lasts_as_long_as_it_should():
+    for name in ("tsukuba", "uec"):
+        table = ATTACK.table(name)
+        since = (times_us(table) - times_us(table).min()) / US / ATTACK.seconds
+        hits = ints(table, "dstport") == ATTACK.port
+        during = (since > 0.26) & (since < 0.74)
+        assert hits[during].mean() == pytest.approx(ATTACK.share, rel=0.1)
+        assert hits[(since < 0.24) | (since > 0.76)].mean() < 0.01
+        assert (ints(table, "length")[hits & during] == 40).mean() > 0.9
+
+
+def test_attack_ports_are_popular_at_both_sites():
+    counts = [
+        np.bincount(ints(ATTACK.table(name), "dstport"), minlength=1 << 16)
+        for name in ("tsukuba", "uec")
+    ]
+    for count in counts:
+        count[ATTACK.port] = 0
+        assert np.count_nonzero(count) <= ATTACK.ports
+    popular = [set(np.argsort(count)[-20:]) for count in counts]
+    assert len(popular[0] & popular[1]) >= 10
+
+
+def test_attack_query_finds_pairs():
+    work = Attack(seconds=1, rate=2000)
+    counts = [
+        np.bincount(ints(table, "dstport"), minlength=1 << 16) for table in work.tables().values()
+    ]
+    assert duck(work.query(), **work.tables()) == int(counts[0] @ counts[1])
+    assert (counts[0] * counts[1]).argmax() == work.port
+
+
 def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "penstock.sim.workloads", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -433,6 +471,9 @@ def test_command_line(tmp_path):
     done = cli("backbone", "--out", str(tmp_path), "--seconds", "2", "--short-names")
     assert done.returncode == 0, done.stderr
     assert {"src", "dst"} <= set(pq.read_schema(tmp_path / "r.parquet").names)
+    done = cli("attack", "--out", str(tmp_path), "--seconds", "2", "--rate", "500")
+    assert done.returncode == 0, done.stderr
+    assert pq.read_table(tmp_path / "uec.parquet").equals(Attack(seconds=2, rate=500).table("uec"))
 
 
 def test_command_line_errors_are_one_line(tmp_path):

@@ -36,7 +36,7 @@ BUILDS = {
         WindowConfig(depth=16, banks=2, tests=2, key_bits=KEY_BITS, time_bits=TIME_BITS),
         60,
     ),
-    "64 banks": (WindowConfig(depth=128, banks=64, key_bits=KEY_BITS), 30),
+    "64 banks": (WindowConfig(depth=128, banks=64, key_bits=16), 30),
 }
 
 
@@ -247,7 +247,7 @@ def test_rate_of_the_paper():
 def test_sixty_times_the_rate_of_the_paper():
     """ROWS 65,536 and 64 banks, 0.1 % of the pairs joined, one result per cycle; none is lost."""
     rows, period, more = 1 << 16, 1024, 20
-    config = WindowConfig(depth=rows, banks=64, key_bits=10)
+    config = WindowConfig(depth=rows, banks=64, key_bits=16)
     columns = {"payload": np.arange(rows + more), "key": np.arange(rows + more) % period}
     streams = {side: Stream(np.zeros(rows + more), columns) for side in Side}
     for side in Side:
