@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
@@ -41,10 +42,18 @@ BUILDS = {
     },
 }
 RUNS = [
-    pytest.param(top, config, id=f"{top}, {name}")
+    pytest.param(
+        top,
+        config,
+        id=f"{top}, {name}",
+        marks=() if name == "band" else pytest.mark.slow,
+    )
     for top, builds in BUILDS.items()
     for name, config in builds.items()
 ]
+
+
+verilog_of = cache(window_kernel_verilog)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +94,11 @@ def test_registers_do_not_overlap(registers):
 @pytest.mark.parametrize(("top", "config"), RUNS)
 class TestTools:
     def test_yosys_accepts_it(self, top, config, tmp_path):
-        yosys_accepts(window_kernel_verilog(config), top, tmp_path)
+        yosys_accepts(verilog_of(config), top, tmp_path)
 
     @needs_verilator
     def test_verilator_accepts_it(self, top, config, tmp_path):
-        verilator_accepts(window_kernel_verilog(config), top, tmp_path)
+        verilator_accepts(verilog_of(config), top, tmp_path)
 
 
 @needs_yosys
