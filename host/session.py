@@ -22,6 +22,7 @@ from penstock.host.device.run import TIMEOUT_S
 from penstock.host.lanes.lane import Chunk, Lane
 from penstock.host.lanes.memory import DeviceMemory
 from penstock.host.lanes.trace import Trace
+from penstock.host.metrics.report import LaneReport
 from penstock.host.postprocess.delivery import Delivery
 from penstock.host.postprocess.output import Gatherer, Rows
 from penstock.host.probe import refuse
@@ -223,6 +224,21 @@ class Session:
         """Batches that are not complete."""
         with self._changed:
             return self._gatherer.open
+
+    def lane_reports(self) -> tuple[LaneReport, ...]:
+        """What each lane does."""
+        with self._changed:
+            waiting, parked = self.dispatcher.waiting(), self.dispatcher.parked
+            return tuple(
+                LaneReport(
+                    lane.name,
+                    waiting[lane.name],
+                    lane.busy_s,
+                    self.dispatcher.failures[lane.name],
+                    lane.name in parked,
+                )
+                for lane in self.lanes
+            )
 
     def close(self) -> None:
         """End the lanes and free all device memory."""

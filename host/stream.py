@@ -15,6 +15,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError, SchemaError, UsageError
 from penstock.host.budget import Budget
 from penstock.host.clock import Clock
+from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.feeds import ONLY, Feeds
 from penstock.host.completeness.ids import TupleIds
@@ -23,6 +24,7 @@ from penstock.host.completeness.pending import Pending
 from penstock.host.completeness.source import Moment, Source, Span, check_names
 from penstock.host.device.base import Device
 from penstock.host.lanes.trace import Trace
+from penstock.host.metrics import Latency, MetricsServer, Report, serve_metrics
 from penstock.host.output import Restorer
 from penstock.host.postprocess.delivery import make_delivery
 from penstock.host.postprocess.output import Rows
@@ -34,6 +36,8 @@ from penstock.host.stats import Stats
 from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
 from penstock.rewrite.forms import join_form
 
+#: Quantiles of the latency that a report has.
+QUANTILES = (0.5, 0.95, 0.99)
 #: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
 MOST_BATCHES = 4
 
@@ -133,6 +137,9 @@ class JoinStream:
             feeds.register(ONLY, time.monotonic())
         self._forms = {w: join_form(query.predicate, w, band=band) for w in (LEFT, RIGHT)}
         self._ids = TupleIds()
+        self.latency = Latency()
+        self._arrived = {s.alias: 0 for s in query.sides}
+        self._largest: dict[str, int] = {}
         self._pending = Pending()
         self._timeless: list[Arrival] = []
         self._batcher = Batcher(self.flow.latency_s)
@@ -142,7 +149,7 @@ class JoinStream:
         self._closed = False
         self._told: Promises = {}
         self._session = Session(
-            open_engine(query, self._forms, self._ids.next),
+            open_engine(query, self._forms, self._number),
             make_delivery(query, self.restorer, self.schemas),
             self.devices,
             self.stats,
@@ -298,6 +305,44 @@ class JoinStream:
         """
         return self._session.wait_for(condition, timeout_s)
 
+    def report(self) -> Report:
+        """What the join has done and holds, for people and for metrics."""
+        with self._lock:
+            promises = self._promises()
+            lag = {
+                self.inputs[side].side.alias: largest - promises[side]
+                for side, largest in self._largest.items()
+                if NEVER < promises[side] < FOREVER
+            }
+            arrived, late = dict(self._arrived), dict(self.stats.late)
+        return Report(
+            arrived=arrived,
+            late=late,
+            rows=self.stats.rows,
+            evaluations=self.stats.pairs_evaluated,
+            pairs_in_window=self.stats.pairs_in_window,
+            window_rows=self.window_rows,
+            memory_bytes=self.budget.parts(),
+            watermark_lag=lag,
+            latency_s={share: self.latency.quantile(share) for share in QUANTILES},
+            lanes=self._session.lane_reports(),
+        )
+
+    def serve_metrics(self, port: int = 0) -> MetricsServer:
+        """Give metrics to Prometheus and to ``penstock top``, until the result is closed.
+
+        Parameters
+        ----------
+        port : int
+            On this machine's loopback; 0 takes a free one.
+
+        Raises
+        ------
+        UsageError
+            The port is taken.
+        """
+        return serve_metrics(self.report, port)
+
     def failures(self) -> dict[str, int]:
         """Failed tasks per lane; each was run again."""
         return dict(self._session.dispatcher.failures)
@@ -369,7 +414,7 @@ class JoinStream:
             for window, form in self._forms.items():
                 check(form, new.rows.columns, len(new.rows), window=window == side)
             alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
-            ids = self._ids.next(len(new.rows) + len(alone.rows))
+            ids = self._number(len(new.rows) + len(alone.rows))
             self._pending.add(new.numbered(ids[: len(new.rows)]))
             if len(alone.rows) and self.query.kind is not JoinKind.INNER:
                 self._timeless.append(alone.numbered(ids[len(new.rows) :]))
@@ -380,6 +425,10 @@ class JoinStream:
             self.feeds[side] = before
             raise
         self.budget.set("waiting", self._pending.nbytes)
+        self._arrived[own.side.alias] += batch.num_rows
+        if own.side.time is not None and len(read.timed):
+            largest = int(read.timed.time.max())
+            self._largest[side] = max(largest, self._largest.get(side, largest))
         if len(late):
             self._late[own.side.alias].append(batch.take(pa.array(late)))
             self.stats.late[own.side.alias] += len(late)
@@ -445,7 +494,15 @@ class JoinStream:
             for side, feeds in self.feeds.items()
         }
 
+    def _number(self, count: int) -> np.ndarray:
+        """The next arrival numbers, of tuples that come now."""
+        ids = self._ids.next(count)
+        self.latency.arrived(ids, time.monotonic())
+        return ids
+
     def _collect(self, rows: Rows) -> None:
+        pairs = rows.later[rows.later != rows.earlier]  # others waited for their window to close
+        self.latency.left(pairs, time.monotonic())
         self.budget.add("results", rows.batch.nbytes)
         self._results.append(rows.batch)
 

@@ -17,7 +17,8 @@ import pytest
 
 from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
-from penstock.host.stream import JoinStream
+from penstock.host.session import Running
+from penstock.host.stream import Flow, JoinStream
 from penstock.query.compiler import compile_query
 from penstock.query.plan import JoinQuery
 
@@ -25,6 +26,9 @@ TIMED = ("U1", "U2", "A1", "B1", "B2", "Z1", "Z2", "F1", "F2", "F4", "G1", "G3",
 QUERIES = (*TIMED, "U3", "A2", "F3")
 #: Microseconds by which the two network logs are out of order, at most.
 LOG_DISORDER = 400_000_000
+
+#: Evaluations of a task of about 10 ms on one core.
+TEN_MS = 1 << 27
 
 FOLDER = os.environ.get("PENSTOCK_DATA")
 pytestmark = pytest.mark.skipif(
@@ -92,9 +96,10 @@ def test_streams(name: str) -> None:
         }
     rng = np.random.default_rng(len(name))
     answer = Answer()
-    with open_device("cpu") as device:
+    with open_device("cpu", threads=2) as device:
         schemas = {side: table.schema for side, table in tables.items()}
-        stream = JoinStream(query, schemas, device, disorder=disorder)
+        flow = Flow(running=Running(task_evaluations=TEN_MS))
+        stream = JoinStream(query, schemas, device, disorder=disorder, flow=flow)
         most = {side: table.num_rows // 30 for side, table in tables.items()}
         while any(table.num_rows for table in tables.values()):
             side = rng.choice([k for k, table in tables.items() if table.num_rows])

@@ -1,0 +1,62 @@
+"""How long rows take: from the arrival of a pair's later tuple to the moment it can be polled."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+
+import numpy as np
+
+#: Upper bounds of the buckets, in seconds: 10 us to 1,000 s, each 10 % above the one before.
+BOUNDS = 1e-5 * 1.1 ** np.arange(194)
+#: Arrivals that are remembered; a pair whose later tuple is older is counted as unknown.
+_MOST_ARRIVALS = 1 << 16
+
+
+class Latency:
+    """A histogram of latencies. Times are seconds on the clock of all calls."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(len(BOUNDS) + 1, np.int64)
+        self.total_s = 0.0
+        self.unknown = 0
+        self._arrivals: deque[tuple[int, float]] = deque(maxlen=_MOST_ARRIVALS)
+        self._lock = threading.Lock()
+
+    def arrived(self, ids: np.ndarray, now: float) -> None:
+        """Tuples of these arrival numbers came."""
+        if len(ids):
+            with self._lock:
+                self._arrivals.append((int(ids[-1]), now))
+
+    def left(self, later: np.ndarray, now: float) -> None:
+        """Pairs whose later tuples have these arrival numbers can be polled."""
+        if not len(later):
+            return
+        with self._lock:
+            if not self._arrivals:
+                self.unknown += len(later)
+                return
+            last, times = (np.array(column) for column in zip(*self._arrivals, strict=True))
+            known = (later > last[0]) | (len(last) < _MOST_ARRIVALS)
+            self.unknown += int(len(later) - known.sum())
+            taken = now - times[np.minimum(np.searchsorted(last, later[known]), len(last) - 1)]
+            self.total_s += float(taken.sum())
+            buckets = np.searchsorted(BOUNDS, taken)
+            self.counts += np.bincount(buckets, minlength=len(self.counts))
+
+    def quantile(self, share: float) -> float:
+        """The latency in seconds that ``share`` of the rows do not exceed, to 10 %; NaN for none.
+
+        Parameters
+        ----------
+        share : float
+            0 to 1.
+        """
+        with self._lock:
+            upto = np.cumsum(self.counts)
+        if not upto[-1]:
+            return math.nan
+        bucket = int(np.searchsorted(upto, share * upto[-1]))
+        return float(BOUNDS[min(bucket, len(BOUNDS) - 1)])

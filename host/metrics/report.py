@@ -1,0 +1,66 @@
+"""The state of a running join at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LaneReport:
+    """One lane.
+
+    Parameters
+    ----------
+    name : str
+    queued : int
+        Orders that wait for it or run on it.
+    busy_s : float
+        Seconds in which a task of it was on the device, all tasks added.
+    failures : int
+        Tasks that failed or hung; each was run again.
+    parked : bool
+        Whether it is out of service.
+    """
+
+    name: str
+    queued: int
+    busy_s: float
+    failures: int
+    parked: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """A join.
+
+    Parameters
+    ----------
+    arrived, late : mapping of alias to int
+        Rows that came, and those of them that came too late.
+    rows : int
+        Rows delivered.
+    evaluations, pairs_in_window : int
+        Predicate tests executed, and pairs that the window admits.
+    window_rows : int
+        Rows that later ones may still meet.
+    memory_bytes : mapping of str to int
+        Main memory by what it is for.
+    watermark_lag : mapping of alias to int
+        How far a source's promise lies behind the largest time that has come, in the unit of the
+        window; sources without a time are left out.
+    latency_s : mapping of float to float
+        Quantiles of the latency in seconds.
+    lanes : tuple of LaneReport
+    """
+
+    arrived: Mapping[str, int]
+    late: Mapping[str, int]
+    rows: int
+    evaluations: int
+    pairs_in_window: int
+    window_rows: int
+    memory_bytes: Mapping[str, int]
+    watermark_lag: Mapping[str, int]
+    latency_s: Mapping[float, float]
+    lanes: tuple[LaneReport, ...]

@@ -1,0 +1,130 @@
+"""``penstock top``: what a running join does, live."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.terminal import count, results
+from penstock.errors import FileError, UsageError
+
+#: Seconds to wait for one answer.
+_TIMEOUT_S = 10.0
+
+#: Values by metric and label; "" where a metric has none.
+Values = Mapping[str, Mapping[str, float]]
+
+
+def command(
+    address: Annotated[
+        str, typer.Argument(help="Port on this machine, or http://HOST:PORT/metrics.")
+    ],
+    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1)] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+) -> None:
+    """Show rates, windows, latency and lanes of a join that serves metrics."""
+    url = f"http://127.0.0.1:{address}/metrics" if address.isdigit() else address
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"a port or an http address is needed, not {address!r}")
+    before, began = read(url), time.monotonic()
+    if once:
+        results.print(screen(before, before, 0.0))
+        return
+    with Live(screen(before, before, 0.0), console=results, auto_refresh=False) as live:
+        while True:
+            time.sleep(every)
+            now, at = read(url), time.monotonic()
+            live.update(screen(before, now, at - began), refresh=True)
+            before, began = now, at
+
+
+def read(url: str) -> Values:
+    """Metrics of a running join.
+
+    Raises
+    ------
+    FileError
+        Nobody answers, or not with metrics.
+    """
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+            text = answer.read().decode()
+        families = list(text_string_to_metric_families(text))
+    except (OSError, ValueError, urllib.error.URLError) as cause:
+        raise FileError(
+            f"no metrics at {url} ({cause}); a join serves them after stream.serve_metrics(port)"
+        ) from cause
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for family in families:
+        for sample in family.samples:
+            if sample.name.startswith("penstock_"):
+                label = next(iter(sample.labels.values()), "")
+                found[sample.name.removeprefix("penstock_")][label] = sample.value
+    if not found:
+        raise FileError(f"what answers at {url} is no join of Penstock")
+    return found
+
+
+def screen(before: Values, now: Values, seconds: float) -> Group:
+    """All of it, with rates over the seconds between both looks."""
+
+    def rate(name: str, label: str = "") -> float:
+        return (now[name][label] - before[name][label]) / seconds if seconds else 0.0
+
+    head = Text.assemble(
+        (f"{rate('evaluations_total') / 1e9:.2f} G", "bold"), " evaluations/s   ",
+        (count(round(rate("rows_total"))), "bold"), " rows/s of ",
+        (count(int(now["rows_total"][""])), "bold"), "   window ",
+        (count(int(now["window_rows"][""])), "bold"), " rows",
+    )  # fmt: skip
+    latency = Text(
+        "latency "
+        + "   ".join(
+            f"p{float(share) * 100:g} {value * 1e3:.1f} ms"
+            for share, value in now["latency_seconds"].items()
+        )
+    )
+    sources = _table("source", "rows/s", "rows", "late", "watermark lag")
+    for name, total in now["arrived_rows_total"].items():
+        lag = now["watermark_lag"].get(name) if "watermark_lag" in now else None
+        sources.add_row(
+            name,
+            count(round(rate("arrived_rows_total", name))),
+            count(int(total)),
+            count(int(now["late_rows_total"][name])),
+            "-" if lag is None else count(int(lag)),
+        )
+    lanes = _table("lane", "queue", "busy", "failures", "")
+    for name, queued in now["lane_queue"].items():
+        busy = rate("lane_busy_seconds_total", name)
+        lanes.add_row(
+            name,
+            count(int(queued)),
+            f"{busy:.0%}",
+            count(int(now["lane_failures_total"][name])),
+            "parked" if now["lane_parked"][name] else "",
+        )
+    parts = now.get("memory_bytes", {})
+    memory = Text(
+        "memory " + "   ".join(f"{part} {size / 1e6:.1f} MB" for part, size in parts.items())
+    )
+    return Group(head, latency, memory, sources, lanes)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(columns[0])
+    for name in columns[1:]:
+        table.add_column(name, justify="right")
+    return table
