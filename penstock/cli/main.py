@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import demo, devices, explain, export, sql, synth, top
+from penstock.cli import demo, devices, explain, export, plan, sql, synth, top
 from penstock.cli.terminal import errors
 from penstock.errors import PenstockError
 
@@ -30,6 +30,7 @@ app.command("devices")(devices.command)
 app.command("demo")(demo.command)
 app.command("synth")(synth.command)
 app.command("export")(export.command)
+app.command("plan")(plan.command)
 app.command("top")(top.command)
 
 
