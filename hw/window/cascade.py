@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
@@ -11,6 +12,37 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side, State, counters_layout, tuple_layout, word_layout
 from penstock.hw.window.operator import WindowJoin
+
+
+@dataclass(frozen=True)
+class CascadeConfig:
+    """Builds of two operators in a row, both for equality without timestamps.
+
+    Parameters
+    ----------
+    first : WindowConfig
+        Has one result per cycle.
+    second : WindowConfig
+        The payload of its side A has the bits of both payloads of the first.
+    """
+
+    first: WindowConfig
+    second: WindowConfig
+
+    def __post_init__(self) -> None:
+        first, second = self.first, self.second
+        if first.outputs != 1:
+            raise ValueError(f"the first build must have one result per cycle, not {first.outputs}")
+        if second.payload_a_bits != sum(first.payload_bits):
+            raise ValueError(
+                f"payload A of the second build must have {sum(first.payload_bits)} bits, those "
+                f"of both payloads of the first, not {second.payload_a_bits}"
+            )
+        for name, build in (("first", first), ("second", second)):
+            if build.is_band or build.time_bits:
+                raise ValueError(
+                    f"the {name} build must be for equality without timestamps, not {build!r}"
+                )
 
 
 class Cascade(wiring.Component):
@@ -24,9 +56,7 @@ class Cascade(wiring.Component):
 
     Parameters
     ----------
-    first, second : WindowConfig
-        The builds, both for equality without timestamps. The first has one result per cycle, and
-        the payload of side A of the second has the bits of both of the first's.
+    config : CascadeConfig
     key : callable
         Takes a result of the first, a view with ``a`` and ``b``, and returns the key by which it is
         joined with C: some bits of the payloads.
@@ -62,24 +92,8 @@ class Cascade(wiring.Component):
     o_waits: Signal
     o_counters: data.View
 
-    def __init__(
-        self,
-        first: WindowConfig,
-        second: WindowConfig,
-        key: Callable[[data.View], ValueLike],
-    ) -> None:
-        if first.outputs != 1:
-            raise ValueError(f"the first build must have one result per cycle, not {first.outputs}")
-        if second.payload_a_bits != sum(first.payload_bits):
-            raise ValueError(
-                f"payload A of the second build must have {sum(first.payload_bits)} bits, those "
-                f"of both payloads of the first, not {second.payload_a_bits}"
-            )
-        for name, build in (("first", first), ("second", second)):
-            if build.is_band or build.time_bits:
-                raise ValueError(
-                    f"the {name} build must be for equality without timestamps, not {build!r}"
-                )
+    def __init__(self, config: CascadeConfig, key: Callable[[data.View], ValueLike]) -> None:
+        first, second = config.first, config.second
         self.first, self.second = WindowJoin(first), WindowJoin(second)
         self._key = key
         super().__init__(

@@ -7,7 +7,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hw.verilog import verilog
-from penstock.hw.window.cascade import Cascade
+from penstock.hw.window.cascade import Cascade, CascadeConfig
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side
 from penstock.hw.window.model import join
@@ -25,7 +25,7 @@ SECOND = WindowConfig(
 
 def cascade(first=FIRST, second=SECOND):
     """A is joined with B by a key, and B with C by another, which is part of B's payload."""
-    return Cascade(first, second, lambda result: result.b[NUMBER_BITS:])
+    return Cascade(CascadeConfig(first, second), lambda result: result.b[NUMBER_BITS:])
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def cascade(first=FIRST, second=SECOND):
 )
 def test_bad_arguments(first, second, message):
     with pytest.raises(ValueError, match=message):
-        cascade(
+        CascadeConfig(
             WindowConfig(**{"payload_a_bits": BITS, "payload_b_bits": BITS, **first}),
             WindowConfig(**{"payload_a_bits": 2 * BITS, **second}),
         )
