@@ -54,6 +54,10 @@ bench-cpu: setup ## Measure the CPU device against its peers
 bench-hw: setup ## Measure the hardware in simulation and by cell counts
 	$(BIN)/python -m bench.hw $(ARGS)
 
+.PHONY: bench-host
+bench-host: setup ## Measure the host beside what is predicted of it
+	$(BIN)/python -m bench.host $(ARGS)
+
 .PHONY: bench-window
 bench-window: setup ## Redraw the figures of the window-join paper
 	$(BIN)/python -m bench.window $(ARGS)

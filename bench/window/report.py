@@ -252,12 +252,14 @@ class Report:
     def areas(self) -> None:
         """Table 2 in its family and in a later one, and what banks cost."""
         for rows in self.scale.table_rows:
-            slices, blocks = PAPER_TABLE_2[rows]
+            printed = PAPER_TABLE_2[rows]
+            theirs = "does not fit"
+            if printed is not None:
+                theirs = f"{printed[0]} slices, {printed[1]} block RAM"
             for family in ("xc6v", "xc7"):
                 cells = self.sizes.cells(paper_build(rows), family)
                 what = f"ROWS {rows:,}, tuples of 100 bits, {FAMILIES[family]}"
                 shown = f"{cells.lut} LUT, {cells.ff} FF, {cells.bram} block RAM"
-                theirs = f"{slices} slices, {blocks} block RAM"
                 self.add(Row(what, shown, "", None, theirs, asdict(cells)))
         for banks in self.scale.banks:
             config = banked_build(self.scale.depth, banks)

@@ -1,0 +1,1 @@
+"""Benchmarks of the host: what is predicted beside what is measured."""
