@@ -1,0 +1,221 @@
+"""Rows on their way into a join: who sends them, which are late, which wait for a batch."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PenstockError, SchemaError, UsageError
+from penstock.host.completeness.admission import FOREVER, NEVER
+from penstock.host.completeness.engine import Promises
+from penstock.host.completeness.feeds import ONLY, Feeds
+from penstock.host.completeness.ids import TupleIds
+from penstock.host.completeness.pending import Pending
+from penstock.host.completeness.source import Moment, Source, Span, check_names
+from penstock.host.metrics import Latency
+from penstock.host.prepare import check
+from penstock.host.sides import Arrival, Read, filtered
+from penstock.query.plan import JoinKind, JoinQuery
+from penstock.rewrite.forms import JoinForm
+
+
+class Intake:
+    """Takes the rows of both sources and what is promised about later ones.
+
+    The caller guards it with a lock.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    schemas : mapping of side to pyarrow.Schema
+    forms : mapping of side to JoinForm
+        Form of the predicate with that side as the window.
+    latency : Latency
+        Is told when tuples arrive.
+    disorder : int, timedelta, or mapping of source to either
+    idle_s : float, optional
+        Seconds of silence after which a feed no longer holds up the others.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        schemas: Mapping[str, pa.Schema],
+        forms: Mapping[str, JoinForm],
+        latency: Latency,
+        *,
+        disorder: Span | Mapping[str, Span],
+        idle_s: float | None,
+    ) -> None:
+        self.query = query
+        self.schemas = schemas
+        self.forms = forms
+        self.latency = latency
+        self._ids = TupleIds()
+        check_names(disorder, query.sides)
+        self.sources = {s.side: Source(s, disorder) for s in query.sides}
+        self.arrived = {s.alias: 0 for s in query.sides}
+        self.late = {s.alias: 0 for s in query.sides}
+        self._feeds = {
+            side: Feeds(own.side.alias, own.disorder, idle_s) for side, own in self.sources.items()
+        }
+        for feeds in self._feeds.values():
+            feeds.register(ONLY, time.monotonic())
+        self._largest: dict[str, int] = {}
+        self._pending = Pending()
+        self._timeless: list[Arrival] = []
+        self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
+        self._grouped = query.left.time is not None and query.right.time is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that wait for a batch, about."""
+        return self._pending.nbytes
+
+    def find(self, name: str) -> Source:
+        """The source of this alias, or else of this table.
+
+        Raises
+        ------
+        UsageError
+        """
+        for attribute in ("alias", "table"):
+            found = [
+                own
+                for own in self.sources.values()
+                if getattr(own.side, attribute).lower() == name.lower()
+            ]
+            if len(found) == 1:
+                return found[0]
+        names = " and ".join(own.side.alias for own in self.sources.values())
+        raise UsageError(f"unknown source {name!r}; the query joins {names}")
+
+    def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+        """A feed of a source begins; see :meth:`JoinStream.register`."""
+        if feed == ONLY:
+            raise UsageError("a feed needs a name that is not empty")
+        span = None if disorder is None else own.span(disorder)
+        feeds = self._feeds[own.side.side]
+        feeds.register(feed, time.monotonic(), span)
+        if ONLY in feeds.names:
+            feeds.deregister(ONLY)
+
+    def deregister(self, own: Source, feed: str) -> None:
+        """A feed has ended."""
+        self._feeds[own.side.side].deregister(feed)
+
+    def signal(self, own: Source, feed: str, moment: Moment) -> None:
+        """A feed promises that no later row of it has a time below this."""
+        self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())
+
+    def end(self) -> None:
+        """No feed of any source sends anything more."""
+        for feeds in self._feeds.values():
+            feeds.end()
+
+    @contextmanager
+    def admitting(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> Iterator[int]:
+        """Admit rows of a feed, which then wait for a batch; gives how many tuples they are.
+
+        If what is done with them within the ``with`` fails, nothing of them counts as arrived.
+        """
+        rows = read.timed
+        side, feeds = own.side.side, self._feeds[own.side.side]
+        before = copy.deepcopy(feeds)
+        late = np.zeros(0, dtype=np.int64)
+        try:
+            if own.side.time is not None:
+                on_time = feeds.admit(feed, rows.time, time.monotonic())
+                late = rows.row[~on_time]
+                rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
+            new = Arrival.of(self.query, side, filtered(own.side, rows), batch)
+            for window, form in self.forms.items():
+                check(form, new.rows.columns, len(new.rows), window=window == side)
+            alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
+            ids = self.number(len(new.rows) + len(alone.rows))
+            self._pending.add(new.numbered(ids[: len(new.rows)]))
+            if len(alone.rows) and self.query.kind is not JoinKind.INNER:
+                self._timeless.append(alone.numbered(ids[len(new.rows) :]))
+            yield len(ids)
+        except PenstockError:
+            self._feeds[side] = before
+            raise
+        alias = own.side.alias
+        self.arrived[alias] += batch.num_rows
+        if own.side.time is not None and len(read.timed):
+            largest = int(read.timed.time.max())
+            self._largest[side] = max(largest, self._largest.get(side, largest))
+        if len(late):
+            self._late[alias].append(batch.take(pa.array(late)))
+            self.late[alias] += len(late)
+
+    def number(self, count: int) -> np.ndarray:
+        """The next arrival numbers, of tuples that come now."""
+        ids = self._ids.next(count)
+        self.latency.arrived(ids, time.monotonic())
+        return ids
+
+    def take(self, count: int) -> tuple[list[Arrival], list[Arrival]]:
+        """The oldest waiting tuples, and all rows without a time that came since the last call."""
+        timeless, self._timeless = self._timeless, []
+        return self._pending.take(count, grouped=self._grouped), timeless
+
+    def late_rows(self) -> dict[str, pa.Table]:
+        """Rows per source that came too late, since the last call."""
+        found = {}
+        for own in self.sources.values():
+            alias = own.side.alias
+            found[alias] = pa.Table.from_batches(self._late[alias], self.schemas[own.side.side])
+            self._late[alias] = []
+        return found
+
+    def promises(self) -> Promises:
+        """What no later row of a side can be below, rows that wait for their batch included."""
+        now = time.monotonic()
+        return {
+            side: min(feeds.promise(now), self._pending.oldest(side))
+            for side, feeds in self._feeds.items()
+        }
+
+    def lag(self) -> dict[str, int]:
+        """Per source, how far its promise is behind its largest time."""
+        promises = self.promises()
+        return {
+            self.sources[side].side.alias: largest - promises[side]
+            for side, largest in self._largest.items()
+            if NEVER < promises[side] < FOREVER
+        }
+
+    def next_idle(self, now: float) -> list[float]:
+        """Per side, when its next feed falls silent for too long, if nothing comes before."""
+        moments = [feeds.next_idle(now) for feeds in self._feeds.values()]
+        return [moment for moment in moments if moment is not None]
+
+
+def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:
+    """What was pushed, with the columns of the source.
+
+    Raises
+    ------
+    SchemaError
+        It lacks a column, or a column has another type.
+    """
+    for column in schema:
+        index = batch.schema.get_field_index(column.name)
+        if index < 0:
+            raise SchemaError(f"a batch of {source} has no column {column.name}")
+        if batch.schema.field(index).type != column.type:
+            raise SchemaError(
+                f"column {column.name} of a batch of {source} is {batch.schema.field(index).type}, "
+                f"but the stream was opened with {column.type}"
+            )
+    batch = batch.select(schema.names)
+    if isinstance(batch, pa.Table):
+        parts = batch.combine_chunks().to_batches()
+        batch = parts[0] if parts else pa.RecordBatch.from_pylist([], schema=batch.schema)
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
