@@ -110,11 +110,10 @@ class Session:
         self._on_rows = on_rows
         self._on_progress = on_progress
         self._binders = {
-            window: Binder(form, _common_widths(devices), growing=True)
-            for window, form in engine.forms.items()
+            key: Binder(form, _common_widths(devices), growing=True)
+            for key, form in engine.forms.items()
         }
-        modes = frozenset({delivery.mode})
-        self._memories = [DeviceMemory(device, modes) for device in devices]
+        self._memories = [DeviceMemory(device) for device in devices]
         places = [(m, k) for m in self._memories for k in range(m.device.lanes)]
         names_of = [f"{m.device.name}-{n}" for n, (m, _) in enumerate(places)]
         speeds = dict.fromkeys(range(len(places)), 1.0)
@@ -248,16 +247,26 @@ class Session:
             memory.close()
 
     def _orders(self, probe: Probe) -> list[Order]:
-        pairs = probe.pairs
-        self.stats.pairs_in_window += pairs
+        if not probe.fold:  # each pair once, however many folds test it
+            self.stats.pairs_in_window += probe.pairs
         arrival = probe.stream
-        binder = self._binders[probe.window_side]
+        binder, modes = self._binders[probe.form], self.delivery.modes_of(probe)
         made, keys = binder.bind(probe.window, arrival.rows.columns, len(arrival.rows))
         for memory in self._memories:
-            refuse(memory.device, made.program, memory.modes, binder.form, self.names)
+            refuse(memory.device, made.program, frozenset(modes), binder.form, self.names)
         kept = np.flatnonzero(keys.possible)
-        bound = Bound(probe, made, [a[kept] for a in keys.arrays], kept, self.delivery.mode)
-        return list(orders_of(self._batch, bound, len(self.dispatcher.names), self._most))
+        arrays = [a[kept] for a in keys.arrays]
+        lanes = len(self.dispatcher.names)
+        return [
+            order
+            for mode in modes
+            for order in orders_of(
+                self._batch,
+                Bound(probe, made, arrays, kept, mode, frozenset(modes)),
+                lanes,
+                self._most,
+            )
+        ]
 
     def _do(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:

@@ -39,16 +39,24 @@ class Probe:
     window : Snapshot
     start, end : ndarray of int64, shape (len(stream.rows),)
         Logical positions ``[start, end)`` of the run per tuple; both non-decreasing.
+    fold : int, optional
+        Which of the engine's folds is computed; None where the predicate's form is evaluated.
     """
 
     stream: Arrival
     window: Snapshot
     start: np.ndarray
     end: np.ndarray
+    fold: int | None = None
 
     @property
     def window_side(self) -> str:
         return other(self.stream.side)
+
+    @property
+    def form(self) -> str:
+        """Key of the engine's form that is evaluated."""
+        return self.window_side if self.fold is None else fold_key(self.fold)
 
     @property
     def pairs(self) -> int:
@@ -78,13 +86,18 @@ class Step:
     timeless: tuple[Arrival, ...] = ()
 
 
+def fold_key(fold: int) -> str:
+    """Key of a fold's form among the forms of an engine."""
+    return f"fold {fold}"
+
+
 class Engine(ABC):
     """Takes arrivals and promises, gives probes.
 
     Parameters
     ----------
-    forms : mapping of side to JoinForm
-        Form of the predicate with that side as the window.
+    forms : mapping of str to JoinForm
+        By side: form of the predicate with that side as the window. By :func:`fold_key`: of a fold.
     """
 
     def __init__(self, forms: Mapping[str, JoinForm]) -> None:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -170,7 +170,12 @@ class Lane:
         began = time.monotonic()
         try:
             lease = self.memory.lease(
-                bound.probe.window, bound.layout, order.low, order.high, self.timeout_s
+                bound.probe.window,
+                bound.layout,
+                order.low,
+                order.high,
+                self.timeout_s,
+                bound.modes,
             )
         except Exception as error:  # whatever a device does must not end the thread
             self._on_failed(order, error, False)
@@ -278,13 +283,22 @@ def _chunk(flight: _Flight) -> Chunk:
         rows = order.bound.kept[part.piece.rebased(result.i)]
         pairs.append((rows, result.j.astype(np.int64) + by))
         rows_of.append(order.bound.kept[part.piece.rows])
-        results.append(result)
+        results.append(_shifted(result, by))
         if result.pause is not None:
             at = result.pause
             pause = type(at)(at.i0, at.i1, at.p + by)
             left = part.piece.rest(pause)
             rest += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
+
+
+def _shifted(result: Result, by: int) -> Result:
+    """The same result with positions of folds counted from the run's first row."""
+    folds = result.folds
+    if folds is None or folds.position is None or not by:
+        return result
+    position = np.where(folds.found, folds.position + by, folds.position)
+    return replace(result, folds=replace(folds, position=position))
 
 
 def _check(part: _Part, result: Result, by: int) -> None:
@@ -309,6 +323,12 @@ def _check(part: _Part, result: Result, by: int) -> None:
         if outside.any():
             first = int(np.argmax(outside))
             problem = f"window position {int(j[first])} outside the range of its tuple"
+    elif folds and result.folds is not None and result.folds.position is not None:
+        found, position = result.folds.found, result.folds.position + by
+        outside = found & ((position < part.piece.start) | (position >= part.piece.end))
+        if outside.any():
+            first = int(position[np.argmax(outside)])
+            problem = f"nearest match at {first}, outside the range of its tuple"
     if problem:
         raise DeviceError(
             f"a device gave an impossible result ({problem}); the task is run again elsewhere"

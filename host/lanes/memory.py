@@ -65,7 +65,7 @@ class DeviceMemory:
     ----------
     device : Device
     modes : frozenset of Mode
-        What kernels are opened for.
+        What kernels are opened for, unless a lease says otherwise.
     growing : bool
         Whether windows grow, so that a buffer should have room for twice what it is made for.
     most_positions : int, optional
@@ -86,21 +86,31 @@ class DeviceMemory:
         self.modes = modes
         self.most_positions = most_positions
         self.positions = 0
-        self._kernels: dict[Program, Kernel] = {}
+        self._kernels: dict[tuple[Program, frozenset[Mode]], Kernel] = {}
         self._windows: dict[_Key, Window] = {}
         self._retired: list[Window] = []
-        self._free: dict[tuple[Program, int], list[WindowBuffer]] = defaultdict(list)
+        self._free: dict[tuple[Kernel, int], list[WindowBuffer]] = defaultdict(list)
         self._changed = threading.Condition()
 
-    def lease(self, window: Snapshot, made: Layout, low: int, high: int, timeout_s: float) -> Lease:
+    def lease(
+        self,
+        window: Snapshot,
+        made: Layout,
+        low: int,
+        high: int,
+        timeout_s: float,
+        modes: frozenset[Mode] | None = None,
+    ) -> Lease:
         """Make logical positions ``[low, high)`` of a run resident, and keep them so.
+
+        ``modes`` are those of the kernel, always the same for one layout.
 
         Raises
         ------
         DeviceError
             The device cannot run the program, or has had no room for ``timeout_s`` seconds.
         """
-        found = self._window(window, made, low, high, timeout_s)
+        found = self._window(window, made, low, high, timeout_s, modes or self.modes)
         lease = Lease(found, low, high, tuple(found.ring.spans(low, high)))
         try:
             # Whoever comes first writes for all: what one finds resident another may have asked
@@ -167,18 +177,20 @@ class DeviceMemory:
                 kernel.close()
             self._kernels.clear()
 
-    def kernel(self, program: Program) -> Kernel:
+    def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
         """The program on the device, loaded once."""
-        with self._changed:
-            return self._kernel(program)
-
-    def _kernel(self, program: Program) -> Kernel:
-        if program not in self._kernels:
-            self._kernels[program] = self.device.open(program, self.modes)
-        return self._kernels[program]
+        if (program, modes) not in self._kernels:
+            self._kernels[program, modes] = self.device.open(program, modes)
+        return self._kernels[program, modes]
 
     def _window(
-        self, window: Snapshot, made: Layout, low: int, high: int, timeout_s: float
+        self,
+        window: Snapshot,
+        made: Layout,
+        low: int,
+        high: int,
+        timeout_s: float,
+        modes: frozenset[Mode],
     ) -> Window:
         """A window with the positions leased, though perhaps not yet written."""
         key = (window.run, id(made))
@@ -190,7 +202,7 @@ class DeviceMemory:
                     self._retire(key)
                     found = None
                 if found is None:
-                    found = self._made(key, made, self.spare * (high - low))
+                    found = self._made(key, made, self.spare * (high - low), modes)
                 if found is not None:
                     spans = found.ring.make_resident(low, high)
                     found.unwritten += [(span, window) for span in spans]
@@ -206,20 +218,22 @@ class DeviceMemory:
                         "shorter window, smaller batches, or a device with more memory"
                     )
 
-    def _made(self, key: _Key, made: Layout, positions: int) -> Window | None:
+    def _made(
+        self, key: _Key, made: Layout, positions: int, modes: frozenset[Mode]
+    ) -> Window | None:
         """A new window; None if there is no room now, but there will be."""
         # Few sizes, so that buffers can be used again.
         capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
-        kernel = self._kernel(made.program)
-        buffer = self._buffer(kernel, made.program, capacity)
+        kernel = self._kernel(made.program, modes)
+        buffer = self._buffer(kernel, capacity)
         if buffer is None:
             return None
         window = Window(made, kernel, buffer, Ring(buffer.capacity))
         self._windows[key] = window
         return window
 
-    def _buffer(self, kernel: Kernel, program: Program, capacity: int) -> WindowBuffer | None:
-        if free := self._free[program, capacity]:
+    def _buffer(self, kernel: Kernel, capacity: int) -> WindowBuffer | None:
+        if free := self._free[kernel, capacity]:
             return free.pop()
         while True:
             refusal: DeviceError | None = None
@@ -270,7 +284,7 @@ class DeviceMemory:
             self._recycle(window)
 
     def _recycle(self, window: Window) -> None:
-        free = self._free[window.kernel.program, window.buffer.capacity]
+        free = self._free[window.kernel, window.buffer.capacity]
         if len(free) < KEPT_FREE and not window.quarantined:
             free.append(window.buffer)
         else:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.completeness.engine import Promises, Step
+from penstock.host.completeness.engine import Probe, Promises, Step
 from penstock.host.completeness.preserved import Closed, Preserved
 from penstock.host.lanes.lane import Chunk
 from penstock.host.output import Restorer
@@ -36,9 +36,6 @@ class Delivery(ABC):
         Of the base rows.
     """
 
-    #: What orders ask of a device.
-    mode = Mode.PAIRS
-
     def __init__(self, restorer: Restorer, schemas: Mapping[str, pa.Schema]) -> None:
         self.restorer = restorer
         self._nobody = {
@@ -49,6 +46,10 @@ class Delivery(ABC):
     def nbytes(self) -> int:
         """Bytes of base rows that wait for their window to close, about."""
         return 0
+
+    def modes_of(self, probe: Probe) -> tuple[Mode, ...]:
+        """What the orders of a probe ask of a device."""
+        return (Mode.PAIRS,)
 
     @abstractmethod
     def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
@@ -149,14 +150,15 @@ class PairDelivery(Delivery):
 class ExistenceDelivery(Delivery):
     """Rows of the left side that match, or that do not, each once."""
 
-    mode = Mode.EXISTS
-
     def __init__(
         self, restorer: Restorer, schemas: Mapping[str, pa.Schema], kind: JoinKind
     ) -> None:
         super().__init__(restorer, schemas)
         self._wanted = kind is JoinKind.SEMI
         self._found: dict[int, np.ndarray] = {}
+
+    def modes_of(self, probe: Probe) -> tuple[Mode, ...]:
+        return (Mode.EXISTS,)
 
     def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
         alone = [] if self._wanted else [a for a in step.timeless if a.side == LEFT]

@@ -27,6 +27,8 @@ class Bound:
     kept : ndarray of int64
         Which tuples of the probe those are.
     mode : Mode
+    modes : frozenset of Mode
+        All that the probe's form is asked for; a kernel serves them together.
     """
 
     probe: Probe
@@ -34,6 +36,7 @@ class Bound:
     arrays: Sequence[np.ndarray]
     kept: np.ndarray
     mode: Mode = Mode.PAIRS
+    modes: frozenset[Mode] = frozenset({Mode.PAIRS})
 
 
 @dataclass(frozen=True, eq=False)
