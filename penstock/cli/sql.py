@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import pyarrow as pa
@@ -13,9 +15,13 @@ import typer
 from rich.table import Table
 
 from penstock.cli import inputs, options
-from penstock.cli.terminal import Meter, count, errors, meter, results
+from penstock.cli.terminal import count, errors, meter, results
 from penstock.errors import UsageError
 from penstock.host.files import check_writable, open_writer, write_text
+from penstock.host.lanes.trace import Trace
+from penstock.host.lanes.traced import TracedDevice
+from penstock.host.metrics import serve_metrics
+from penstock.host.metrics.tables import table_report
 from penstock.host.operators import Operator, table_join
 from penstock.host.stats import Stats
 from penstock.host.table_join import TableJoin
@@ -53,6 +59,14 @@ def command(
     ] = None,
     show: Annotated[int, typer.Option(help="Rows to print where there is no --out.")] = 20,
     stats: Annotated[Path | None, typer.Option(help="Write counts as JSON.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Write what the device did when, for Perfetto or Chrome."),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Serve metrics to Prometheus and `penstock top` meanwhile; 0: any port."),
+    ] = None,
     disorder: Annotated[
         list[str] | None,
         typer.Option(help="Most that rows may be out of order: 10, 5s, or a=10; else an error."),
@@ -64,8 +78,10 @@ def command(
     if show < 0:
         raise UsageError(f"--show takes a number of rows, not {show}")
     given = inputs.read_inputs(query, table, time, rows, within, param, scale)
-    if stats is not None:
-        check_writable(stats)
+    for path in (stats, trace):
+        if path is not None:
+            check_writable(path)
+    spans = Trace(trace is not None)
     with (
         inputs.open_named(
             device,
@@ -78,30 +94,50 @@ def command(
         ) as opened,
         meter(progress) as shown,
     ):
+        traced = TracedDevice(opened, spans)
         join = table_join(given.query, operator)(
             given.query,
             given.tables(),
-            opened,
+            traced,
             band=not no_band,
             disorder=options.spans(disorder or (), "disorder"),
             on_progress=shown.update,
         )
-        first = _drain(join, out, show, shown)
+        with _serving(join, traced, metrics_port):
+            first = _drain(join, out, show, spans)
     if out is None:
         _print(first, join.stats.rows)
     _summary(join.stats, operator, out)
     if stats is not None:
         counts = {"operator": operator.value, **join.stats.as_dict()}
         write_text(stats, json.dumps(counts, indent=2) + "\n")
+    if trace is not None:
+        spans.write(trace)
 
 
-def _drain(join: TableJoin, out: Path | None, show: int, shown: Meter) -> pa.Table:
+@contextmanager
+def _serving(join: TableJoin, device: TracedDevice, port: int | None) -> Iterator[None]:
+    """Serve metrics of the join, if a port is given."""
+    if port is None:
+        yield
+        return
+    server = serve_metrics(partial(table_report, join, device.lane_reports), port)
+    _note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def _drain(join: TableJoin, out: Path | None, show: int, spans: Trace) -> pa.Table:
     """Run the join; give the first rows if they are to be printed."""
     first: list[pa.RecordBatch] = []
     kept = 0
     with _output(out, join.schema) as write:
         for batch in join:
+            began = monotonic()
             write(batch)
+            spans.add("output", "write", began, monotonic())
             if out is None and kept < show:
                 first.append(batch.slice(0, show - kept))
                 kept += first[-1].num_rows

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.wrapped import WrappedBuffer, WrappedDevice, WrappedKernel
 from penstock.program import Mode, Program
 
 #: What may become of a task: it goes well, it cannot be started, it ends in an error, its result
@@ -18,7 +19,7 @@ from penstock.program import Mode, Program
 FATES = ("ok", "refused", "error", "short", "outside", "hang")
 
 
-class FaultyDevice(Device):
+class FaultyDevice(WrappedDevice):
     """Runs tasks on another device.
 
     Parameters
@@ -34,26 +35,17 @@ class FaultyDevice(Device):
     def __init__(
         self, inner: Device, fate: Callable[[], str] = lambda: "ok", most_rows: int | None = None
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.fate = fate
         self.most_rows = most_rows
         self.name = f"faulty-{inner.name}"
-        self.lanes = inner.lanes
-        self.key_widths = inner.key_widths
-        self.task_evaluations = inner.task_evaluations
         self.rows = 0
         self.tasks = 0
         self.held: list[tuple[Future[Result], Future[Result]]] = []
         self.lock = threading.Lock()
 
-    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
-        return self.inner.refuses(program, modes)
-
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return _Kernel(self, self.inner.open(program, modes))
-
-    def counters(self) -> dict[str, int]:
-        return self.inner.counters()
 
     def release(self) -> None:
         """Let all hanging tasks end."""
@@ -66,27 +58,21 @@ class FaultyDevice(Device):
         self.release()
 
 
-class _Buffer(WindowBuffer):
-    def __init__(self, device: FaultyDevice, real: WindowBuffer) -> None:
-        super().__init__(real.capacity)
+class _Buffer(WrappedBuffer):
+    def __init__(self, device: FaultyDevice, inner: WindowBuffer) -> None:
+        super().__init__(inner)
         self.device = device
-        self.real = real
-
-    def write(self, offset, columns) -> None:
-        self.real.write(offset, columns)
 
     def free(self) -> None:
         with self.device.lock:
             self.device.rows -= self.capacity
-        self.real.free()
+        self.inner.free()
 
 
-class _Kernel(Kernel):
-    def __init__(self, device: FaultyDevice, real: Kernel) -> None:
-        super().__init__(real.program, real.modes)
+class _Kernel(WrappedKernel):
+    def __init__(self, device: FaultyDevice, inner: Kernel) -> None:
+        super().__init__(inner)
         self.device = device
-        self.real = real
-        self.min_room = real.min_room
 
     def allocate(self, capacity: int) -> WindowBuffer:
         device = self.device
@@ -94,7 +80,7 @@ class _Kernel(Kernel):
             if device.most_rows is not None and device.rows + capacity > device.most_rows:
                 raise DeviceError(f"no room for {capacity} rows on {device.name}")
             device.rows += capacity
-        return _Buffer(device, self.real.allocate(capacity))
+        return _Buffer(device, self.inner.allocate(capacity))
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         assert isinstance(window, _Buffer)
@@ -104,16 +90,13 @@ class _Kernel(Kernel):
         if fate == "refused":
             raise DeviceError("the board did not take the task")
         given: Future[Result] = Future()
-        real = self.real.submit(window.real, task)
+        real = self.inner.submit(window.inner, task)
         if fate == "hang":
             with self.device.lock:
                 self.device.held.append((real, given))
             return given
         real.add_done_callback(lambda done: _settle(given, done, fate, task))
         return given
-
-    def close(self) -> None:
-        self.real.close()
 
 
 def _settle(given: Future[Result], done: Future[Result], fate: str, task: Task) -> None:

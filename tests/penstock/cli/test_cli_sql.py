@@ -13,6 +13,11 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.cli import sql
+from penstock.cli.top import read
+from penstock.host.files import open_writer
+from penstock.host.metrics import serve_metrics
+
 WINDOW = "b.t BETWEEN a.t - 10 AND a.t + 10"
 JOIN = f"SELECT a.id AS a_id, b.id AS b_id FROM a JOIN b ON abs(a.x - b.x) < 3 AND {WINDOW}"
 
@@ -268,3 +273,37 @@ def test_as_a_program(program, tables):
     assert (out, bad.returncode) == ("", 2)
     assert err.startswith("penstock: unknown column nope in a")
     assert err.count("\n") == 1
+
+
+def test_writes_a_trace(cli, tables):
+    path = tables / "trace.json"
+    _, _, status = cli(*arguments(tables, JOIN, "--trace", path))
+    assert status == 0
+    events = json.loads(path.read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    spans = {(tracks[event["tid"]], event["name"]) for event in events if event["ph"] == "X"}
+    assert {("copies", "window"), ("cpu-0", "task"), ("output", "write")} <= spans
+    _, err, status = cli(*arguments(tables, JOIN, "--trace", tables / "none" / "trace.json"))
+    assert status != 0
+    assert "trace.json" in err
+
+
+def test_serves_metrics_while_it_joins(cli, tables, monkeypatch):
+    servers, seen = [], []
+
+    def serve(*arguments):
+        servers.append(serve_metrics(*arguments))
+        return servers[-1]
+
+    def look(path: Path, schema: pa.Schema):
+        """Read the metrics at a moment when the join is running."""
+        seen.append(read(f"http://127.0.0.1:{servers[0].port}/metrics"))
+        return open_writer(path, schema)
+
+    monkeypatch.setattr(sql, "serve_metrics", serve)
+    monkeypatch.setattr(sql, "open_writer", look)
+    _, err, status = cli(*arguments(tables, JOIN, "--metrics-port", "0", "--out", tables / "o.csv"))
+    assert status == 0
+    assert f"penstock top {servers[0].port}" in err
+    assert seen[0]["arrived_rows_total"] == {"a": 6, "b": 5}
+    assert set(seen[0]["lane_parked"].values()) == {0}
