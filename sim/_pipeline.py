@@ -20,8 +20,8 @@ from penstock.errors import DeviceError
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, entry_layout, pass_layout, tuple_layout
 from penstock.hw.join.modes import CODES
-from penstock.hw.join.passes import Pass, recover
 from penstock.hw.join.pipeline import Chain, Pipeline
+from penstock.passes import Pass, recover
 from penstock.program import Mode
 
 #: Simulated clock. Only waveforms show it.

@@ -11,19 +11,12 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
+from penstock.host.driver.folds import read_folds
+from penstock.host.driver.work import Outcome, PipelineKernel, PipelineWindow, Stop, Work
 from penstock.hw.join.config import JoinConfig
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim._pipeline import Cycle, PipelineSimulator, Run
-from penstock.sim.folds import read_folds
-from penstock.sim.pipeline_device import (
-    Outcome,
-    PipelineDevice,
-    PipelineKernel,
-    PipelineWindow,
-    Stop,
-    Work,
-    value_bits,
-)
+from penstock.sim.pipeline_device import PipelineDevice, value_bits
 
 
 @lru_cache(maxsize=16)
@@ -123,7 +116,9 @@ class AmaranthKernel(PipelineKernel):
         if run.complete < rows:
             stop = Stop(run.complete, run.loaded, run.position)
         if (folding := self._simulator.config.folding) and work.mode is not Mode.PAIRS:
-            folds = read_folds(folding, work.mode, run.values, work.start)
+            folds = read_folds(
+                folding.fields, folding.operand_bits, work.mode, run.values, work.start
+            )
         return Outcome(run.i, run.j, stop, _counters(run), folds)
 
 

@@ -1,33 +1,19 @@
-"""What all simulations of the join pipeline share as devices: the contract around a run."""
+"""What all simulations of the join pipeline share as devices: what can be built."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from penstock.errors import DeviceError
 from penstock.expr import build
-from penstock.host.device.base import (
-    PAIRS,
-    Device,
-    Folds,
-    Kernel,
-    Pause,
-    Result,
-    Task,
-    WindowBuffer,
-)
+from penstock.host.device.base import PAIRS, Device
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
 from penstock.hw.join.modes import refused_sum, signed_bits
 from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
-from penstock.sim.folds import no_folds
 
 #: Width of positions in every build of these devices.
 POSITION_BITS = 32
@@ -39,18 +25,6 @@ ANY_PROGRAM = GeneralProgram((), (), build.const(True))
 def block_of(units: int) -> int:
     """Units of a block: two blocks, or more where a block would have more than its mask."""
     return min(-(-units // 2), MAX_UNITS_PER_BLOCK)
-
-
-def stream_keys(program: Program) -> int:
-    """Stream columns of a task."""
-    return 2 * program.tests if isinstance(program, BandProgram) else len(program.stream)
-
-
-def window_keys(program: Program) -> int:
-    """Window columns of a buffer."""
-    if isinstance(program, BandProgram):
-        return program.tests + (program.payload is not None)
-    return len(program.window)
 
 
 def value_bits(program: Program, modes: frozenset[Mode]) -> int:
@@ -75,198 +49,6 @@ def _refused_value(program: Program, modes: frozenset[Mode]) -> str | None:
     if isinstance(program, BandProgram) and bits > MAX_VALUE_BITS:
         return f"its values have {bits} bits, more than {MAX_VALUE_BITS}"
     return None
-
-
-class PipelineWindow(WindowBuffer):
-    """Window keys in the form that a simulation reads."""
-
-    def __init__(self, capacity: int, keys: int) -> None:
-        if not 0 <= capacity < 1 << 32:
-            raise DeviceError(f"a window cannot have room for {capacity} tuples")
-        super().__init__(capacity)
-        self._keys = keys
-
-    @property
-    @abstractmethod
-    def freed(self) -> bool:
-        """Whether the memory was given back."""
-
-    @abstractmethod
-    def _store(self, offset: int, count: int, columns: Sequence[np.ndarray]) -> None:
-        """Write so many tuples, which fit."""
-
-    def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
-        if self.freed:
-            raise DeviceError("the window was freed; allocate another one")
-        if len(columns) != self._keys:
-            raise DeviceError(f"the program has {self._keys} window keys, not {len(columns)}")
-        count = len(columns[0]) if columns else 0
-        if any(len(column) != count for column in columns):
-            raise DeviceError("window keys must have equal lengths")
-        if not 0 <= offset <= offset + count <= self.capacity:
-            raise DeviceError(
-                f"{count} tuples at position {offset} do not fit a window of {self.capacity}"
-            )
-        self._store(offset, count, columns)
-
-
-@dataclass(frozen=True)
-class Work:
-    """A task as the pipeline takes it: no empty range, columns in the order of its loads.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray, each of shape (n,)
-        Stream keys; in band form all low bounds, then all high bounds.
-    start, end : ndarray of int64, shape (n,)
-        Ranges.
-    room : int
-        Most pairs.
-    mode : Mode
-        What becomes of matches.
-    """
-
-    columns: Sequence[np.ndarray]
-    start: np.ndarray
-    end: np.ndarray
-    room: int
-    mode: Mode
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Where a task stopped: tuples below ``complete`` are complete, below ``loaded`` up to p."""
-
-    complete: int
-    loaded: int
-    position: int
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a simulation made of its work.
-
-    Parameters
-    ----------
-    i, j : ndarray of int64
-        Index of the work's tuple and window position, an element per match.
-    stop : Stop or None
-        None if all is complete.
-    counters : mapping
-        Counts of the task, without ``evaluations`` and ``units``.
-    folds : Folds or None
-        Aggregates of the work's tuples, unless its mode is PAIRS.
-    """
-
-    i: np.ndarray
-    j: np.ndarray
-    stop: Stop | None
-    counters: Mapping[str, int]
-    folds: Folds | None = None
-
-
-class PipelineKernel(Kernel):
-    """A program on a simulated pipeline.
-
-    Parameters
-    ----------
-    program : Program
-    modes : frozenset of Mode
-    units : int
-        Join units.
-    tests : int
-        Band tests of the build, where it has more than the program; what they find must not
-        matter.
-    count : callable
-        Takes the counters of each task.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        modes: frozenset[Mode],
-        units: int,
-        tests: int,
-        count: Callable[[Mapping[str, int]], None],
-    ) -> None:
-        super().__init__(program, modes)
-        self._count = count
-        self._units = units
-        self._spare_tests = tests - program.tests if isinstance(program, BandProgram) else 0
-        #: Room for the matches of one window tuple, the smallest step that can be paused.
-        self.min_room = units
-
-    @abstractmethod
-    def _execute(self, window: WindowBuffer, work: Work) -> Outcome:
-        """Run a task with at least one tuple."""
-
-    def _run(self, window: WindowBuffer, task: Task) -> Result:
-        """Check a task, run it, and say what it did in the caller's terms."""
-        self._check(window, task)
-        start, end = np.asarray(task.start, np.int64), np.asarray(task.end, np.int64)
-        kept = np.flatnonzero(start < end)
-        if len(kept) == 0:
-            nothing = np.array([], np.int64)
-            idle = Outcome(nothing, nothing, None, {})
-            return self._result(task, kept, idle, None, {"evaluations": 0})
-        columns = [np.asarray(column)[kept] for column in self._in_order(task)]
-        outcome = self._execute(window, Work(columns, start[kept], end[kept], task.room, task.mode))
-        pause, until = None, end.copy()
-        if (stop := outcome.stop) is not None:
-            rows = np.append(kept, task.rows)
-            pause = Pause(int(rows[stop.complete]), int(rows[stop.loaded]), stop.position)
-            until[pause.i0 : pause.i1] = np.minimum(end[pause.i0 : pause.i1], pause.p)
-            until[pause.i1 :] = 0
-        evaluations = {"evaluations": int(np.maximum(until - start, 0).sum())}
-        return self._result(task, kept, outcome, pause, evaluations | {**outcome.counters})
-
-    def _check(self, window: WindowBuffer, task: Task) -> None:
-        if not isinstance(window, PipelineWindow) or window.freed:
-            raise DeviceError("the window is not one of this kernel's, or was freed")
-        keys = stream_keys(self.program)
-        if len(task.stream) != keys:
-            raise DeviceError(f"the program has {keys} stream columns, not {len(task.stream)}")
-        if any(len(column) != task.rows for column in (*task.stream, task.end)):
-            raise DeviceError("stream columns and ranges must have equal lengths")
-        if task.mode not in self.modes:
-            raise DeviceError(
-                f"the program was opened for other modes than {task.mode.value}; open it for that"
-            )
-        if task.mode is Mode.PAIRS and task.room < self.min_room:
-            raise DeviceError(f"a task needs room for {self.min_room} pairs, not {task.room}")
-        start, end = np.asarray(task.start), np.asarray(task.end)
-        if task.rows and (start.min() < 0 or end.max() > window.capacity or (start > end).any()):
-            raise DeviceError(f"ranges must lie within the window of {window.capacity} tuples")
-        if (np.diff(start) < 0).any() or (np.diff(end) < 0).any():
-            raise DeviceError("starts and ends of ranges must not decrease")
-
-    def _in_order(self, task: Task) -> Sequence[np.ndarray]:
-        """All low bounds before all high bounds, as the pipeline loads them."""
-        if not isinstance(self.program, BandProgram):
-            return task.stream
-        spare = [np.zeros(task.rows, np.uint8)] * self._spare_tests
-        return [*task.stream[::2], *spare, *task.stream[1::2], *spare]
-
-    def _result(
-        self,
-        task: Task,
-        kept: np.ndarray,
-        outcome: Outcome,
-        pause: Pause | None,
-        counters: dict[str, int],
-    ) -> Result:
-        """The outcome for all tuples of a task; those that are not ``kept`` have no matches."""
-        self._count(counters)
-        counters = counters | {"units": self._units}
-        i, j = kept[outcome.i].astype(np.uint32), outcome.j.astype(np.uint32)
-        folds = None
-        if task.mode is not Mode.PAIRS:
-            folds = no_folds(task.mode, outcome.folds, task.rows)
-            if (some := outcome.folds) is not None:
-                folds.found[kept], folds.value[kept] = some.found, some.value
-                if folds.position is not None:
-                    folds.position[kept] = some.position
-        return Result(i, j, pause, counters, folds)
 
 
 class PipelineDevice(Device):

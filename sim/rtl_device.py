@@ -15,36 +15,26 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
 from penstock.host.device.window_join import WindowKernel
+from penstock.host.driver.driver import Job, KernelDriver
+from penstock.host.driver.packing import Packing
+from penstock.host.driver.work import Outcome, PipelineKernel, PipelineWindow, Work
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.join.config import MAX_VALUE_BITS
-from penstock.hw.join.passes import Pass, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL, PORTS
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
-from penstock.sim.folds import read_folds
-from penstock.sim.pipeline_device import (
-    ANY_PROGRAM,
-    Outcome,
-    PipelineDevice,
-    PipelineKernel,
-    PipelineWindow,
-    Stop,
-    Work,
-    value_bits,
-    window_keys,
-)
+from penstock.sim.pipeline_device import ANY_PROGRAM, PipelineDevice, value_bits
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, board_library, cache_folder
-from penstock.sim.verilated.packing import Packing
 from penstock.sim.window.kernel import RtlWindowKernel
 
 #: Where a task's memory is, far apart so that an address that runs away meets nothing.
-_PASSES, _TUPLES, _WINDOW, _RESULTS = (part << 40 for part in (1, 2, 3, 4))
+_ADDRESSES = {"passes": 1 << 40, "tuples": 2 << 40, "window": 3 << 40, "results": 4 << 40}
 
 #: Most result words of a task beyond what the kernel insists on, 16 MiB: what is given to the
 #: kernel for each task in flight. A task that needs more pauses.
@@ -59,9 +49,6 @@ _VALUE_BITS = (32, MAX_VALUE_BITS)
 #: Cycles that a task may take for each flit, pass and so on, before it counts as hung; slow memory
 #: takes the more.
 _PATIENCE, _PATIENCE_CYCLES = 200, 1_000_000
-
-#: Counters of the header that a result carries.
-_COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "records", "passes")
 
 
 @lru_cache(maxsize=32)
@@ -105,17 +92,8 @@ class RtlKernel(PipelineKernel):
     ) -> None:
         super().__init__(program, modes, config.units, config.join.tests, device.count)
         self._device = device
-        self._config = config
-        self._most_flits = 1 << config.join.ordinal_bits
         described = table(config)
-        self._least_words = described["geometry"]["least_result_words"]
-        self._status = {value: name for name, value in described["status"].items()}
-        self._modes = described["modes"]
-        self._table = _table_arguments(program, config)
-        columns, values = window_keys(program), 0
-        if isinstance(program, BandProgram):
-            values = columns - program.tests
-        self.packing = Packing(described, window_keys=columns - values, window_values=values)
+        self._driver = KernelDriver(described, program, _RESULT_WORDS)
         path = _built(config, device.fast)
         boards = [Board(path, described, device.memory_of(lane)) for lane in range(device.lanes)]
         self._boards: SimpleQueue[Board] = SimpleQueue()
@@ -124,7 +102,7 @@ class RtlKernel(PipelineKernel):
         self._open = len(boards)
 
     def allocate(self, capacity: int) -> RtlWindow:
-        return RtlWindow(capacity, self.packing)
+        return RtlWindow(capacity, self._driver.packing)
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         return self._device.start(self._run, window, task)
@@ -140,126 +118,25 @@ class RtlKernel(PipelineKernel):
             raise DeviceError("the window is not one of this kernel's, or was freed")
         if not self._open:
             raise DeviceError("the kernel was closed; open the program again")
-        passes = self._config.plan(work.start, work.end)
-        flits = sum(part.end - part.begin for part in passes)
-        if flits > self._most_flits:
-            raise DeviceError(
-                f"the task takes {flits} window flits, more than {self._most_flits}; cut it"
-            )
-        header, words = self._simulate(window.memory, window.capacity, work, passes)
-        counters = {name: header[name] for name in _COUNTERS}
-        counters |= {"result_words": header["words"]}
-        if work.mode is not Mode.PAIRS:
-            folding = self._config.join.folding
-            assert folding is not None
-            given = self.packing.values(words, len(work.start))
-            none = np.array([], np.int64)
-            folds = read_folds(folding, work.mode, given, work.start)
-            return Outcome(none, none, None, counters, folds)
-        records = self.packing.records(words)
-        paused = header["status"] == self._status_code("PAUSED")
-        several = self._config.pipelines > 1
-        seen = header["position"] if paused and several else flits
-        keep, cut = _fit(records.ordinal, seen, work.room)
-        stop = None if cut == flits else _stop(cut, work, passes)
-        if stop is None and paused and not several:
-            stop = Stop(header["complete"], header["loaded"], header["position"])
-        i, j = recover(passes, work.start, self._units, records.unit[keep], records.ordinal[keep])
-        return Outcome(i, j, stop, counters)
+        job = self._driver.job(work, window.capacity)
+        results = self._simulate(job, window.memory)
+        size = self._driver.packing.word_bytes
+        header = self._driver.header(results[:size])
+        return self._driver.outcome(job, header, results[size : (header["words"] + 1) * size])
 
-    def _simulate(
-        self,
-        window: np.ndarray,
-        capacity: int,
-        work: Work,
-        passes: Sequence[Pass],
-    ) -> tuple[dict[str, int], np.ndarray]:
-        """Run a task on a kernel that is free; its header, and the words of its results."""
-        packing = self.packing
-        size = packing.word_bytes
-        begin, end = (np.array([getattr(p, name) for p in passes]) for name in ("begin", "end"))
-        counts = np.array([part.stop - part.first for part in passes])
-        if work.mode is Mode.PAIRS:
-            room = self._least_words + min(work.room, _RESULT_WORDS)
-        else:
-            room = -(-len(work.start) // packing.values_per_word)
-        results = np.empty((room + 1) * size, np.uint8)
-        memory = {
-            _PASSES: packing.passes(counts, begin, end),
-            _TUPLES: packing.tuples(work.columns, work.start, work.end),
-            _WINDOW: window,
-            _RESULTS: results,
-        }
-        arguments = {
-            "passes": _PASSES,
-            "tuples": _TUPLES,
-            "window": _WINDOW,
-            "results": _RESULTS,
-            "pass_count": len(passes),
-            "tuple_count": len(work.start),
-            "window_count": capacity,
-            "result_words": room,
-            "mode": self._modes[work.mode.value],
-            **self._table,
-        }
-        steps = int((end - begin).sum()) + len(work.start) + len(passes)
+    def _simulate(self, job: Job, window: np.ndarray) -> np.ndarray:
+        """Run a task on a kernel that is free; the memory of its results."""
+        results = np.empty(job.result_bytes, np.uint8)
+        memory = {**job.images, "window": window, "results": results}
         board = self._boards.get()
         try:
-            for address, part in memory.items():
-                board.map(address, part)
-            board.run(arguments, self._device.patience(steps))
+            for name, part in memory.items():
+                board.map(_ADDRESSES[name], part)
+            board.run({**_ADDRESSES, **job.arguments}, self._device.patience(job.steps))
         finally:
             board.unmap()
             self._boards.put(board)
-        header = packing.header(results[:size])
-        status = self._status.get(header["status"], str(header["status"]))
-        if status not in ("OK", "PAUSED"):
-            raise DeviceError(f"the kernel ended the task with status {status}")
-        return header, results[size : (header["words"] + 1) * size]
-
-    def _status_code(self, name: str) -> int:
-        return next(value for value, known in self._status.items() if known == name)
-
-
-def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
-    """Which matches count, and the ordinal up to which they are all there.
-
-    Matches below ``seen`` are there; where there are more than the room, the kernel having counted
-    words and the contract counting pairs, what is too much is cut off at a window tuple.
-    """
-    keep = ordinal < seen
-    there = ordinal[keep]
-    if len(there) <= room:
-        return keep, seen
-    # The first ordinal whose matches do not all fit; those before it do.
-    cut = int(np.partition(there, room)[room])
-    return ordinal < cut, cut
-
-
-def _stop(cut: int, work: Work, passes: Sequence[Pass]) -> Stop:
-    """Where a task stops whose matches below an ordinal count."""
-    upto = np.cumsum([part.end - part.begin for part in passes])
-    number = int(np.searchsorted(upto, cut, side="right"))
-    part = passes[number]
-    position = part.end - int(upto[number]) + cut
-    loaded = part.first + int(np.searchsorted(work.start[part.first : part.stop], position))
-    complete = part.first + int(
-        np.searchsorted(work.end[part.first : loaded], position, side="right")
-    )
-    return Stop(complete, loaded, position)
-
-
-def _table_arguments(program: Program, config: KernelConfig) -> dict[str, int]:
-    """Registers of the truth table. Tests that the program lacks do not matter."""
-    if not isinstance(program, BandProgram):
-        return {}
-    own = (1 << program.tests) - 1
-    entries = sum(
-        (program.table >> (index & own) & 1) << index for index in range(config.join.table_bits)
-    )
-    return {
-        f"table_{word}": entries >> 32 * word & 0xFFFFFFFF for word in range(config.table_words)
-    }
+        return results
 
 
 def _band_modes(program: BandProgram, modes: frozenset[Mode]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower, lower_value
 from penstock.hw.hls.schedule import Schedule, schedule
 from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum, signed_bits
-from penstock.hw.join.passes import Pass, plan
+from penstock.passes import Pass, plan, plan_batches
 from penstock.program import MAX_BAND_TESTS, GeneralProgram, Mode
 
 if TYPE_CHECKING:
@@ -294,9 +294,14 @@ class JoinConfig:
         """Cycles from the head's last flit until a report that all FIFOs are empty is current."""
         return self.reserve(self.blocks - 1) + self.blocks
 
+    @property
+    def batched(self) -> bool:
+        """Which passes the pipeline takes: those of ``plan_batches`` rather than of ``plan``."""
+        return False
+
     def plan(self, start: np.ndarray, end: np.ndarray) -> list[Pass]:
-        """Passes of a task, see :func:`penstock.hw.join.passes.plan`."""
-        return plan(start, end, self.units)
+        """Passes of a task."""
+        return (plan_batches if self.batched else plan)(start, end, self.units)
 
     def chain(self) -> BaseChain:
         """The hardware of this build."""

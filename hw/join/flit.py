@@ -105,7 +105,7 @@ def record_layout(config: JoinConfig) -> data.StructLayout:
     """Matches of one window tuple in one block.
 
     Neither the stream index nor the lap is in it. Ranges say which tuple was in a unit at a
-    position (:func:`penstock.hw.join.passes.recover`), so a record stays 64 bits for 32 units.
+    position (:func:`penstock.passes.recover`), so a record stays 64 bits for 32 units.
     """
     return data.StructLayout({"ordinal": config.ordinal_bits, "mask": config.units_per_block})
 

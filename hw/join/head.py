@@ -15,7 +15,7 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind, flit_layout
 from penstock.hw.join.modes import keep_control
 from penstock.hw.join.occupancy import Closed, Turn, Values
-from penstock.hw.join.passes import Pass
+from penstock.passes import Pass
 
 
 def merge(

@@ -89,6 +89,11 @@ class Folding:
             fields["position"] = self.position_bits
         return data.StructLayout(fields)
 
+    @property
+    def fields(self) -> dict[str, int]:
+        """Widths of the layout's fields, from bit 0 on."""
+        return {str(name): field.width for name, field in self.layout}
+
     def folds(self, code: Value) -> Value:
         """Whether a task's mode folds its matches."""
         return code != CODES[Mode.PAIRS]

@@ -82,7 +82,7 @@ class Collector(wiring.Component):
 class Chain(BaseChain):
     """Head and blocks: the pipeline without the collection of its records.
 
-    A task is one or more passes (:func:`penstock.hw.join.passes.plan`). One window tuple per
+    A task is one or more passes (:func:`penstock.passes.plan`). One window tuple per
     cycle; a record leaves ``config.reserve(block)`` cycles after its window tuple at the latest,
     unless it stalls. Stalled records stop window tuples at the head; nothing is lost. The records
     of a block are in the order of window tuples.

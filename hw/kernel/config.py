@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-
 from penstock.hw.checks import check_power_range, check_range
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.passes import Pass
 from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
 
 #: Width of the memory ports, and so of a memory word.
@@ -116,10 +113,6 @@ class KernelConfig:
     def blocks(self) -> int:
         """Blocks of all pipelines: those of the first one come first."""
         return self.join.blocks * self.pipelines
-
-    def plan(self, start: np.ndarray, end: np.ndarray) -> list[Pass]:
-        """Passes of a task, as of one pipeline with all units."""
-        return replace(self.join, units=self.units).plan(start, end)
 
     @property
     def member_bits(self) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.lib import data
-
 from penstock.hw.join.modes import CODES
 from penstock.hw.kernel.config import LANES, RECORD_BITS, WORD_BYTES, KernelConfig, register_map
 from penstock.hw.kernel.description import Description
@@ -46,6 +44,7 @@ def _geometry(config: KernelConfig) -> dict[str, Any]:
     join = config.join
     return {
         "pipelines": config.pipelines,
+        "batched": join.batched,
         "units": join.units,
         "blocks": join.blocks,
         "units_per_block": join.units_per_block,
@@ -64,13 +63,8 @@ def _geometry(config: KernelConfig) -> dict[str, Any]:
         "window_value_bits": join.value_bits,
         "operand_bits": join.operand_bits,
         "value_slot_bits": value_slots(join).bits if join.folding else 0,
-        "value_fields": _fields(join.folding.layout) if join.folding else {},
+        "value_fields": join.folding.fields if join.folding else {},
     }
-
-
-def _fields(layout: data.StructLayout) -> dict[str, int]:
-    """Widths of a layout's fields, from bit 0 on."""
-    return {str(name): field.width for name, field in layout}
 
 
 def _stream_widths(config: KernelConfig) -> list[int]:

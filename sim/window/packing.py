@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.host.device.window_join import Arrivals
-from penstock.sim.verilated.packing import header_fields, item_slots, whole_words
+from penstock.host.driver.packing import header_fields, item_slots, whole_words
 
 #: The side takes a bit; what is above it in its byte is not looked at.
 _SIDE_BITS = 8

@@ -6,11 +6,11 @@ import pytest
 from penstock.errors import DeviceError
 from penstock.expr import build
 from penstock.host.device.base import Task
+from penstock.host.driver.folds import read_folds
 from penstock.hw.join.modes import CODES
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.sim._pipeline import PipelineSimulator
 from penstock.sim.amaranth_device import AmaranthDevice
-from penstock.sim.folds import read_folds
 from penstock.types import BOOL, int_of, integer
 
 BAND_MODES = frozenset(Mode) - {Mode.NEAREST}
@@ -147,7 +147,10 @@ def test_gaps_and_stalls(units, per_block, seed):
     }
     for mode in (Mode.SUM, Mode.MAX, Mode.COUNT):
         run = simulator.run(**arguments, mode=mode)
-        folds = read_folds(config.folding, mode, run.values, arguments["start"])
+        folding = config.folding
+        folds = read_folds(
+            folding.fields, folding.operand_bits, mode, run.values, arguments["start"]
+        )
         check(folds, mode, [case.hits[i] for i in kept], [case.values[i] for i in kept])
         assert (run.complete, run.loaded) == (len(kept), len(kept))
 

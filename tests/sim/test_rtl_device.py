@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, MissingToolError
 from penstock.host.device.base import Task
+from penstock.host.driver.packing import Packing
 from penstock.hw.export import kernel_verilog
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.passes import plan, recover
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL, PORTS
 from penstock.hw.kernel.layout import Status
+from penstock.passes import plan, recover
 from penstock.program import BandProgram
 from penstock.sim.rtl_device import RtlDevice
 from penstock.sim.verilated import build
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, board_library, cache_folder
-from penstock.sim.verilated.packing import Packing
 from tests.host.kit.tasks import RANGES, band_join, expected, load, run_to_end, sorted_pairs
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from penstock.errors import DeviceError
 from penstock.hw.checks import check_power
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.passes import Pass, plan_batches
 from penstock.program import Mode
 
 if TYPE_CHECKING:
@@ -80,9 +77,10 @@ class FJoinConfig(JoinConfig):
         """Cycles until a report that all FIFOs are empty is current: it counts window tuples."""
         return 2
 
-    def plan(self, start: np.ndarray, end: np.ndarray) -> list[Pass]:
-        """Passes of a task, see :func:`penstock.hw.join.passes.plan_batches`."""
-        return plan_batches(start, end, self.units)
+    @property
+    def batched(self) -> bool:
+        """It loads all tuples of a pass, lets the window flow, and clears."""
+        return True
 
     def chain(self) -> BaseChain:
         """The hardware of this build."""

@@ -15,11 +15,11 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
-from penstock.hw.join.passes import recover
+from penstock.host.driver.packing import Packing
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.description import CONTROL
 from penstock.hw.kernel.writer import BURSTS_OUT
-from penstock.sim.verilated.packing import Packing
+from penstock.passes import recover
 from tests.hw.cocotb.builds import BUILDS, Task
 from tests.hw.cocotb.monitor import Monitor
 from tests.hw.cocotb.names import BUILD_VARIABLE, REPORT_VARIABLE

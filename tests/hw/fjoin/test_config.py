@@ -8,8 +8,8 @@ from penstock.expr.evaluate import evaluate
 from penstock.hw.join.band import band_match
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form, manhattan
-from penstock.hw.join.passes import Pass, plan_batches, recover
 from penstock.hw.kernel.config import KernelConfig
+from penstock.passes import Pass, plan_batches, recover
 from penstock.program import BandProgram, Mode
 
 PROGRAM = manhattan(8, limit=60)

@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.flit import Kind
 from penstock.hw.join.head import Head, merge
-from penstock.hw.join.passes import Pass, plan
+from penstock.passes import Pass, plan
 
 
 def test_reference_order_at_a_position():

@@ -3,7 +3,7 @@ import random
 import numpy as np
 import pytest
 
-from penstock.hw.join.passes import Pass, plan, recover
+from penstock.passes import Pass, plan, recover
 
 
 def ranges(rng, n, width, longest):

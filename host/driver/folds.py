@@ -1,48 +1,57 @@
-"""From what a chain gives for its stream tuples to the aggregates of the device contract."""
+"""From what a pipeline gives for its stream tuples to the aggregates of the device contract."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from penstock.host.device.base import Folds
-from penstock.hw.join.modes import Folding
 from penstock.program import Mode
 
 #: Widest value that int64 holds.
 _INT64_BITS = 64
 
 
-def read_folds(folding: Folding, mode: Mode, given: Sequence[int], start: np.ndarray) -> Folds:
+def read_folds(
+    fields: Mapping[str, int],
+    operand_bits: int,
+    mode: Mode,
+    given: Sequence[int],
+    start: np.ndarray,
+) -> Folds:
     """Aggregates of stream tuples.
 
     Parameters
     ----------
-    folding : Folding
-        The build.
+    fields : mapping of str to int
+        Widths of what the build gives for a tuple, from bit 0 on: ``value``, ``found`` and
+        ``position``, those that it has.
+    operand_bits : int
+        Width of the value that is folded.
     mode : Mode
         The task's mode; not PAIRS.
     given : sequence of int, of length n
-        What the chain gave for each tuple, packed as ``folding.layout``.
+        What the pipeline gave for each tuple.
     start : ndarray of int64, shape (n,)
         Where the tuples' ranges start.
     """
-    layout = folding.layout
 
     def field(name: str) -> list[int]:
-        at = layout[name]
-        return [word >> at.offset & (1 << at.width) - 1 for word in given]
+        offset = sum(width for other, width in fields.items() if order[other] < order[name])
+        mask = (1 << fields[name]) - 1
+        return [word >> offset & mask for word in given]
 
-    values = field("value") if folding.value_bits else []
-    found = np.array(field("found") if folding.finds else values, bool)
+    order = {name: number for number, name in enumerate(fields)}
+    values = field("value") if "value" in fields else []
+    found = np.array(field("found") if "found" in fields else values, bool)
     if mode is Mode.EXISTS:
         return Folds(found, found)
-    bits, inverse = folding.operand_bits, -(mode is Mode.MAX)
+    bits, inverse = operand_bits, -(mode is Mode.MAX)
     if mode is Mode.COUNT:
-        bits = folding.position_bits
+        bits = min(fields["value"], _INT64_BITS)
     elif mode is Mode.SUM:
-        bits = folding.value_bits
+        bits = fields["value"]
     numbers = [_number(value, bits, mode is not Mode.COUNT) ^ inverse for value in values]
     dtype = np.int64 if bits <= _INT64_BITS else object
     kept = [number if hit else 0 for number, hit in zip(numbers, found, strict=True)]

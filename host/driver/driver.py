@@ -1,0 +1,195 @@
+"""A task as a kernel's arguments and memory, and what the kernel left there as an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.host.driver.folds import read_folds
+from penstock.host.driver.packing import Packing
+from penstock.host.driver.work import Outcome, Stop, Work, window_keys
+from penstock.passes import Pass, plan, plan_batches, recover
+from penstock.program import BandProgram, Mode, Program
+
+#: Counters of the header that a result carries.
+_COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "records", "passes")
+
+#: Status codes of a task that has a result.
+_GOOD = ("OK", "PAUSED")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task for a kernel.
+
+    Parameters
+    ----------
+    work : Work
+    passes : sequence of Pass
+    images : mapping of str to ndarray of uint8
+        Contents of memory, in whole words, by the argument that points to them.
+    result_bytes : int
+        Room for the results, of which the first word is the header.
+    arguments : mapping of str to int
+        Values of all registers but for pointers.
+    steps : int
+        Flits, tuples and passes, in each of which a kernel spends a cycle or a few.
+    """
+
+    work: Work
+    passes: Sequence[Pass]
+    images: Mapping[str, np.ndarray]
+    result_bytes: int
+    arguments: Mapping[str, int]
+    steps: int
+
+
+class KernelDriver:
+    """Runs a program on a build of the join kernel; its port to the memory is somebody else's.
+
+    Parameters
+    ----------
+    table : mapping
+        What the kernel exports.
+    program : Program
+    result_words : int
+        Most result words of a task beyond what the kernel insists on. A task that needs more
+        pauses.
+    """
+
+    def __init__(self, table: Mapping[str, Any], program: Program, result_words: int) -> None:
+        self.table = table
+        geometry = table["geometry"]
+        self._geometry = geometry
+        self.units: int = geometry["units"] * geometry["pipelines"]
+        self._plan = plan_batches if geometry["batched"] else plan
+        self._result_words = result_words
+        self._status = {code: name for name, code in table["status"].items()}
+        columns, values = window_keys(program), 0
+        if isinstance(program, BandProgram):
+            values = columns - program.tests
+        self.packing = Packing(table, window_keys=columns - values, window_values=values)
+        self._registers = _truth_table(program, table)
+
+    def job(self, work: Work, capacity: int) -> Job:
+        """A task on a window of so many positions.
+
+        Raises
+        ------
+        DeviceError
+            It takes more window flits than a kernel can count.
+        """
+        packing, start, end = self.packing, work.start, work.end
+        passes = self._plan(start, end, self.units)
+        begins, ends = (np.array([getattr(p, name) for p in passes]) for name in ("begin", "end"))
+        flits, most = int((ends - begins).sum()), 1 << self._geometry["ordinal_bits"]
+        if flits > most:
+            raise DeviceError(f"the task takes {flits} window flits, more than {most}; cut it")
+        if work.mode is Mode.PAIRS:
+            room = self._geometry["least_result_words"] + min(work.room, self._result_words)
+        else:
+            room = -(-len(start) // packing.values_per_word)
+        counts = np.array([part.stop - part.first for part in passes])
+        return Job(
+            work=work,
+            passes=passes,
+            images={
+                "passes": packing.passes(counts, begins, ends),
+                "tuples": packing.tuples(work.columns, start, end),
+            },
+            result_bytes=(room + 1) * packing.word_bytes,
+            arguments={
+                "pass_count": len(passes),
+                "tuple_count": len(start),
+                "window_count": capacity,
+                "result_words": room,
+                "mode": self.table["modes"][work.mode.value],
+                **self._registers,
+            },
+            steps=flits + len(start) + len(passes),
+        )
+
+    def header(self, word: np.ndarray) -> dict[str, int]:
+        """The header of a task that has a result.
+
+        Raises
+        ------
+        DeviceError
+            The task ended with another status.
+        """
+        header = self.packing.header(word)
+        status = self._status.get(header["status"], str(header["status"]))
+        if status not in _GOOD:
+            raise DeviceError(f"the kernel ended the task with status {status}")
+        return header
+
+    def outcome(self, job: Job, header: Mapping[str, int], words: np.ndarray) -> Outcome:
+        """What a task came to.
+
+        Parameters
+        ----------
+        job : Job
+        header : mapping of str to int
+        words : ndarray of uint8
+            As many result words as the header says, behind it.
+        """
+        work, passes, geometry = job.work, job.passes, self._geometry
+        counters = {name: header[name] for name in _COUNTERS} | {"result_words": header["words"]}
+        if work.mode is not Mode.PAIRS:
+            given = self.packing.values(words, len(work.start))
+            fields, bits = geometry["value_fields"], geometry["operand_bits"]
+            folds = read_folds(fields, bits, work.mode, given, work.start)
+            none = np.array([], np.int64)
+            return Outcome(none, none, None, counters, folds)
+        records = self.packing.records(words)
+        flits = sum(part.end - part.begin for part in passes)
+        paused = self._status[header["status"]] == "PAUSED"
+        several = geometry["pipelines"] > 1
+        seen = header["position"] if paused and several else flits
+        keep, cut = _fit(records.ordinal, seen, work.room)
+        stop = None if cut == flits else _stop(cut, work, passes)
+        if stop is None and paused and not several:
+            stop = Stop(header["complete"], header["loaded"], header["position"])
+        i, j = recover(passes, work.start, self.units, records.unit[keep], records.ordinal[keep])
+        return Outcome(i, j, stop, counters)
+
+
+def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
+    """Which matches count, and the ordinal up to which they are all there.
+
+    Matches below ``seen`` are there; where there are more than the room, the kernel having counted
+    words and the contract counting pairs, what is too much is cut off at a window tuple.
+    """
+    keep = ordinal < seen
+    there = ordinal[keep]
+    if len(there) <= room:
+        return keep, seen
+    # The first ordinal whose matches do not all fit; those before it do.
+    cut = int(np.partition(there, room)[room])
+    return ordinal < cut, cut
+
+
+def _stop(cut: int, work: Work, passes: Sequence[Pass]) -> Stop:
+    """Where a task stops whose matches below an ordinal count."""
+    upto = np.cumsum([part.end - part.begin for part in passes])
+    number = int(np.searchsorted(upto, cut, side="right"))
+    part = passes[number]
+    position = part.end - int(upto[number]) + cut
+    loaded = part.first + int(np.searchsorted(work.start[part.first : part.stop], position))
+    complete = part.first + int(
+        np.searchsorted(work.end[part.first : loaded], position, side="right")
+    )
+    return Stop(complete, loaded, position)
+
+
+def _truth_table(program: Program, table: Mapping[str, Any]) -> dict[str, int]:
+    """Registers of the truth table. Tests that the program lacks do not matter."""
+    if not isinstance(program, BandProgram):
+        return {}
+    own, built = (1 << program.tests) - 1, 1 << table["geometry"]["tests"]
+    entries = sum((program.table >> (index & own) & 1) << index for index in range(built))
+    return {f"table_{word}": entries >> 32 * word & 0xFFFFFFFF for word in range(-(-built // 32))}
