@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -117,6 +118,14 @@ class WindowBuffer(ABC):
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
 
+    @property
+    def lost(self) -> bool:
+        """Whether the device has lost what was written, as one that restarted has.
+
+        No task can use it again; it is still to be freed.
+        """
+        return False
+
     @abstractmethod
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         """Copy keys (one array per window column, equal lengths) to ``offset`` and up.
@@ -213,7 +222,7 @@ class Device(ABC):
     def close(self) -> None:
         """Stop the device's threads and free its memory. Running tasks end first."""
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -74,6 +74,10 @@ class WrappedBuffer(WindowBuffer):
         super().__init__(inner.capacity)
         self.inner = inner
 
+    @property
+    def lost(self) -> bool:
+        return self.inner.lost
+
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         self.inner.write(offset, columns)
 

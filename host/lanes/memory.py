@@ -198,7 +198,7 @@ class DeviceMemory:
         with self._changed:
             while True:
                 found = self._windows.get(key)
-                if found is not None and not found.ring.fits(low, high):
+                if found is not None and (found.buffer.lost or not found.ring.fits(low, high)):
                     self._retire(key)
                     found = None
                 if found is None:
@@ -233,8 +233,12 @@ class DeviceMemory:
         return window
 
     def _buffer(self, kernel: Kernel, capacity: int) -> WindowBuffer | None:
-        if free := self._free[kernel, capacity]:
-            return free.pop()
+        free = self._free[kernel, capacity]
+        while free:
+            buffer = free.pop()
+            if not buffer.lost:
+                return buffer
+            self._destroy(buffer)
         while True:
             refusal: DeviceError | None = None
             room = self.most_positions
@@ -285,7 +289,7 @@ class DeviceMemory:
 
     def _recycle(self, window: Window) -> None:
         free = self._free[window.kernel, window.buffer.capacity]
-        if len(free) < KEPT_FREE and not window.quarantined:
+        if len(free) < KEPT_FREE and not (window.quarantined or window.buffer.lost):
             free.append(window.buffer)
         else:
             self._destroy(window.buffer)

@@ -117,8 +117,18 @@ def serve_metrics(
     UsageError
         The port is taken, or out of range.
     """
+    return serve_collector(ReportCollector(report), port, address)
+
+
+def serve_collector(collector: Collector, port: int, address: str = "127.0.0.1") -> MetricsServer:
+    """Answer Prometheus with the metrics of a collector; otherwise as :func:`serve_metrics`.
+
+    Raises
+    ------
+    UsageError
+    """
     registry = CollectorRegistry()
-    registry.register(ReportCollector(report))
+    registry.register(collector)
     try:
         server, thread = start_http_server(port, address, registry)
     except (OSError, OverflowError) as cause:

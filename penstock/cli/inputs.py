@@ -34,7 +34,17 @@ Scales = Annotated[
     list[str] | None,
     typer.Option("--scale", help="TABLE.COLUMN=DIGITS: a float column of fixed-point numbers."),
 ]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Take the device from the server there (penstock serve): unix:///PATH."),
+]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="File with the token of the server at --address.")
+]
 NoBand = Annotated[bool, typer.Option("--no-band", help="Switch band form off.")]
+
+#: The device that is in a server.
+REMOTE = "remote"
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,13 @@ def read_inputs(
     return Inputs(compiled, files)
 
 
-def open_named(name: str, **options: Any) -> Device:
-    """A device with those options that were given, the others being None."""
-    return open_device(name, **{key: value for key, value in options.items() if value is not None})
+def open_named(name: str, *, address: str | None = None, **options: Any) -> Device:
+    """A device with those options that were given, the others being None.
+
+    With an address it is the server's device of that name, or its first one for "remote".
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    if address is None:
+        return open_device(name, **given)
+    served = None if name == REMOTE else name
+    return open_device(REMOTE, address=address, device=served, **given)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import demo, devices, explain, export, plan, sql, synth, top
+from penstock.cli import demo, devices, explain, export, plan, serve, sql, synth, top
 from penstock.cli.terminal import errors
 from penstock.errors import PenstockError
 
@@ -32,6 +32,7 @@ app.command("synth")(synth.command)
 app.command("export")(export.command)
 app.command("plan")(plan.command)
 app.command("top")(top.command)
+app.command("serve")(serve.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -54,6 +54,8 @@ def command(
         int | None, typer.Option(help="Largest ROWS of the rtl device's window-join operator.")
     ] = None,
     vcd: Annotated[Path | None, typer.Option(help="Waveform of a simulated device.")] = None,
+    address: inputs.Address = None,
+    token_file: inputs.TokenFile = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write .parquet, .csv or .arrow.")
     ] = None,
@@ -91,6 +93,8 @@ def command(
             pipelines=pipelines,
             banks=banks,
             rows_depth=rows_depth,
+            address=address,
+            token_file=token_file,
         ) as opened,
         meter(progress) as shown,
     ):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,12 +19,14 @@ from hypothesis import strategies as st
 from penstock.errors import DeviceError, MissingToolError, PenstockError
 from penstock.expr import build
 from penstock.host.device.base import PAIRS, Device, Kernel, Task
+from penstock.host.device.cpu import CpuDevice
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.device.run import fold_task, run_task
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
+from tests.host.kit.serving import serving_cpu
 from tests.host.kit.tasks import (
     RANGES,
     TIMEOUT_S,
@@ -57,19 +60,40 @@ SUBJECTS = {
     "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
     "fjoin": ("fjoin", {"units": 4}, (30, 200, 2)),
     "fjoin in Amaranth": ("fjoin-amaranth", {"units": 3}, (6, 24, 2)),
+    "cpu of a server": ("remote", {"key_widths": (32,), "transport": "shared"}, (30, 120, 5)),
+    "cpu of a server, through Flight": ("remote", {"transport": "flight"}, (30, 120, 5)),
 }
-SLOW = ("rtl", "rtl, two pipelines", "fjoin")
+SLOW = ("rtl", "rtl, two pipelines", "fjoin", "cpu of a server, through Flight")
 
 
-def made(name: str, options: dict) -> Device:
+@contextmanager
+def made(name: str, options: dict) -> Iterator[Device]:
     """A device, skipping the test where it is not installed."""
+    if name == "remote":
+        # Each width of codes has kernels of its own, which the CPU's own run of the suite compiles.
+        widths = options.get("key_widths", CpuDevice.key_widths)
+        with (
+            serving_cpu(widths) as address,
+            open_device(name, address=address, transport=options["transport"]) as device,
+        ):
+            yield device
+        return
     if name == "fjoin-amaranth":
         # Not for users, who have the other one; so it is no entry point.
         module = pytest.importorskip("penstock.sim.fjoin_device", exc_type=ModuleNotFoundError)
-        return module.FJoinAmaranthDevice(**options)
+        with module.FJoinAmaranthDevice(**options) as device:
+            yield device
+        return
     if name not in device_names():
         pytest.skip(f"device {name} is not registered in this installation")
-    return open_device(name, **options)
+    try:
+        device = open_device(name, **options)
+    except (MissingToolError, DeviceError) as cause:
+        if name == "cpu":
+            raise
+        pytest.skip(str(cause))
+    with device:
+        yield device
 
 
 @pytest.fixture(
@@ -78,13 +102,7 @@ def made(name: str, options: dict) -> Device:
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name, options, sizes = SUBJECTS[request.param]
-    try:
-        device = made(name, options)
-    except (MissingToolError, DeviceError) as cause:
-        if name == "cpu":
-            raise
-        pytest.skip(str(cause))
-    with device:
+    with made(name, options) as device:
         yield Subject(device, *sizes)
 
 

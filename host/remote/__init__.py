@@ -1,0 +1,1 @@
+"""The ``remote`` device: devices that a server on this machine owns (``penstock serve``)."""

@@ -1,0 +1,56 @@
+"""What clients may take of a server."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+
+
+def half_of_memory() -> int:
+    """Half of this machine's memory, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of a server.
+
+    Parameters
+    ----------
+    memory_bytes : int, optional
+        Windows of all clients together; default: half of the machine's memory.
+    client_memory_bytes : int, optional
+        Windows of one client; default: half of ``memory_bytes``.
+    depth : int
+        Tasks of one client that wait for the device.
+    clients : int
+        Sessions at a time.
+    room : int
+        Pairs of one result; a task that has more pauses.
+    lease_s : float
+        Seconds without a sign of life after which a client's session ends.
+    """
+
+    memory_bytes: int | None = None
+    client_memory_bytes: int | None = None
+    depth: int = 16
+    clients: int = 64
+    room: int = 1 << 24
+    lease_s: float = 15.0
+
+    def __post_init__(self) -> None:
+        for name in vars(self):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value!r}")
+
+    @property
+    def all_bytes(self) -> int:
+        return half_of_memory() if self.memory_bytes is None else self.memory_bytes
+
+    @property
+    def client_bytes(self) -> int:
+        given = self.client_memory_bytes
+        return max(self.all_bytes // 2, 1) if given is None else given

@@ -1,0 +1,55 @@
+"""A server's numbers for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from penstock.host.server.service import DeviceServer
+
+
+class ServerCollector(Collector):
+    """Turns what a server does into metrics whenever somebody asks.
+
+    Parameters
+    ----------
+    server : DeviceServer
+    """
+
+    def __init__(self, server: DeviceServer) -> None:
+        self._server = server
+
+    def collect(self) -> Iterable[Metric]:
+        clients = GaugeMetricFamily(
+            "penstock_server_clients", "Clients that hold a session.", labels=["device"]
+        )
+        memory = GaugeMetricFamily(
+            "penstock_server_window_bytes", "Bytes of windows.", labels=["device"]
+        )
+        waiting = GaugeMetricFamily(
+            "penstock_server_waiting_tasks", "Tasks that wait for their turn.", labels=["device"]
+        )
+        running = GaugeMetricFamily(
+            "penstock_server_running_tasks", "Tasks on the device.", labels=["device"]
+        )
+        sums = {
+            "tasks": "Tasks that ended, failures included.",
+            "failures": "Tasks that failed.",
+            "evaluations": "Predicate tests executed.",
+            "pairs": "Pairs found.",
+        }
+        counters = {
+            name: CounterMetricFamily(f"penstock_server_{name}", text, labels=["device"])
+            for name, text in sums.items()
+        }
+        sessions = self._server.sessions()
+        for name, owner in self._server.owners.items():
+            clients.add_metric([name], sum(session.owner is owner for session in sessions))
+            memory.add_metric([name], sum(owner.held().values()))
+            for family, value in zip((waiting, running), owner.load(), strict=True):
+                family.add_metric([name], value)
+            for counter, family in counters.items():
+                family.add_metric([name], owner.counters[counter])
+        yield from (clients, memory, waiting, running, *counters.values())

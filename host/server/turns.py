@@ -1,0 +1,59 @@
+"""Whose task is next: one of each client in turn. A pure state machine."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Generic, TypeVar
+
+from penstock.errors import OverloadError
+
+Item = TypeVar("Item")
+
+
+class Turns(Generic[Item]):
+    """Tasks that wait for a device.
+
+    Parameters
+    ----------
+    depth : int
+        Tasks of one client that may wait.
+    """
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        # Clients with tasks that wait, the next one first.
+        self._waiting: dict[str, deque[Item]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, client: str, item: Item) -> None:
+        """A task of a client.
+
+        Raises
+        ------
+        OverloadError
+            So many of its tasks wait already.
+        """
+        queue = self._waiting.get(client, deque())
+        if len(queue) >= self.depth:
+            raise OverloadError(
+                f"{len(queue)} tasks of this client wait for the device, which is the most; wait "
+                "for results before submitting more"
+            )
+        queue.append(item)
+        self._waiting[client] = queue
+
+    def next(self) -> Item | None:
+        """The task whose turn it is; its client comes last in the next round."""
+        for client in self._waiting:
+            queue = self._waiting.pop(client)
+            item = queue.popleft()
+            if queue:
+                self._waiting[client] = queue
+            return item
+        return None
+
+    def drop(self, client: str) -> list[Item]:
+        """Take all tasks of a client out."""
+        return list(self._waiting.pop(client, ()))

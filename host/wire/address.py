@@ -1,0 +1,167 @@
+"""Where a server listens, who may connect, and what an earlier server left behind."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from penstock.errors import FileError, UsageError
+
+#: Bytes of a path that a Unix socket can have, by the size of sockaddr_un.
+MOST_PATH_BYTES = 107
+#: Seconds to find out whether anybody listens on a socket that is already there.
+_PROBE_S = 2.0
+#: Characters of a token, at least: 128 bits as hexadecimal digits have 32.
+LEAST_TOKEN = 16
+
+
+@dataclass(frozen=True)
+class Address:
+    """A Unix socket, or a host and port.
+
+    Parameters
+    ----------
+    path : Path or None
+    host : str
+    port : int
+        0 lets a server take a free one.
+    """
+
+    path: Path | None = None
+    host: str = ""
+    port: int = 0
+
+    @classmethod
+    def parsed(cls, text: str) -> Address:
+        """``unix:///run/penstock.sock``, ``tcp://127.0.0.1:4317``, or ``tcp://:4317``.
+
+        Raises
+        ------
+        UsageError
+        """
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError as cause:
+            raise UsageError(f"{text!r} is no address: {cause}") from cause
+        if parts.scheme == "unix" and not parts.netloc and parts.path.startswith("/"):
+            if len(os.fsencode(parts.path)) > MOST_PATH_BYTES:
+                raise UsageError(
+                    f"the path of a Unix socket has at most {MOST_PATH_BYTES} bytes; choose a "
+                    f"shorter one than {parts.path}"
+                )
+            return cls(path=Path(parts.path))
+        if parts.scheme == "tcp" and port is not None and not parts.path:
+            return cls(host=parts.hostname or "127.0.0.1", port=port)
+        raise UsageError(
+            f"{text!r} is no address of a server; give unix:///absolute/path or tcp://HOST:PORT"
+        )
+
+    def __str__(self) -> str:
+        if self.path is not None:
+            return f"unix://{self.path}"
+        return f"tcp://{self._bracketed}:{self.port}"
+
+    @property
+    def location(self) -> str:
+        """The address as Arrow Flight writes it."""
+        if self.path is not None:
+            return f"grpc+unix://{self.path}"
+        return f"grpc+tcp://{self._bracketed}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only programs on this machine reach it."""
+        if self.path is not None or self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def _bracketed(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+def check_listen(address: Address, token: str | None) -> None:
+    """Refuse to listen where anybody could connect.
+
+    Raises
+    ------
+    UsageError
+    """
+    if address.path is None and token is None:
+        who = "every user of this machine" if address.loopback else "everybody on the network"
+        raise UsageError(
+            f"{address} without a token would lend the device to {who}; give --token-file, or "
+            "listen on a Unix socket"
+        )
+
+
+def clear_stale(path: Path) -> None:
+    """Remove the socket that a server left behind when it was killed.
+
+    Raises
+    ------
+    UsageError
+        A server listens there, or what is there is no socket.
+    FileError
+        There is no such folder, or the socket cannot be removed.
+    """
+    if not path.parent.is_dir():
+        raise FileError(
+            f"there is no folder {path.parent} for the socket; make it, or choose another"
+        )
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise UsageError(f"{path} is there and is no socket; choose another path to listen on")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_S)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            pass
+        except FileNotFoundError:
+            return
+        except OSError as cause:
+            raise FileError(f"cannot tell who listens on {path}: {cause}") from cause
+        else:
+            raise UsageError(f"a server listens on {path} already; end it, or choose another path")
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as cause:
+        raise FileError(f"cannot remove the old socket {path}: {cause.strerror}") from cause
+
+
+def read_token(path: str | os.PathLike[str]) -> str:
+    """The token in a file, without the white space around it.
+
+    Raises
+    ------
+    FileError
+        It cannot be read.
+    UsageError
+        It is short enough to be guessed, or others than its owner may read it.
+    """
+    try:
+        text = Path(path).read_text(encoding="ascii").strip()
+        mode = Path(path).stat().st_mode
+    except (OSError, UnicodeDecodeError) as cause:
+        raise FileError(f"cannot read the token in {path}: {cause}") from cause
+    if len(text) < LEAST_TOKEN or not text.isprintable():
+        raise UsageError(
+            f"the token in {path} has {len(text)} characters, and needs at least {LEAST_TOKEN}; "
+            f"make one with: openssl rand -hex 32 > {path}"
+        )
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UsageError(f"others may read the token in {path}; run: chmod 600 {path}")
+    return text

@@ -1,0 +1,107 @@
+"""``penstock serve``: lend devices to other processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli import inputs
+from penstock.cli.terminal import errors, results
+from penstock.errors import UsageError
+from penstock.host.server.limits import Limits
+from penstock.host.server.owner import Owner
+from penstock.host.wire.address import Address, check_listen, read_token
+
+#: Seconds between switches of Python threads. With the default of 5 ms a task's answer would wait
+#: for whichever thread is busy; with this one it takes 0.3 ms.
+_SWITCH_S = 50e-6
+#: Seconds that running tasks get to end when the server is stopped.
+_GRACE_S = 10.0
+_MIB = 1 << 20
+
+
+def command(
+    listen: Annotated[
+        str, typer.Option(help="unix:///PATH, or tcp://HOST:PORT, which needs a token.")
+    ],
+    device: Annotated[
+        list[str] | None, typer.Option(help="See `penstock devices`; repeat. Default: cpu.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="Cores of the cpu device.")] = None,
+    units: Annotated[int | None, typer.Option(help="Join units of simulated devices.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with a token that clients must show.")
+    ] = None,
+    memory_mib: Annotated[
+        int | None, typer.Option(help="Windows of all clients; default: half of the memory.")
+    ] = None,
+    client_memory_mib: Annotated[
+        int | None, typer.Option(help="Windows of one client; default: half of that.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve metrics for Prometheus; 0 takes a free port.")
+    ] = None,
+) -> None:
+    """Own devices, and run the tasks of other processes on them until interrupted."""
+    # Flight takes a tenth of a second to import, which other commands need not pay.
+    from penstock.host.metrics.exporter import serve_collector
+    from penstock.host.server.metrics import ServerCollector
+    from penstock.host.server.service import DeviceServer
+
+    names = device or ["cpu"]
+    if inputs.REMOTE in names or len(set(names)) < len(names):
+        raise UsageError("--device takes different devices of this machine, not a server's")
+    address = Address.parsed(listen)
+    token = None if token_file is None else read_token(token_file)
+    check_listen(address, token)
+    limits = Limits(memory_bytes=_bytes(memory_mib), client_memory_bytes=_bytes(client_memory_mib))
+    sys.setswitchinterval(_SWITCH_S)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as cleanup:
+        owners = {}
+        for name in names:
+            owners[name] = _owner(name, limits, threads, units)
+            cleanup.callback(owners[name].stop)
+        server = DeviceServer(owners, address, token=token, limits=limits)
+        cleanup.pop_all()
+        try:
+            if metrics_port is not None:
+                metrics = serve_collector(ServerCollector(server), metrics_port)
+                cleanup.callback(metrics.close)
+                _say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
+            _say(f"serving {', '.join(names)} at {server.address}")
+            while not stop.wait(3600.0):
+                pass
+        finally:
+            over = server.close(_GRACE_S)
+    _say("stopped")
+    if not over:
+        errors.print("a client did not let go of its connection; it was cut", style="dim")
+        # Flight's threads would wait for that client for ever.
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _owner(name: str, limits: Limits, threads: int | None, units: int | None) -> Owner:
+    if name == "cpu":
+        return Owner(inputs.open_named(name, threads=threads), limits)
+    return Owner(inputs.open_named(name, units=units), limits)
+
+
+def _bytes(mib: int | None) -> int | None:
+    return None if mib is None else mib * _MIB
+
+
+def _say(text: str) -> None:
+    """A line that whoever started the server can wait for."""
+    results.print(text, markup=False, highlight=False, soft_wrap=True)
+    sys.stdout.flush()

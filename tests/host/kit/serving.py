@@ -1,0 +1,51 @@
+"""Servers for tests: in a thread of this process, or in a process that can be killed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.host.device.base import Device
+from penstock.host.device.cpu import CpuDevice
+from penstock.host.server.limits import Limits
+from penstock.host.server.owner import Owner
+from penstock.host.server.service import DeviceServer
+from penstock.host.wire.address import Address
+from tests.penstock.kit.devices import InterpretingCpu
+
+
+@contextmanager
+def socket_address() -> Iterator[str]:
+    """An address nobody listens on; its path is short, as those of Unix sockets must be."""
+    with tempfile.TemporaryDirectory(prefix="pen") as folder:
+        yield f"unix://{Path(folder) / 's'}"
+
+
+@contextmanager
+def serving(
+    devices: Mapping[str, Device],
+    limits: Limits | None = None,
+    *,
+    address: str | None = None,
+    token: str | None = None,
+) -> Iterator[DeviceServer]:
+    """A server in this process; devices are closed with it."""
+    limits = limits or Limits()
+    owners = {name: Owner(device, limits) for name, device in devices.items()}
+    with socket_address() as own:
+        server = DeviceServer(owners, Address.parsed(address or own), token=token, limits=limits)
+        try:
+            yield server
+        finally:
+            assert server.close(), "a stream did not end"
+
+
+@contextmanager
+def serving_cpu(key_widths: Sequence[int] = CpuDevice.key_widths) -> Iterator[str]:
+    """Address of a server of the CPU, with those widths of band codes only."""
+    device = InterpretingCpu(2)
+    device.key_widths = key_widths
+    with serving({"cpu": device}) as server:
+        yield str(server.address)
