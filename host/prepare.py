@@ -8,7 +8,7 @@ is false and the run is laid out anew.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +109,17 @@ def check(form: JoinForm, columns: Columns, rows: int, *, window: bool) -> None:
     ------
     DataError
     """
-    for expr in _expressions(form, window):
+    check_casts(_expressions(form, window), columns, rows)
+
+
+def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
+    """The same for expressions.
+
+    Raises
+    ------
+    DataError
+    """
+    for expr in exprs:
         if any(e.op is Op.CAST for e in walk(expr)):
             evaluate_columns(expr, columns, rows)
 

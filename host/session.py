@@ -173,7 +173,11 @@ class Session:
                 binder.keep(alive)
             for memory in self._memories:
                 memory.keep(alive)
-            self._let_out(self._gatherer.begin(self._batch, len(orders), closing))
+            try:
+                self._let_out(self._gatherer.begin(self._batch, len(orders), closing))
+            except Exception as error:  # what follows a batch failed
+                self._fail(error)
+                raise
             self._batch += 1
             self._do(self.dispatcher.add(orders))
             self._changed.notify_all()

@@ -108,6 +108,7 @@ def stream(
     within: Within | None = None,
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] = 0,
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
@@ -119,6 +120,9 @@ def stream(
     ----------
     schemas : mapping of table name to pyarrow.Schema
         What the batches will look like.
+    unique : mapping of alias to column or columns, optional
+        Columns whose values no two rows of a source share. Groups by them are complete with
+        their row; others need the event time among their keys, see docs/streams.md.
     disorder : int, timedelta or mapping of source to either
         How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
     device : str, Device or sequence of Device
@@ -136,7 +140,14 @@ def stream(
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
     compiled = compile_query(
-        query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
+        query,
+        schemas,
+        time=time,
+        rows=rows,
+        within=within,
+        params=params,
+        scale=scale,
+        unique=unique,
     )
     opened = open_device(device) if isinstance(device, str) else device
     return JoinStream(

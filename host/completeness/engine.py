@@ -237,8 +237,8 @@ class RowsEngine(Engine):
         """Arrivals that may enter together: where there is no time, the order of calls counts."""
         arrivals = [arrival for arrival in new if len(arrival.rows)]
         for arrival in arrivals:
-            for window, form in self.forms.items():
-                is_window = window == arrival.side
+            for form in self.forms.values():
+                is_window = form.window == arrival.side
                 check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
         return [arrivals] if self.timed or not arrivals else [[one] for one in arrivals]
 

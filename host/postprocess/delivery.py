@@ -27,24 +27,16 @@ Closing = Callable[[], list[Rows]]
 
 
 class Delivery(ABC):
-    """Makes output rows of what orders give.
+    """Makes output rows of what orders give."""
 
-    Parameters
-    ----------
-    restorer : Restorer
-    schemas : mapping of side to pyarrow.Schema
-        Of the base rows.
-    """
-
-    def __init__(self, restorer: Restorer, schemas: Mapping[str, pa.Schema]) -> None:
-        self.restorer = restorer
-        self._nobody = {
-            side: pa.RecordBatch.from_pylist([], schema=schema) for side, schema in schemas.items()
-        }
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of base rows that wait for their window to close, about."""
+        """Bytes of rows that wait for their window or group to close, about."""
         return 0
 
     def modes_of(self, probe: Probe) -> tuple[Mode, ...]:
@@ -63,6 +55,28 @@ class Delivery(ABC):
     def note(self, chunk: Chunk) -> None:
         """A chunk is published: remember what rows that wait need of it."""
 
+
+class RowDelivery(Delivery):
+    """Makes output rows of base rows.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        self.query = query
+        self.restorer = Restorer(query, schemas)
+        self._nobody = {
+            side: pa.RecordBatch.from_pylist([], schema=schema) for side, schema in schemas.items()
+        }
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.restorer.schema
+
     def _alone(self, side: str, ids: np.ndarray, base: pa.RecordBatch) -> list[Rows]:
         """Output rows of tuples that leave without a partner."""
         if not len(ids):
@@ -73,23 +87,12 @@ class Delivery(ABC):
         return [Rows(batch, ids, ids)]
 
 
-class PairDelivery(Delivery):
-    """Pairs, and the rows of the sides that an outer join preserves.
+class PairDelivery(RowDelivery):
+    """Pairs, and the rows of the sides that an outer join preserves."""
 
-    Parameters
-    ----------
-    preserved : mapping of side to Preserved
-        Empty for an inner join.
-    """
-
-    def __init__(
-        self,
-        restorer: Restorer,
-        schemas: Mapping[str, pa.Schema],
-        preserved: Mapping[str, Preserved],
-    ) -> None:
-        super().__init__(restorer, schemas)
-        self._preserved = preserved
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        self._preserved = {side: Preserved(side, query.window) for side in query.kind.unmatched}
 
     @property
     def nbytes(self) -> int:
@@ -147,14 +150,12 @@ class PairDelivery(Delivery):
         return [*found, rows.take(np.lexsort((rows.later, np.concatenate(moments))))]
 
 
-class ExistenceDelivery(Delivery):
+class ExistenceDelivery(RowDelivery):
     """Rows of the left side that match, or that do not, each once."""
 
-    def __init__(
-        self, restorer: Restorer, schemas: Mapping[str, pa.Schema], kind: JoinKind
-    ) -> None:
-        super().__init__(restorer, schemas)
-        self._wanted = kind is JoinKind.SEMI
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        self._wanted = query.kind is JoinKind.SEMI
         self._found: dict[int, np.ndarray] = {}
 
     def modes_of(self, probe: Probe) -> tuple[Mode, ...]:
@@ -184,13 +185,3 @@ class ExistenceDelivery(Delivery):
             chosen = probing.pick(np.flatnonzero(found if self._wanted else ~found))
             rows += self._alone(chosen.side, chosen.ids, chosen.base)
         return rows
-
-
-def make_delivery(
-    query: JoinQuery, restorer: Restorer, schemas: Mapping[str, pa.Schema]
-) -> Delivery:
-    """What leaves a query's join."""
-    if query.kind.is_existence:
-        return ExistenceDelivery(restorer, schemas, query.kind)
-    preserved = {side: Preserved(side, query.window) for side in query.kind.unmatched}
-    return PairDelivery(restorer, schemas, preserved)

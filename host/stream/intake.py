@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError, SchemaError, UsageError
+from penstock.expr.node import Expr
 from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.feeds import ONLY, Feeds
@@ -18,7 +19,7 @@ from penstock.host.completeness.ids import TupleIds
 from penstock.host.completeness.pending import Pending
 from penstock.host.completeness.source import Moment, Source, Span, check_names
 from penstock.host.metrics import Latency
-from penstock.host.prepare import check
+from penstock.host.prepare import check, check_casts
 from penstock.host.sides import Arrival, Read, filtered
 from penstock.query.plan import JoinKind, JoinQuery
 from penstock.rewrite.forms import JoinForm
@@ -33,8 +34,8 @@ class Intake:
     ----------
     query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
-    forms : mapping of side to JoinForm
-        Form of the predicate with that side as the window.
+    forms : mapping of str to JoinForm
+        What is evaluated of the rows.
     latency : Latency
         Is told when tuples arrive.
     disorder : int, timedelta, or mapping of source to either
@@ -66,6 +67,7 @@ class Intake:
         }
         for feeds in self._feeds.values():
             feeds.register(ONLY, time.monotonic())
+        self._kept = {side: _of_groups(query, side) for side in self.sources}
         self._largest: dict[str, int] = {}
         self._pending = Pending()
         self._timeless: list[Arrival] = []
@@ -134,8 +136,9 @@ class Intake:
                 late = rows.row[~on_time]
                 rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
             new = Arrival.of(self.query, side, filtered(own.side, rows), batch)
-            for window, form in self.forms.items():
-                check(form, new.rows.columns, len(new.rows), window=window == side)
+            for form in self.forms.values():
+                check(form, new.rows.columns, len(new.rows), window=form.window == side)
+            check_casts(self._kept[side], new.rows.columns, len(new.rows))
             alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
             ids = self.number(len(new.rows) + len(alone.rows))
             self._pending.add(new.numbered(ids[: len(new.rows)]))
@@ -195,6 +198,15 @@ class Intake:
         """Per side, when its next feed falls silent for too long, if nothing comes before."""
         moments = [feeds.next_idle(now) for feeds in self._feeds.values()]
         return [moment for moment in moments if moment is not None]
+
+
+def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
+    """What is computed of single rows of a side when their groups leave."""
+    made = query.aggregation
+    if made is None:
+        return []
+    exprs = [*made.keys, *(e for a in made.aggregates for e in (a.value, a.by) if e is not None)]
+    return [expr for expr in exprs if expr.sides == {side}]
 
 
 def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:

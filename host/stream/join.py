@@ -10,13 +10,12 @@ import pyarrow as pa
 from penstock.errors import UsageError
 from penstock.host.budget import Budget
 from penstock.host.completeness.feeds import ONLY
-from penstock.host.completeness.opening import open_engine
+from penstock.host.completeness.opening import open_engine, open_forms
 from penstock.host.completeness.source import Moment, Source, Span
 from penstock.host.device.base import Device
 from penstock.host.lanes.trace import Trace
 from penstock.host.metrics import Latency, MetricsServer, Report, serve_metrics
-from penstock.host.output import Restorer
-from penstock.host.postprocess.delivery import make_delivery
+from penstock.host.postprocess.opening import open_delivery
 from penstock.host.session import Session
 from penstock.host.sides import read_side
 from penstock.host.stats import Stats
@@ -24,8 +23,8 @@ from penstock.host.stream.flow import Flow
 from penstock.host.stream.intake import Intake, one_batch
 from penstock.host.stream.outlet import Outlet
 from penstock.host.stream.pace import Pace
-from penstock.query.plan import LEFT, RIGHT, JoinQuery
-from penstock.rewrite.forms import join_form
+from penstock.query.closing import require_closing
+from penstock.query.plan import JoinQuery
 
 #: Quantiles of the latency that a report has.
 QUANTILES = (0.5, 0.95, 0.99)
@@ -70,7 +69,7 @@ class JoinStream:
         flow: Flow | None = None,
         trace: bool = False,
     ) -> None:
-        query.require_pairs("a stream")
+        require_closing(query)
         self.query = query
         self.devices = [device] if isinstance(device, Device) else list(device)
         if not self.devices:
@@ -81,9 +80,8 @@ class JoinStream:
         self.budget = Budget(self.flow.memory_bytes)
         self.stats = Stats("+".join(d.name for d in self.devices))
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
-        self.restorer = Restorer(query, self.schemas)
         self.latency = Latency()
-        forms = {w: join_form(query.predicate, w, band=band) for w in (LEFT, RIGHT)}
+        forms = open_forms(query, band=band)
         self._intake = Intake(
             query,
             self.schemas,
@@ -96,9 +94,10 @@ class JoinStream:
         self._outlet = Outlet(self.budget, self.latency)
         self._lock = threading.RLock()
         self._closed = False
+        self._delivery = open_delivery(query, self.schemas)
         self._session = Session(
             open_engine(query, forms, self._intake.number),
-            make_delivery(query, self.restorer, self.schemas),
+            self._delivery,
             self.devices,
             self.stats,
             query.names,
@@ -112,7 +111,7 @@ class JoinStream:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self.restorer.schema
+        return self._delivery.schema
 
     @property
     def window_rows(self) -> int:

@@ -6,7 +6,7 @@ k-th key, and ``("agg", k)``, its k-th aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.query.dialect import place, snippet
 from penstock.query.expressions import Lowering
 from penstock.query.plan import Aggregate, Aggregation
 from penstock.query.scope import Scope
+from penstock.query.tumbling import Tumbling, is_window, window_field
 from penstock.types import FLOAT64, Kind, Type, int_of
 
 _FUNCTIONS: dict[type[exp.Expr], str] = {
@@ -57,7 +58,8 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
         cannot be computed.
     """
     plain = Lowering(scope, params)
-    keys = _keys(tree, plain)
+    windows: list[Tumbling] = []
+    keys = _keys(tree, plain, windows)
     sides = frozenset().union(*(key.sides for key in keys)) if keys else frozenset()
     if len(sides) > 1:
         where = tree.args.get("group") or tree
@@ -65,7 +67,7 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
         raise QueryError(
             f"{what} columns of both tables is not supported: {_WHAT_INSTEAD} ({place(where)})"
         )
-    lowering = _GroupLowering(plain, keys)
+    lowering = _GroupLowering(plain, keys, windows)
     select = []
     for item in tree.expressions:
         if isinstance(item, exp.Star) or (
@@ -87,7 +89,8 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
     return Aggregation(side, keys, tuple(lowering.aggregates), tuple(select), condition)
 
 
-def _keys(tree: exp.Select, plain: Lowering) -> tuple[Expr, ...]:
+def _keys(tree: exp.Select, plain: Lowering, windows: list[Tumbling]) -> tuple[Expr, ...]:
+    """Keys of the groups; windows among them are added to ``windows``."""
     group = tree.args.get("group")
     if tree.args.get("distinct"):
         if group or any(item.find(exp.AggFunc) is not None for item in tree.expressions):
@@ -105,8 +108,21 @@ def _keys(tree: exp.Select, plain: Lowering) -> tuple[Expr, ...]:
                     f"({place(group)})"
                 )
         items = [_referred(item, tree, plain) for item in group.expressions]
-    lower = [plain.column(i) if isinstance(i, exp.Column) else plain.lower(i) for i in items]
-    return tuple(dict.fromkeys(lower))
+    keys: dict[Expr, None] = {}
+    for item in items:
+        if isinstance(item, exp.Anonymous) and is_window(item):
+            windows.append(_lowered(plain.window, item))
+            keys[windows[-1].start] = None
+        else:
+            keys[plain.column(item) if isinstance(item, exp.Column) else plain.lower(item)] = None
+    return tuple(keys)
+
+
+def _lowered(read: Callable[[exp.Anonymous], Tumbling], tree: exp.Anonymous) -> Tumbling:
+    try:
+        return read(tree)
+    except ExprTypeError as error:
+        raise QueryError(f"{error} ({place(tree)})") from None
 
 
 def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
@@ -135,16 +151,22 @@ def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
 class _GroupLowering(Lowering):
     """Lowers output expressions over keys and aggregates."""
 
-    def __init__(self, plain: Lowering, keys: tuple[Expr, ...]) -> None:
+    def __init__(
+        self, plain: Lowering, keys: tuple[Expr, ...], windows: Sequence[Tumbling]
+    ) -> None:
         super().__init__(plain.scope, plain.params)
         self.plain = plain
+        self.windows = windows
         self.keys = {key: k for k, key in enumerate(keys)}
         self.aggregates: dict[Aggregate, None] = {}
 
     def lower(self, tree: exp.Expr) -> Expr:
         if isinstance(tree, exp.AggFunc):
             return self._aggregate(tree)
-        if tree.find(exp.AggFunc) is None:
+        field = self._window_field(tree)
+        if field is not None:
+            return field
+        if tree.find(exp.AggFunc) is None and not self._has_field(tree):
             is_column = isinstance(tree, exp.Column)
             known = self.plain.column(tree) if is_column else self.plain.lower(tree)
             if known in self.keys:
@@ -157,6 +179,43 @@ class _GroupLowering(Lowering):
                     f"to GROUP BY, or take min, max or min_by of it ({place(tree)})"
                 )
         return super().lower(tree)
+
+    def _window_field(self, tree: exp.Expr) -> Expr | None:
+        """``window.start``, or ``window(...).start`` of a window that is a key."""
+        made = None
+        if self._is_bare(tree):
+            raise QueryError(
+                f"a window is not one value; take window.start or window.end ({place(tree)})"
+            )
+        if self._is_field(tree):
+            if len(self.windows) != 1:
+                count = "no" if not self.windows else "more than one"
+                raise QueryError(
+                    f"GROUP BY has {count} window(...); write window(t, '10 seconds')."
+                    f"{tree.name} of one that it has ({place(tree)})"
+                )
+            (made,) = self.windows
+        elif isinstance(tree, exp.Dot) and is_window(tree.this):
+            called = self.plain.window(tree.this)
+            made = next((w for w in self.windows if w.start is called.start), None)
+        if made is None:
+            return None
+        start = build.column("key", str(self.keys[made.start]), made.start.type)
+        known = replace(made, start=start)
+        return window_field(known, tree.name, tree)
+
+    def _is_field(self, tree: exp.Expr) -> bool:
+        """Whether it is ``window.something``, and no table is named so."""
+        is_named = isinstance(tree, exp.Column) and tree.table.lower() == "window"
+        return is_named and self.plain.scope.source("window") is None
+
+    def _is_bare(self, tree: exp.Expr) -> bool:
+        """Whether it is ``window`` alone, and no column is named so."""
+        is_named = isinstance(tree, exp.Column) and not tree.table and tree.name.lower() == "window"
+        return is_named and bool(self.windows) and self.plain.scope.find(None, tree.name) is None
+
+    def _has_field(self, tree: exp.Expr) -> bool:
+        return any(self._is_field(part) for part in tree.walk())
 
     def _aggregate(self, tree: exp.AggFunc) -> Expr:
         name = _FUNCTIONS.get(type(tree))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import QueryError
 from penstock.expr import build
-from penstock.expr.node import Expr
+from penstock.expr.node import Expr, Op
 from penstock.query.dialect import parse
 from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from penstock.query.scope import Scope, Source
@@ -41,6 +41,7 @@ def compile_query(
     within: Within | None = None,
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
 ) -> JoinQuery:
     """Compile one windowed join.
 
@@ -60,6 +61,8 @@ def compile_query(
         Values of names in the text that are not columns.
     scale : mapping of "table.column" to int, optional
         Decimal digits of float columns that are really fixed-point numbers.
+    unique : mapping of alias or table to column or columns, optional
+        Columns that together differ from row to row, such as an id.
 
     Raises
     ------
@@ -111,7 +114,30 @@ def compile_query(
         statement.scales,
         statement.aggregation,
         statement.kind,
+        _unique(statement.scope, unique or {}),
     )
+
+
+def _unique(
+    scope: Scope, unique: Mapping[str, str | Sequence[str]]
+) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Base-table columns of each side that are declared unique together."""
+    found = []
+    for name, columns in unique.items():
+        source = scope.source(name)
+        if source is None:
+            known = ", ".join(s.alias for s in scope.sources)
+            raise QueryError(f"unique is given for {name}, but the query has {known}")
+        names = [columns] if isinstance(columns, str) else list(columns)
+        own = [source.find(column) for column in names]
+        for column, expr in zip(names, own, strict=True):
+            if expr is None:
+                raise QueryError(f"unique: {scope.unknown(source.alias, column)}")
+            if expr.op is not Op.COLUMN:
+                raise QueryError(f"unique: {source.alias}.{column} is computed; name a column")
+        side = (LEFT, RIGHT)[scope.sources.index(source)]
+        found.append((side, frozenset(expr.attr[1] for expr in own if expr is not None)))
+    return tuple(found)
 
 
 def _unit_of(time: Expr | None, scope: Scope) -> str:

@@ -26,6 +26,9 @@ class Penstock(Spark):
         SINGLE_TOKENS: ClassVar = {**Spark.Tokenizer.SINGLE_TOKENS, "⊕": TokenType.CARET}
 
     class Parser(Spark.Parser):
+        # GROUP BY may begin with window(...).
+        QUERY_MODIFIER_TOKENS: ClassVar = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
+
         def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
             table = super()._parse_table_parts(*args, **kwargs)
             if table is not None and self._match_pair(TokenType.L_BRACKET, TokenType.ROWS):

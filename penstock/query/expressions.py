@@ -14,6 +14,7 @@ from penstock.expr.node import Expr
 from penstock.query.constants import cast_type, interval, number, param, time_literal
 from penstock.query.dialect import place
 from penstock.query.scope import Scope
+from penstock.query.tumbling import Tumbling, is_window, read_window, truncated, window_field
 from penstock.types import (
     UNIT_NS,
     Kind,
@@ -92,7 +93,7 @@ class Lowering:
             return _UNARY_OPS[kind](self.lower(tree.this))
         rule = _RULES.get(kind)
         if rule is None:
-            what = tree.name if isinstance(tree, exp.Anonymous) else kind.__name__.upper()
+            what = kind.__name__.upper()
             shown = f"function {what}" if isinstance(tree, exp.Func) else what
             raise QueryError(f"{shown} is not supported ({place(tree)})")
         return rule(self, tree)
@@ -212,6 +213,29 @@ class Lowering:
             return build.prefix(value, build.const(text[:-1]))
         return build.eq(value, build.const(text))
 
+    def window(self, tree: exp.Anonymous) -> Tumbling:
+        """The tumbling window of a call of ``window``."""
+        return read_window(tree, self.lower, lambda span, time: self._in_units(span, time)[0])
+
+    def _dot(self, tree: exp.Dot) -> Expr:
+        """A field of ``window(...)``."""
+        if not is_window(tree.this):
+            raise QueryError(f"fields of structs are not supported ({place(tree)})")
+        return window_field(self.window(tree.this), tree.expression.name, tree)
+
+    def _anonymous(self, tree: exp.Anonymous) -> Expr:
+        if is_window(tree):
+            raise QueryError(
+                f"a window is not one value; take window.start or window.end ({place(tree)})"
+            )
+        hint = ""
+        if tree.name.lower() in ("time_bucket", "tumble", "tumble_start", "tumble_end"):
+            hint = "; write window(t, '10 seconds') in GROUP BY, window.start in SELECT"
+        raise QueryError(f"function {tree.name} is not supported{hint} ({place(tree)})")
+
+    def _truncation(self, tree: exp.TimestampTrunc | exp.DateTrunc) -> Expr:
+        return truncated(tree.args["unit"].name, self.lower(tree.this), tree)
+
     def _cast(self, tree: exp.Cast) -> Expr:
         literal = tree.this
         if isinstance(literal, exp.Literal) and literal.is_string:
@@ -236,6 +260,10 @@ _RULES: dict[type[exp.Expr], Callable[[Lowering, Any], Expr]] = {
     exp.Least: Lowering._extreme,
     exp.Greatest: Lowering._extreme,
     exp.Like: Lowering._like,
+    exp.Anonymous: Lowering._anonymous,
     exp.Cast: Lowering._cast,
+    exp.DateTrunc: Lowering._truncation,
+    exp.Dot: Lowering._dot,
+    exp.TimestampTrunc: Lowering._truncation,
     exp.TryCast: Lowering._cast,
 }

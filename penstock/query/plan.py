@@ -156,6 +156,8 @@ class JoinQuery:
     aggregation : Aggregation or None
         None if the query gives pairs; otherwise ``select`` is empty.
     kind : JoinKind
+    unique : tuple of (side, columns)
+        Columns of which no two rows of a side have the same values, as the caller declared.
     """
 
     text: str
@@ -167,6 +169,7 @@ class JoinQuery:
     scales: tuple[tuple[tuple[str, str], int], ...] = ()
     aggregation: Aggregation | None = None
     kind: JoinKind = JoinKind.INNER
+    unique: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def require_inner(self, where: str) -> None:
         """Refuse outer, semi and anti joins.
@@ -187,9 +190,8 @@ class JoinQuery:
         """
         if self.aggregation is not None:
             raise QueryError(
-                f"aggregates are for whole tables (penstock.sql), since a group is complete only "
-                f"at the end of its window; {where} takes a query without GROUP BY, DISTINCT and "
-                "aggregates: aggregate the pairs that it gives"
+                f"{where} takes a query without GROUP BY, DISTINCT and aggregates: aggregate the "
+                "pairs that it gives, or use penstock.sql or penstock.stream"
             )
 
     @property

@@ -65,9 +65,7 @@ def _move_time(time: Expr, by: Expr, sign: int) -> Expr | None:
 
 def _arithmetic(op: Op, a: Expr, b: Expr, rule: Callable) -> Expr:
     name = {Op.ADD: "the sum", Op.SUB: "the difference", Op.MOD: "the remainder"}[op]
-    allowed = EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.NULL}
-    if op is not Op.MOD:
-        allowed = allowed | {Kind.DURATION}
+    allowed = EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.DURATION, Kind.NULL}
     for arg in (a, b):
         if arg.type.kind not in allowed:
             raise ExprTypeError(f"{name} needs numbers, not {arg.type}")

@@ -9,14 +9,14 @@ import numpy as np
 from penstock.errors import DataError
 from penstock.expr.columns import Vector, int_vector
 from penstock.host.device.base import Folds
-from penstock.host.groups import Groups
+from penstock.host.grouping.groups import Groups
 from penstock.program import Mode
 from penstock.query.plan import Aggregate
 from penstock.rewrite.folds import FoldKey, Needs
 
 
 class GroupValues:
-    """One aggregate, from the folds of the matched rows to a value per group.
+    """One aggregate, from the folds of matched rows to a value per group.
 
     Parameters
     ----------
@@ -24,11 +24,8 @@ class GroupValues:
     need : Needs
         Which folds it is made from.
     folds : mapping of (FoldKey, Mode) to Folds
-        Of every row of the group's side.
-    matched : ndarray of int64
-        Rows with a match.
     groups : Groups
-        Of the matched rows.
+        Of the same rows.
     """
 
     def __init__(
@@ -36,20 +33,18 @@ class GroupValues:
         one: Aggregate,
         need: Needs,
         folds: Mapping[tuple[FoldKey, Mode], Folds],
-        matched: np.ndarray,
         groups: Groups,
     ) -> None:
-        self.one, self.matched, self.groups = one, matched, groups
+        self.one, self.groups = one, groups
         self.fold = None if need.fold is None else folds[need.fold]
-        self.counts = None if need.count is None else folds[need.count].value[matched]
+        self.counts = None if need.count is None else folds[need.count].value
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row (among the matched ones) and window position of each group's nearest pair; or -1."""
+        """Row and window position of each group's nearest pair; or -1."""
         assert self.fold is not None
         assert self.fold.position is not None
-        position = self.fold.position[self.matched]
-        found = self.fold.found[self.matched]
-        row = self.groups.least(self.fold.value[self.matched], found, position)
+        position = self.fold.position
+        row = self.groups.least(self.fold.value, self.fold.found, position)
         return row, np.where(row < 0, -1, position[row] if len(position) else -1)
 
     def value(self, own: Vector | None) -> Vector:
@@ -61,7 +56,7 @@ class GroupValues:
             assert counts is not None
             return int_vector(self.groups.sum(counts))
         if self.fold is not None:
-            values, found = self.fold.value[self.matched], self.fold.found[self.matched]
+            values, found = self.fold.value, self.fold.found
         else:
             assert own is not None
             assert counts is not None

@@ -1,0 +1,77 @@
+"""When the groups of a running join are complete."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from penstock.expr.columns import evaluate_columns
+from penstock.expr.evaluate import evaluate
+from penstock.host.completeness.admission import FOREVER
+from penstock.host.completeness.engine import Promises
+from penstock.host.prepare import Columns
+from penstock.query.closing import TimeKey, time_column
+from penstock.query.plan import JoinQuery, TimeWindow, other
+from penstock.rewrite.linear import linear
+
+#: Groups whose time key lies below are complete; infinite for all, or for none.
+Limit = int | float
+
+
+class Closing:
+    """Turns what is promised about times into what is complete of the groups.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        With groups.
+    key : TimeKey
+    """
+
+    def __init__(self, query: JoinQuery, key: TimeKey) -> None:
+        assert query.aggregation is not None
+        time = query.side(key.side).time
+        assert time is not None
+        self.side = key.side
+        self.expr = query.aggregation.keys[key.index]
+        self._column = time_column(time)
+        ((_, self._factor),) = linear(time).terms
+        self._constant = linear(time).constant
+        self._window = query.window
+
+    def keys(self, columns: Columns, rows: int) -> np.ndarray:
+        """The time key of rows of its side: integers, in units of its type."""
+        return evaluate_columns(self.expr, columns, rows).values
+
+    def limit(self, promises: Promises) -> Limit:
+        """Below which time key no group gets another pair, over a time window."""
+        assert isinstance(self._window, TimeWindow)
+        own, opposite = promises[self.side], promises[other(self.side)]
+        _, high = self._window.offsets(other(self.side))
+        if opposite != FOREVER:
+            if high is None:
+                return -math.inf
+            own = min(own, opposite - high)  # later rows of the other side meet none before
+        return math.inf if own == FOREVER else self._key_at(own)
+
+    def limit_after(self, probed: np.ndarray, promises: Promises) -> Limit:
+        """The same over ROWS, where rows are probed in order of time: theirs are the last."""
+        if min(promises.values()) == FOREVER:
+            return math.inf
+        return int(probed.max()) if len(probed) else -math.inf
+
+    def _key_at(self, time: int) -> Limit:
+        """The time key of a row at a time, or after it if no row can have that time."""
+        value = -((self._constant - time) // self._factor)
+        dtype = self._column.type
+        if not dtype.lo <= value <= dtype.hi:
+            return -math.inf if value < dtype.lo else math.inf
+        return evaluate(self.expr, {self._column.attr: value})
+
+
+def below(keys: np.ndarray, limit: Limit) -> np.ndarray:
+    """Which keys belong to complete groups."""
+    if isinstance(limit, float):
+        return np.full(len(keys), limit > 0)
+    return np.asarray(keys < limit, bool)

@@ -1,0 +1,252 @@
+"""Groups of streams: what the same query gives on tables of the admitted rows, for any cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock
+from penstock.errors import DataError, QueryError
+from penstock.host.device.base import Device
+from penstock.host.session import Running
+from penstock.host.stream import Flow, JoinStream
+from penstock.query import compile_query
+from tests.host.kit.faulty import FaultyDevice
+from tests.host.kit.streams import SCHEMA, Feed, batch_of
+from tests.penstock.kit.devices import InterpretingCpu
+
+SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
+TIME = {"a": "t", "b": "t"}
+SEEDS = st.integers(0, 1 << 32)
+WINDOWS = [
+    "abs(a.t - b.t) <= 3",
+    "b.t BETWEEN a.t + 2 AND a.t + 5",
+    "b.t BETWEEN a.t - 7 AND a.t - 1",
+    "b.t >= a.t",
+]
+#: GROUP BY, and the output columns of its keys; {s} is the side.
+KEYS = [
+    ("{s}.n", "{s}.n"),
+    ("{s}.n, {s}.t", "{s}.n, {s}.t"),
+    ("{s}.x, {s}.t", "{s}.x, {s}.t"),
+    ("window({s}.t, 4), {s}.x", "window.start, window.end, {s}.x"),
+    ("window({s}.t, 5, 5, 2)", "window.end - 1"),
+    ("{s}.t - {s}.t % 3, {s}.x > 1", "{s}.t - {s}.t % 3, {s}.x > 1"),
+]
+AGGREGATES = [
+    "count(*)",
+    "count({o}.x)",
+    "count_if({o}.n % 2 = 0)",
+    "sum({o}.n * {s}.x)",
+    "min({o}.n)",
+    "max({o}.n - {s}.n)",
+    "avg({o}.x)",
+    "sum({s}.n)",
+    "min_by({o}.n, abs({s}.t - {o}.t))",
+    "max_by({o}.n + {s}.n, {o}.x)",
+]
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    with InterpretingCpu(threads=2) as opened:
+        yield opened
+
+
+FLOWS = st.builds(
+    lambda latency, work: Flow(latency_s=latency, running=Running(task_evaluations=work)),
+    st.sampled_from([0.0, 0.001]),
+    st.sampled_from([3, 1 << 20]),
+)
+
+
+def text(rng: Random, side: str, on: str, *, having: bool) -> str:
+    other = "ab".replace(side, "")
+    group, keys = (part.format(s=side) for part in rng.choice(KEYS))
+    chosen = rng.sample(AGGREGATES, rng.randint(0, 3))
+    columns = [*re.split(", ", keys), *(a.format(s=side, o=other) for a in chosen)]
+    select = ", ".join(f"{column} AS c{k}" for k, column in enumerate(columns))
+    after = " HAVING count(*) > 1" if having else ""
+    return f"SELECT {select} FROM a JOIN b ON {on} GROUP BY {group}{after}"
+
+
+def played(stream: JoinStream, feeds: dict[str, Feed], rng: Random) -> list[tuple]:
+    todo = {name: feed.batches() for name, feed in feeds.items()}
+    found: list[tuple] = []
+    while any(todo.values()):
+        name = rng.choice([n for n, batches in todo.items() if batches])
+        stream.push(name, todo[name].pop(0))
+        if rng.random() < 0.3:
+            found += rows(stream.poll())
+    return found + rows(stream.close())
+
+
+def rows(table: pa.Table) -> list[tuple]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def on_tables(query: str, feeds: dict[str, Feed], device: Device, **options: object) -> list[tuple]:
+    tables = {
+        name: pa.Table.from_batches([batch_of(feed.admitted())] if feed.admitted() else [], SCHEMA)
+        for name, feed in feeds.items()
+    }
+    return rows(penstock.sql(query, tables, device=device, time=TIME, **options))  # type: ignore[arg-type]
+
+
+@settings(deadline=None, max_examples=70)
+@given(SEEDS, st.sampled_from("ab"), st.sampled_from(WINDOWS), st.booleans(), FLOWS)
+def test_folds_over_time_windows(
+    device: Device, seed: int, side: str, window: str, having: bool, flow: Flow
+) -> None:
+    rng = Random(seed)
+    feeds = {name: Feed.drawn(rng, 40) for name in "ab"}
+    query = text(rng, side, f"{window} AND a.x <= b.x", having=having)
+    fates = [rng.choice(("ok", "ok", "error")) for _ in range(6)]
+    bad = FaultyDevice(device, lambda: fates.pop() if fates else "ok")
+    stream = JoinStream(
+        compile_query(query, SCHEMAS, time=TIME, unique={side: "n"}),
+        SCHEMAS,
+        [bad, device],
+        disorder={name: feed.disorder for name, feed in feeds.items()},
+        flow=flow,
+    )
+    found = played(stream, feeds, rng)
+    assert sorted(found, key=repr) == sorted(on_tables(query, feeds, device), key=repr)
+
+
+@settings(deadline=None, max_examples=35)
+@given(SEEDS, st.sampled_from("ab"), st.tuples(st.integers(1, 4), st.integers(1, 4)), FLOWS)
+def test_folds_over_rows(
+    device: Device, seed: int, side: str, sizes: tuple[int, int], flow: Flow
+) -> None:
+    rng = Random(seed)
+    feeds = {name: Feed.drawn(rng, 30) for name in "ab"}
+    for feed in feeds.values():
+        feed.rows = [row for row in feed.rows if row[1] is not None]
+        feed.cuts = [1] * len(feed.rows)
+    query = text(rng, side, "a.x <= b.x", having=False)
+    count = dict(zip("ab", sizes, strict=True))
+    stream = JoinStream(
+        compile_query(query, SCHEMAS, time=TIME, rows=count, unique={side: "n"}),
+        SCHEMAS,
+        device,
+        disorder={name: feed.disorder for name, feed in feeds.items()},
+        flow=flow,
+    )
+    found = played(stream, feeds, rng)
+    expected = on_tables(query, feeds, device, rows=count)
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+GROUPS = "SELECT a.n, count(*) AS c FROM a JOIN b ON abs(a.t - b.t) <= 3 AND a.x = b.x GROUP BY a.n"
+WINDOWED = (
+    "SELECT window.start AS t, sum(b.n) AS s FROM a JOIN b ON b.t BETWEEN a.t AND a.t + 2 "
+    "GROUP BY window(a.t, 10)"
+)
+
+
+def opened(query: str, device: Device, **options: object) -> JoinStream:
+    compiled = compile_query(query, SCHEMAS, time=TIME, unique={"a": "n"})
+    return JoinStream(compiled, SCHEMAS, device, **options)  # type: ignore[arg-type]
+
+
+def test_a_row_leaves_when_its_window_closes(device: Device) -> None:
+    with opened(GROUPS, device) as stream:
+        stream.push("a", batch_of([(1, 10, 0), (2, 10, 7)]))
+        stream.push("b", batch_of([(1, 9, 0), (2, 13, 0)]))
+        assert rows(stream.poll()) == []
+        stream.push("b", batch_of([(3, 14, 0)]))
+        assert rows(stream.poll()) == [(1, 2)]
+        assert stream.report().memory_bytes["windows"] > 0
+    assert rows(stream.close()) == []
+    assert stream.window_rows == 0
+
+
+def test_a_window_leaves_when_both_promises_have_passed_it(device: Device) -> None:
+    with opened(WINDOWED, device) as stream:
+        stream.push("a", batch_of([(1, 8, 0), (2, 9, 0), (3, 20, 0)]))
+        stream.push("b", batch_of([(1, 9, 0), (2, 11, 0)]))
+        assert rows(stream.poll()) == []  # b may still send rows of time 11
+        stream.advance("b", 12)
+        assert rows(stream.poll()) == [(0, 4)]  # and now none that 0..9 could meet
+        stream.push("b", batch_of([(7, 22, 0)]))
+        assert rows(stream.poll()) == []  # a may still send rows of 20..29
+        stream.advance("a", 30)
+        stream.advance("b", 31)
+        assert rows(stream.poll()) == []
+        stream.advance("b", 32)
+        assert rows(stream.poll()) == [(20, 7)]
+
+
+def test_groups_leave_in_order_of_their_first_row(device: Device) -> None:
+    query = GROUPS.replace("GROUP BY a.n", "GROUP BY a.n, a.t")
+    stream = opened(query.replace("a.n,", "a.n, a.t,", 1), device, disorder=5)
+    stream.push("b", batch_of([(1, 12, 0)]))
+    stream.push("a", batch_of([(5, 12, 0), (4, 10, 0), (3, 12, 0), (2, 11, 0)]))
+    assert [row[0] for row in rows(stream.close())] == [4, 2, 5, 3]
+
+
+def test_groups_and_folds_count_as_memory_and_are_forgotten(device: Device) -> None:
+    with opened(WINDOWED, device) as stream:
+        stream.push("b", batch_of([(n, 5, 0) for n in range(50)]))
+        stream.push("a", batch_of([(n, 5, 0) for n in range(50)]))
+        stream.advance("b", 9)  # all are probed, but 0..9 may get more of a
+        held = stream.report().memory_bytes["windows"]
+        stream.advance("a", 10)
+        stream.advance("b", 12)
+        assert rows(stream.poll()) == [(0, 50 * sum(range(50)))]
+        assert stream.report().memory_bytes["windows"] < held
+
+
+def test_two_rows_of_a_key_that_was_declared_unique(device: Device) -> None:
+    stream = opened(GROUPS, device)
+    stream.push("a", batch_of([(7, 10, 0), (7, 10, 0)]))
+    stream.push("b", batch_of([(1, 10, 0)]))
+    with pytest.raises(DataError, match="two rows of a have the key 7, which was declared unique"):
+        stream.close()
+
+
+def test_a_sum_that_overflows_ends_the_stream(device: Device) -> None:
+    schema = pa.schema([pa.field("t", pa.int64()), pa.field("v", pa.int64())])
+    schemas = {"a": schema, "b": schema}
+    query = "SELECT a.t, sum(b.v) AS s FROM a JOIN b ON abs(a.t - b.t) <= 1 GROUP BY a.t"
+    stream = JoinStream(compile_query(query, schemas, time=TIME), schemas, device)
+    stream.push("a", pa.record_batch({"t": [1, 1], "v": [0, 0]}, schema))
+    stream.push("b", pa.record_batch({"t": [1], "v": [1 << 62]}, schema))
+    with pytest.raises(DataError, match=r"SUM\(b.v\) overflows"):
+        stream.close()
+
+
+def test_a_cast_that_fails_is_met_when_its_row_comes(device: Device) -> None:
+    query = GROUPS.replace("GROUP BY a.n", "GROUP BY a.n, a.t, CAST(a.n AS TINYINT)")
+    with opened(query, device) as stream:
+        with pytest.raises(DataError, match="300"):
+            stream.push("a", batch_of([(300, 1, 0)]))
+        stream.push("a", batch_of([(100, 1, 0)]))
+        stream.push("b", batch_of([(1, 1, 0)]))
+        assert rows(stream.close()) == [(100, 1)]
+
+
+@pytest.mark.parametrize(
+    ("select", "group", "message"),
+    [
+        ("a.x, count(*)", "GROUP BY a.x", r"add the event time to GROUP BY, as window\(a.t, '10"),
+        ("a.x, count(*)", "GROUP BY a.x", r"unique=\{'a': 'COLUMN'\}"),
+        ("b.n, count(*)", "GROUP BY b.n", r"unique=\{'b': 'COLUMN'\}"),
+        ("count(*)", "", "the one group of a query without GROUP BY"),
+        ("-a.t, count(*)", "GROUP BY -a.t", "never knows that these groups are complete"),
+        ("a.t % 5, count(*)", "GROUP BY a.t % 5", "never knows that these groups are complete"),
+    ],
+)
+def test_groups_that_never_close_are_refused(
+    device: Device, select: str, group: str, message: str
+) -> None:
+    query = f"SELECT {select} FROM a JOIN b ON abs(a.t - b.t) <= 3 {group}"
+    with pytest.raises(QueryError, match=message):
+        opened(query, device)

@@ -1,0 +1,177 @@
+"""Tumbling windows in GROUP BY: errors, the definition, and DuckDB on equivalent SQL."""
+
+from __future__ import annotations
+
+import datetime
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.evaluate import evaluate
+from penstock.query.closing import nondecreasing
+from penstock.query.tumbling import as_tumbling, tumbling
+from penstock.types import Kind, Type, int_of
+from tests.penstock.kit.devices import InterpretingCpu
+
+SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.timestamp("ms")), ("n", pa.int64())])
+JOIN = "FROM l JOIN r ON r.t BETWEEN l.t - INTERVAL 9 SECONDS AND l.t + INTERVAL 9 SECONDS"
+
+
+def compiled(select: str, group: str, **options: object) -> penstock.query.plan.JoinQuery:
+    text = f"SELECT {select} {JOIN} GROUP BY {group}"
+    return penstock.query.compile_query(text, {"l": SCHEMA, "r": SCHEMA}, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("select", "group", "message"),
+    [
+        ("window", "window(l.t, '10 seconds')", "a window is not one value; take window"),
+        ("window(l.t, '10 seconds')", "1", "a window is not one value; take window.start"),
+        ("window.start", "l.t", "GROUP BY has no window"),
+        ("window.begin", "window(l.t, '10 seconds')", "a window has start and end, not begin"),
+        (
+            "window.start",
+            "window(l.t, '10 seconds'), window(l.t, '1 minute')",
+            "GROUP BY has more than one window",
+        ),
+        ("l.t", "window(l.t, '10 seconds')", "l.t is neither a key of GROUP BY"),
+        ("count(*)", "window(l.t)", "window takes a time and a size"),
+        ("count(*)", "window(l.id > 3, '10 seconds')", "window needs a time or an integer"),
+        ("count(*)", "window(l.t, '0 seconds')", "size of a window must be above 0"),
+        ("count(*)", "window(l.t, '10 seconds', '5 seconds')", "sliding windows are not"),
+        ("count(*)", "window(l.t, '10 parsecs')", "INTERVAL needs a number and one of"),
+        ("count(*)", "window(l.t, '10 seconds 5 minutes')", "INTERVAL needs a number and one of"),
+        ("count(*)", "window(l.t, l.t)", "window takes constant sizes"),
+        ("count(*)", "window(l.t, 10)", "give its size as an interval"),
+        ("count(*)", "window(l.n, '10 seconds')", "give its size as an integer, or declare"),
+        ("count(*)", "date_trunc('month', l.t)", "date_trunc takes one of SECOND, MINUTE"),
+        ("count(*)", "date_trunc('minute', l.n)", "date_trunc takes one of SECOND, MINUTE"),
+        ("count(*)", "time_bucket(INTERVAL 5 SECONDS, l.t)", "write window(t, '10 seconds')"),
+    ],
+)
+def test_errors(select: str, group: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        compiled(select, group)
+    assert message in str(caught.value)
+
+
+@given(
+    st.integers(-(1 << 40), 1 << 40),
+    st.integers(1, 1 << 20),
+    st.integers(-100, 100),
+    st.sampled_from(["", "s", "ms", "us"]),
+)
+def test_a_time_lies_in_its_window(time: int, size: int, offset: int, unit: str) -> None:
+    dtype = int_of(64) if not unit else Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit=unit)
+    column = build.column("l", "t", dtype)
+    spans = [build.const(n) if not unit else build.duration_const(n, unit) for n in (size, offset)]
+    made = tumbling(column, *spans)
+    start = evaluate(made.start, {("l", "t"): time})
+    assert start <= time < start + size
+    assert (start - offset) % size == 0
+    assert evaluate(made.end, {("l", "t"): time}) == start + size
+    found = as_tumbling(made.start)
+    assert found is not None
+    assert found.time is column
+    assert nondecreasing(made.start, column)
+
+
+T = build.column("l", "t", int_of(64))
+STAMP = build.column("l", "t", Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="ms"))
+RISING = {
+    "t": T,
+    "t + 5": build.add(T, build.const(5)),
+    "5 + t": build.add(build.const(5), T),
+    "t - 5": build.sub(T, build.const(5)),
+    "t * 3": build.mul(T, build.const(3)),
+    "t >> 4": build.shr(T, build.const(4)),
+    "t - t % 10": build.sub(T, build.mod(T, build.const(10))),
+}
+OTHERS = {
+    "-t": build.neg(T),
+    "5 - t": build.sub(build.const(5), T),
+    "t * -3": build.mul(T, build.const(-3)),
+    "t % 10": build.mod(T, build.const(10)),
+    "t - t % t": build.sub(T, build.mod(T, T)),
+    "t - (t + 1) % 10": build.sub(T, build.mod(build.add(T, build.const(1)), build.const(10))),
+    "t * t": build.mul(T, T),
+    "abs(t)": build.absolute(T),
+    "t & 15": build.bit_and(T, build.const(15)),
+}
+
+
+@pytest.mark.parametrize("name", [*RISING, *OTHERS])
+def test_what_rises_with_time(name: str) -> None:
+    expr = {**RISING, **OTHERS}[name]
+    values = [evaluate(expr, {("l", "t"): t}) for t in range(-40, 41)]
+    assert nondecreasing(expr, T) is (name in RISING)
+    if name in RISING:
+        assert values == sorted(values)
+
+
+def tables(seed: int) -> dict[str, pa.Table]:
+    rng = np.random.default_rng(seed)
+
+    def table(rows: int) -> pa.Table:
+        first = datetime.datetime(1969, 12, 31, 23, 59)  # some windows begin before the epoch
+        spans = rng.integers(0, 10**5, rows)
+        times = [first + datetime.timedelta(milliseconds=int(span)) for span in spans]
+        return pa.table(
+            {
+                "id": pa.array(np.arange(rows)),
+                "t": pa.array(times, pa.timestamp("ms")),
+                "n": pa.array(rng.integers(-9, 9, rows), mask=rng.random(rows) < 0.1),
+            },
+            SCHEMA,
+        )
+
+    return {"l": table(60), "r": table(70)}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("window(l.t, '7 seconds').start", "time_bucket(INTERVAL '7 seconds', l.t, {epoch})"),
+        ("window(r.t, INTERVAL 1500 MILLISECONDS).end",
+         "time_bucket(INTERVAL '1.5 seconds', r.t, {epoch}) + INTERVAL '1.5 seconds'"),
+        ("window(l.t, '7 seconds', '7 seconds', '3 seconds').start",
+         "time_bucket(INTERVAL '7 seconds', l.t, {epoch} + INTERVAL '3 seconds')"),
+        ("date_trunc('minute', r.t)", "date_trunc('minute', r.t)"),
+        ("date_trunc('week', l.t)", "date_trunc('week', l.t)"),
+    ],
+)  # fmt: skip
+def test_groups_as_duckdb(ours: str, theirs: str) -> None:
+    given_tables = tables(3)
+    side = "l" if "l.t" in ours else "r"
+    rest = f"{side}.n AS n, count(*) AS c, sum(l.n * r.n) AS s, avg(r.n) AS a {JOIN} AND l.n <= r.n"
+    theirs = theirs.format(epoch="TIMESTAMP '1970-01-01'")
+    with duckdb.connect() as connection:
+        for name, one in given_tables.items():
+            connection.register(name, one)
+        query = f"SELECT {theirs} AS w, {rest} GROUP BY ALL"
+        expected = connection.sql(query).fetchall()
+    with InterpretingCpu(threads=1) as device:
+        query = f"SELECT {ours} AS w, {rest} GROUP BY {ours}, {side}.n"
+        got = penstock.sql(query, given_tables, device=device)
+    rows = zip(*(column.to_pylist() for column in got.columns), strict=True)
+    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    assert len(expected) > 3
+
+
+def test_an_integer_time_with_a_unit_takes_intervals() -> None:
+    schema = pa.schema([("t", pa.int64())])
+    join = "FROM l JOIN r ON abs(l.t - r.t) < 5"
+    text = f"SELECT window.end AS e {join} GROUP BY window(l.t, '2 seconds')"
+    times = {"l": "t:ms", "r": "t:ms"}
+    query = penstock.query.compile_query(text, {"l": schema, "r": schema}, time=times)
+    assert query.aggregation is not None
+    assert evaluate(query.aggregation.keys[0], {("l", "t"): 4999}) == 4000
+    ((_, end),) = query.aggregation.select
+    assert evaluate(end, {("key", "0"): 4000}) == 6000
