@@ -7,6 +7,7 @@ outside it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,8 @@ from penstock.host.completeness.engine import Engine, Probe, Promises
 from penstock.host.device.base import Device
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.run import TIMEOUT_S
-from penstock.host.lanes.lane import Chunk, Lane
+from penstock.host.lanes.chunk import Chunk
+from penstock.host.lanes.lane import Lane
 from penstock.host.lanes.memory import DeviceMemory
 from penstock.host.lanes.trace import Trace
 from penstock.host.metrics.report import LaneReport
@@ -107,6 +109,7 @@ class Session:
         self.stats = stats
         self.names = names
         self.running = running
+        self._trace = trace
         self._on_rows = on_rows
         self._on_progress = on_progress
         self._binders = {
@@ -301,7 +304,9 @@ class Session:
             if not first:
                 return
             try:
+                began = time.monotonic()
                 rows = self.delivery.rows(chunk)
+                self._trace.add(self.dispatcher.names[lane], "rows", began, time.monotonic())
                 with self._changed:
                     self.delivery.note(chunk)
                     for result in chunk.results:

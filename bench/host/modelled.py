@@ -16,7 +16,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bench.host.search import IndexedWindow, matches
@@ -110,7 +110,7 @@ class ModelledDevice(Device):
             with self._lock:
                 self._sums.update(result.counters)
                 self._sums.update(tasks=1, late=int(delivered > due + LATE_S))
-            given.set_result(result)
+            given.set_result(replace(result, ran=(began, due)))
 
         computed = self._threads.submit(compute, task)
         computed.add_done_callback(lambda done: self._timer.at(due, partial(deliver, done)))

@@ -103,6 +103,8 @@ class Result:
         devices add ``cycles``, ``window_flits`` and more.
     folds : Folds or None
         None if the task is for pairs.
+    ran : (float, float) or None
+        Monotonic seconds when the device began the task and ended it, where it knows.
     """
 
     i: np.ndarray
@@ -110,6 +112,7 @@ class Result:
     pause: Pause | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     folds: Folds | None = None
+    ran: tuple[float, float] | None = None
 
 
 class WindowBuffer(ABC):

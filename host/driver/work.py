@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -159,15 +160,17 @@ class PipelineKernel(Kernel):
             idle = Outcome(nothing, nothing, None, {})
             return self._result(task, kept, idle, None, {"evaluations": 0})
         columns = [np.asarray(column)[kept] for column in self._in_order(task)]
+        began = time.monotonic()
         outcome = self._execute(window, Work(columns, start[kept], end[kept], task.room, task.mode))
-        pause, until = None, end.copy()
+        ran, pause, until = (began, time.monotonic()), None, end.copy()
         if (stop := outcome.stop) is not None:
             rows = np.append(kept, task.rows)
             pause = Pause(int(rows[stop.complete]), int(rows[stop.loaded]), stop.position)
             until[pause.i0 : pause.i1] = np.minimum(end[pause.i0 : pause.i1], pause.p)
             until[pause.i1 :] = 0
         evaluations = {"evaluations": int(np.maximum(until - start, 0).sum())}
-        return self._result(task, kept, outcome, pause, evaluations | {**outcome.counters})
+        result = self._result(task, kept, outcome, pause, evaluations | {**outcome.counters})
+        return replace(result, ran=ran)
 
     def _check(self, window: WindowBuffer, task: Task) -> None:
         if not isinstance(window, PipelineWindow) or window.freed:

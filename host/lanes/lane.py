@@ -6,68 +6,34 @@ thread sleeps until there is an order, a result or a deadline.
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Result, Task
-from penstock.host.device.cut import Piece
+from penstock.host.lanes.chunk import Chunk, Part, chunk_of
 from penstock.host.lanes.memory import DeviceMemory, Lease
-from penstock.host.lanes.ring import Span
 from penstock.host.lanes.trace import Trace
 from penstock.host.scheduling.order import Order
-from penstock.program import Mode
 
 #: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
 ROOM = 1 << 22
 
 
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """What an order gave.
-
-    Parameters
-    ----------
-    order : Order
-    pairs : tuple of (ndarray, ndarray)
-        Of each device task: tuples of the probe, and logical positions of the run.
-    rows : tuple of ndarray
-        Of each device task: which tuples of the probe its aggregates are of.
-    results : tuple of Result
-    rest : tuple of Order
-        What is still to be done, because the device ran out of room for results.
-    """
-
-    order: Order
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
-    rows: tuple[np.ndarray, ...]
-    results: tuple[Result, ...]
-    rest: tuple[Order, ...]
-
-
-@dataclass(eq=False)
-class _Part:
-    """One device task of an order: the part of its ranges that lies in one span."""
-
-    span: Span
-    piece: Piece
-    mode: Mode
-    future: Future[Result]
-
-
 @dataclass(eq=False)
 class _Flight:
     order: Order
+    number: int
     lease: Lease
-    parts: list[_Part]
+    parts: list[Part]
     deadline: float
-    began: float
+    submitted: float
     ended: list[float] = field(default_factory=list)
 
     def over(self) -> bool:
@@ -112,7 +78,9 @@ class Lane:
         self._on_done = on_done
         self._on_failed = on_failed
         self._trace = trace
-        self._inbox: deque[Order] = deque()
+        self._inbox: deque[tuple[Order, float]] = deque()
+        self._numbers = itertools.count()
+        self._device_until = -math.inf
         self._wake = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"penstock-{name}", daemon=True)
@@ -121,7 +89,7 @@ class Lane:
     def start(self, order: Order) -> None:
         """Run an order; returns at once."""
         with self._wake:
-            self._inbox.append(order)
+            self._inbox.append((order, time.monotonic()))
             self._wake.notify()
 
     def close(self) -> None:
@@ -151,10 +119,10 @@ class Lane:
                     lambda: self._inbox or self._closing or any(f.over() for f in flights),
                     _until(min((f.deadline for f in flights), default=None)),
                 )
-                order = self._inbox.popleft() if self._inbox else None
-                if order is None and self._closing and not flights:
+                asked = self._inbox.popleft() if self._inbox else None
+                if asked is None and self._closing and not flights:
                     return
-            if order is not None and (flight := self._started(order)) is not None:
+            if asked is not None and (flight := self._started(*asked)) is not None:
                 flights.append(flight)
             for flight in list(flights):
                 if flight.over():
@@ -164,7 +132,7 @@ class Lane:
                     flights.remove(flight)
                     self._lose(flight)
 
-    def _started(self, order: Order) -> _Flight | None:
+    def _started(self, order: Order, asked: float) -> _Flight | None:
         """Sync the window and submit; None if that failed, which has been reported then."""
         bound = order.bound
         began = time.monotonic()
@@ -180,8 +148,7 @@ class Lane:
         except Exception as error:  # whatever a device does must not end the thread
             self._on_failed(order, error, False)
             return None
-        self._trace.add(self.name, "sync", began, time.monotonic())
-        flight = _Flight(order, lease, [], time.monotonic() + self.timeout_s, time.monotonic())
+        flight = _Flight(order, next(self._numbers), lease, [], math.inf, math.inf)
         try:
             for span in lease.spans:
                 piece = order.piece.clipped(span.low, span.high)
@@ -195,12 +162,19 @@ class Lane:
                     max(self.room, lease.window.kernel.min_room),
                     bound.mode,
                 )
+                flight.submitted = min(flight.submitted, time.monotonic())
                 future = lease.window.kernel.submit(lease.window.buffer, task)
-                flight.parts.append(_Part(span, piece, bound.mode, future))
+                flight.parts.append(Part(span, piece, bound.mode, future))
         except Exception as error:
             self._drain(flight)
             self._on_failed(order, error, False)
             return None
+        now = time.monotonic()
+        synced = min(flight.submitted, now)
+        self._trace.add(
+            self.name, "sync", began, synced, order=flight.number, waited_s=began - asked
+        )
+        flight.deadline = now + self.timeout_s
         for part in flight.parts:
             part.future.add_done_callback(lambda _, f=flight: self._ended(f))
         return flight
@@ -211,19 +185,36 @@ class Lane:
             self._wake.notify()
 
     def _finish(self, flight: _Flight) -> None:
-        ended = max(flight.ended, default=time.monotonic())
-        self._trace.add(self.name, "task", flight.began, ended, flight.order.evaluations)
-        self.busy_s += ended - flight.began
+        order, number = flight.order, flight.number
+        device_began, ended = self._on_device(flight)
+        self.busy_s += ended - device_began
+        self._trace.add(
+            f"{self.name} device", "task", device_began, ended,
+            order=number, evaluations=order.evaluations,
+        )  # fmt: skip
         began = time.monotonic()
         try:
-            chunk = _chunk(flight)
+            chunk = chunk_of(order, flight.parts)
         except Exception as error:
             self.memory.release(flight.lease)
-            self._on_failed(flight.order, error, False)
+            self._on_failed(order, error, False)
             return
+        self._trace.add(self.name, "pairs", began, time.monotonic(), order=number)
         self.memory.release(flight.lease)
         self._on_done(chunk)
-        self._trace.add(self.name, "results", began, time.monotonic())
+        self._trace.add(self.name, "results", began, time.monotonic(), order=number)
+
+    def _on_device(self, flight: _Flight) -> tuple[float, float]:
+        """When a flight that is over began and ended, as its device says or else as it seems."""
+        given = [p.future.result().ran for p in flight.parts if p.future.exception() is None]
+        known = [ran for ran in given if ran is not None]
+        if known and len(known) == len(flight.parts):
+            return min(began for began, _ in known), max(ended for _, ended in known)
+        ended = max(flight.ended, default=time.monotonic())
+        # What was submitted while another task was on the device began when that one ended.
+        began = min(max(flight.submitted, self._device_until), ended)
+        self._device_until = max(self._device_until, ended)
+        return began, ended
 
     def _lose(self, flight: _Flight) -> None:
         """Give a hanging task up; if it ends after all, that is reported like any other end."""
@@ -264,72 +255,3 @@ def _when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> N
 
     for future in futures:
         future.add_done_callback(ended)
-
-
-def _chunk(flight: _Flight) -> Chunk:
-    """The results of a flight that is over.
-
-    Raises
-    ------
-    DeviceError
-        A task failed, or its result cannot be right.
-    """
-    order = flight.order
-    pairs, rows_of, results, rest = [], [], [], []
-    for part in flight.parts:
-        result = part.future.result(0)
-        by = part.span.low - part.span.offset
-        _check(part, result, by)
-        rows = order.bound.kept[part.piece.rebased(result.i)]
-        pairs.append((rows, result.j.astype(np.int64) + by))
-        rows_of.append(order.bound.kept[part.piece.rows])
-        results.append(_shifted(result, by))
-        if result.pause is not None:
-            at = result.pause
-            pause = type(at)(at.i0, at.i1, at.p + by)
-            left = part.piece.rest(pause)
-            rest += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
-    return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
-
-
-def _shifted(result: Result, by: int) -> Result:
-    """The same result with positions of folds counted from the run's first row."""
-    folds = result.folds
-    if folds is None or folds.position is None or not by:
-        return result
-    position = np.where(folds.found, folds.position + by, folds.position)
-    return replace(result, folds=replace(folds, position=position))
-
-
-def _check(part: _Part, result: Result, by: int) -> None:
-    """Refuse a result that no task like this can have.
-
-    Raises
-    ------
-    DeviceError
-    """
-    rows = len(part.piece.rows)
-    problem = ""
-    folds = part.mode is not Mode.PAIRS
-    if folds and (result.folds is None or len(result.folds.found) != rows):
-        problem = "aggregates of another number of tuples"
-    elif len(result.i) != len(result.j):
-        problem = f"{len(result.i)} stream indices and {len(result.j)} window positions"
-    elif len(result.i) and int(result.i.max()) >= rows:
-        problem = f"stream index {int(result.i.max())} of {rows} tuples"
-    elif len(result.i):
-        j = result.j.astype(np.int64) + by
-        outside = (j < part.piece.start[result.i]) | (j >= part.piece.end[result.i])
-        if outside.any():
-            first = int(np.argmax(outside))
-            problem = f"window position {int(j[first])} outside the range of its tuple"
-    elif folds and result.folds is not None and result.folds.position is not None:
-        found, position = result.folds.found, result.folds.position + by
-        outside = found & ((position < part.piece.start) | (position >= part.piece.end))
-        if outside.any():
-            first = int(position[np.argmax(outside)])
-            problem = f"nearest match at {first}, outside the range of its tuple"
-    if problem:
-        raise DeviceError(
-            f"a device gave an impossible result ({problem}); the task is run again elsewhere"
-        )

@@ -5,10 +5,35 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from penstock.errors import FileError
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that went on for a while.
+
+    Parameters
+    ----------
+    track : str
+        Who did it.
+    name : str
+        What it was.
+    began, ended : float
+        Monotonic seconds.
+    numbers : mapping of str to float
+        What else is known of it.
+    """
+
+    track: str
+    name: str
+    began: float
+    ended: float
+    numbers: Mapping[str, float]
 
 
 class Trace:
@@ -23,14 +48,20 @@ class Trace:
     def __init__(self, on: bool = False) -> None:
         self.on = on
         self._began = time.monotonic()
-        self._events: list[tuple[str, str, float, float, int]] = []
+        self._spans: list[Span] = []
         self._lock = threading.Lock()
 
-    def add(self, track: str, name: str, began: float, ended: float, work: int = 0) -> None:
+    def add(self, track: str, name: str, began: float, ended: float, **numbers: float) -> None:
         """Note that ``name`` went on from ``began`` to ``ended`` (monotonic seconds)."""
         if self.on:
             with self._lock:
-                self._events.append((track, name, began, ended, work))
+                self._spans.append(Span(track, name, began, ended, numbers))
+
+    @property
+    def spans(self) -> list[Span]:
+        """What was noted so far."""
+        with self._lock:
+            return list(self._spans)
 
     def write(self, path: str | PathLike) -> None:
         """Write the trace as JSON.
@@ -39,9 +70,8 @@ class Trace:
         ------
         FileError
         """
-        with self._lock:
-            events = list(self._events)
-        tracks = {track: k for k, track in enumerate(dict.fromkeys(e[0] for e in events))}
+        spans = self.spans
+        tracks = {track: k for k, track in enumerate(dict.fromkeys(s.track for s in spans))}
         found: list[dict] = [
             {"ph": "M", "pid": 1, "tid": k, "name": "thread_name", "args": {"name": track}}
             for track, k in tracks.items()
@@ -50,15 +80,18 @@ class Trace:
             {
                 "ph": "X",
                 "pid": 1,
-                "tid": tracks[track],
-                "name": name,
-                "ts": round((began - self._began) * 1e6, 1),
-                "dur": round((ended - began) * 1e6, 1),
-                "args": {"evaluations": work} if work else {},
+                "tid": tracks[span.track],
+                "name": span.name,
+                "ts": self._us(span.began),
+                "dur": round((span.ended - span.began) * 1e6, 1),
+                "args": dict(span.numbers),
             }
-            for track, name, began, ended, work in events
+            for span in spans
         ]
         try:
             Path(path).write_text(json.dumps({"traceEvents": found}))
         except OSError as cause:
             raise FileError(f"cannot write the trace to {path}: {cause.strerror}") from cause
+
+    def _us(self, moment: float) -> float:
+        return round((moment - self._began) * 1e6, 1)

@@ -121,7 +121,7 @@ class TracedDevice(WrappedDevice):
                 self._busy_s[lane] += now - began
                 self._failures[lane] += failed
         if not future.cancelled():
-            self.trace.add(self._names[lane], "task", began, now, work)
+            self.trace.add(self._names[lane], "task", began, now, evaluations=work)
 
 
 class _Kernel(WrappedKernel):

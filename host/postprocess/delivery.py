@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.host.completeness.engine import Probe, Promises, Step
 from penstock.host.completeness.preserved import Closed, Preserved
-from penstock.host.lanes.lane import Chunk
+from penstock.host.lanes.chunk import Chunk
 from penstock.host.output import Restorer
 from penstock.host.postprocess.output import Rows, joined
 from penstock.host.sides import Arrival

@@ -190,7 +190,8 @@ def test_trace(cpu: Device, tmp_path: Path) -> None:
         filled(stream)
         stream.trace.write(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    assert {e["name"] for e in events} == {"thread_name", "sync", "task", "results"}
+    names = {"sync", "task", "pairs", "rows", "results"}
+    assert {e["name"] for e in events} == {"thread_name", *names}
     assert sum(e["args"].get("evaluations", 0) for e in events) == stream.stats.pairs_evaluated
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,8 +82,9 @@ class CpuKernel(Kernel):
             raise DeviceError("device cpu is closed; open it again to run tasks") from cause
 
     def _execute(self, window: WindowBuffer, task: Task) -> Result:
+        began = time.monotonic()
         columns = self._check(window, task)
-        result = self._dispatch(columns, task)
+        result = replace(self._dispatch(columns, task), ran=(began, time.monotonic()))
         self._host.count(result)
         return result
 

@@ -1,0 +1,83 @@
+"""What the host adds to a task beyond device time and copies.
+
+From the moment when the dispatcher hands a task to its lane until its rows are published, less what
+the trace of the lane shows as device time (``task``), copying to the device (``sync``) and making
+rows of pairs (``pairs``, ``rows``). One task at a time per lane (``depth=1``): with the usual two,
+most of this hides behind the other task.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from bench.host.traffic import SCHEMA, SCHEMAS
+from penstock.host.device.base import Device
+from penstock.host.lanes.trace import Span
+from penstock.host.session import Running
+from penstock.host.stream import Flow, JoinStream
+from penstock.query import compile_query
+
+#: Shortest device time of a task that counts.
+LEAST_S = 0.010
+_QUERY = """SELECT a.t AS ta, b.t AS tb FROM a JOIN b
+ON abs(a.x - b.x) + abs(a.y - b.y) < 1500 AND b.t BETWEEN a.t - 1000000 AND a.t + 1000000"""
+_SPAN = 1 << 20
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """One task, in seconds."""
+
+    device_s: float
+    copies_s: float
+    overhead_s: float
+
+
+def overheads(spans: Iterable[Span]) -> list[Overhead]:
+    """What the host added to each task of a trace with one task at a time per lane."""
+    tracks: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        tracks[span.track].append(span)
+    found = []
+    for track, own in tracks.items():
+        device = {s.numbers["order"]: s for s in tracks.get(f"{track} device", ())}
+        syncs = {s.numbers["order"]: s for s in own if s.name == "sync"}
+        pairs = {s.numbers["order"]: s for s in own if s.name == "pairs"}
+        rows = sorted((s for s in own if s.name == "rows"), key=lambda s: s.began)
+        for result in (s for s in own if s.name == "results"):
+            number = result.numbers["order"]
+            copies = [syncs[number], pairs[number]]
+            copies += [r for r in rows if result.began <= r.began and r.ended <= result.ended]
+            asked = syncs[number].began - syncs[number].numbers["waited_s"]
+            on_device, copied = _length(device[number]), sum(map(_length, copies))
+            found.append(Overhead(on_device, copied, result.ended - asked - on_device - copied))
+    return found
+
+
+def measure(device: Device, window_tuples: int, stream_tuples: int, batches: int) -> list[Overhead]:
+    """Tasks of batches that each meet a whole window."""
+    query = compile_query(_QUERY, SCHEMAS, time={"a": "t", "b": "t"})
+    flow = Flow(running=Running(depth=1))
+    rng = np.random.default_rng(3)
+    with JoinStream(query, SCHEMAS, device, flow=flow, trace=True) as stream:
+        stream.push("b", _batch(rng, window_tuples, 0))
+        for _ in range(batches):
+            stream.push("a", _batch(rng, stream_tuples, 0))
+            stream.poll()
+        spans = stream.trace.spans
+    return [one for one in overheads(spans) if one.device_s >= LEAST_S]
+
+
+def _length(span: Span) -> float:
+    return span.ended - span.began
+
+
+def _batch(rng: np.random.Generator, rows: int, time: int) -> pa.RecordBatch:
+    keys = rng.integers(0, _SPAN, (2, rows), np.int32)
+    columns = [pa.array(column) for column in (np.full(rows, time, np.int64), *keys)]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -1,0 +1,30 @@
+"""The overhead of a task, from the spans of a lane."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.host.overhead import measure, overheads
+from penstock.host.device.cpu import CpuDevice
+from penstock.host.lanes.trace import Trace
+
+
+def test_what_is_left_of_a_task_beyond_device_and_copies() -> None:
+    trace = Trace(True)
+    for order, at in enumerate((100.0, 200.0)):
+        trace.add("lane", "sync", at + 0.5, at + 1.5, order=order, waited_s=0.5)
+        trace.add("lane device", "task", at + 2, at + 7, order=order)
+        trace.add("lane", "pairs", at + 7.5, at + 8, order=order)
+        trace.add("lane", "rows", at + 8.5, at + 10)
+        trace.add("lane", "results", at + 7.5, at + 10.25, order=order)
+    for one in overheads(trace.spans):
+        assert one.device_s == pytest.approx(5)
+        assert one.copies_s == pytest.approx(1 + 0.5 + 1.5)
+        assert one.overhead_s == pytest.approx(0.5 + 0.5 + 0.5 + 0.5 + 0.25)
+
+
+def test_every_long_task_of_a_join_is_found() -> None:
+    with CpuDevice(threads=1) as device:
+        found = measure(device, window_tuples=1 << 17, stream_tuples=1 << 13, batches=1)
+    assert found
+    assert all(one.device_s >= 0.01 and one.overhead_s > 0 for one in found)
