@@ -14,6 +14,7 @@ from penstock.host.batch import BatchJoin
 from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import Folds
 from penstock.host.existence import ExistenceJoin
+from penstock.host.grouped import GroupedJoin
 from penstock.host.grouping.folded import Folded, grouped, own_values, picked
 from penstock.host.grouping.groups import Groups
 from penstock.host.grouping.select import GroupSelect
@@ -40,7 +41,7 @@ def range_join(
 ) -> type[BatchJoin] | type[ExistenceJoin] | type[AggregateJoin]:
     """The join that the query asks for by range joins: of pairs, groups, or rows that match."""
     if query.aggregation is not None:
-        return AggregateJoin
+        return GroupedJoin if query.aggregation.side is None else AggregateJoin
     return ExistenceJoin if query.kind.is_existence else BatchJoin
 
 
@@ -53,6 +54,7 @@ class AggregateJoin(TableJoin):
     def _prepare(self) -> None:
         query = self.query
         assert query.aggregation is not None
+        assert query.aggregation.side is not None
         self.side = query.aggregation.side
         self.window_side = other(self.side)
         inputs = [replace(a, value=self._known(a.value) if a.by is None else a.value,

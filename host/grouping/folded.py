@@ -46,6 +46,7 @@ class Folded:
 
 def own_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[int, Vector]:
     """By number of the aggregate, the value of each row where the group's own side has it."""
+    assert aggregation.side is not None
     own = frozenset({aggregation.side})
     return {
         k: evaluate_columns(one.value, columns, rows)

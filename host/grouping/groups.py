@@ -95,6 +95,13 @@ class Groups:
         return best
 
 
+def ungroupable(types: str) -> QueryError:
+    """The error of keys of these types."""
+    return QueryError(
+        f"GROUP BY a column of type {types} is not supported; group by a number, text, date or time"
+    )
+
+
 def _codes(column: pa.Array) -> np.ndarray:
     """int64 codes that are equal where the values are the same key."""
     if pa.types.is_floating(column.type):
@@ -105,8 +112,5 @@ def _codes(column: pa.Array) -> np.ndarray:
     try:
         encoded = column.dictionary_encode("encode")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-        raise QueryError(
-            f"GROUP BY a column of type {column.type} is not supported; group by a number, text, "
-            "date or time"
-        ) from None
+        raise ungroupable(str(column.type)) from None
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

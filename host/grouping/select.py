@@ -68,7 +68,7 @@ class GroupSelect:
         known = dict(vectors)
         for name, array in arrays.items():
             if types[name].kind is not Kind.OTHER:
-                known[name] = _as_vector(array, types[name])
+                known[name] = as_vector(array, types[name])
         made = [
             arrays[expr.attr]
             if expr.op is Op.COLUMN and expr.attr in arrays
@@ -99,7 +99,7 @@ class GroupSelect:
         return arrow_type(expr.type, name)
 
 
-def _as_vector(array: pa.Array, dtype: Type) -> Vector:
+def as_vector(array: pa.Array, dtype: Type) -> Vector:
     """A column of the output as expressions take it."""
     is_scaled = dtype.kind is Kind.DECIMAL and not pa.types.is_decimal(array.type)
     return vector(array, dtype.scale if is_scaled else None, "the output")

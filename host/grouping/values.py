@@ -13,6 +13,7 @@ from penstock.host.grouping.groups import Groups
 from penstock.program import Mode
 from penstock.query.plan import Aggregate
 from penstock.rewrite.folds import FoldKey, Needs
+from penstock.types import Type
 
 
 class GroupValues:
@@ -63,7 +64,7 @@ class GroupValues:
             values, found = own.values, counts > 0
         if self.one.function in ("min", "max"):
             row = self.groups.least(values, found, None, greatest=self.one.function == "max")
-            return _vector(
+            return group_vector(
                 values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
             )
         if self.fold is None:
@@ -74,35 +75,37 @@ class GroupValues:
                                 if values.dtype != object else values * found)  # fmt: skip
         if self.one.function == "avg":
             assert counts is not None
-            return Vector(self._mean(total, self.groups.sum(counts)), some)
+            assert self.one.value is not None
+            return Vector(mean(self.one.value.type, total, self.groups.sum(counts)), some)
         if self.one.type.is_integral:
-            self._check(total)
-        return _vector(total, some)
+            check_sum(self.one, total)
+        return group_vector(total, some)
 
-    def _mean(self, total: np.ndarray, count: np.ndarray) -> np.ndarray:
-        """``total / count`` in float64, rounded once; 0 where the count is 0."""
-        assert self.one.value is not None
-        divisor = np.maximum(count, 1)
-        if total.dtype.kind == "f":
-            return total / divisor
-        exact = total.astype(object)
-        scale = 10**self.one.value.type.scale
-        return np.array(
-            [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
+
+def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """``total / count`` of values of a type in float64, rounded once; 0 where the count is 0."""
+    divisor = np.maximum(count, 1)
+    if total.dtype.kind == "f":
+        return total / divisor
+    exact = total.astype(object)
+    scale = 10**dtype.scale
+    return np.array(
+        [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
+    )
+
+
+def check_sum(one: Aggregate, total: np.ndarray) -> None:
+    """Refuse sums that the type of their aggregate does not hold.
+
+    Raises
+    ------
+    DataError
+    """
+    if len(total) and not (one.type.lo <= total.min() and total.max() <= one.type.hi):
+        raise DataError(
+            f"{one.text} overflows {one.type}: a group's sum lies outside "
+            f"{one.type.lo}..{one.type.hi}; CAST its argument to DOUBLE, or use avg"
         )
-
-    def _check(self, total: np.ndarray) -> None:
-        """Refuse sums that their type does not hold.
-
-        Raises
-        ------
-        DataError
-        """
-        if len(total) and not (self.one.type.lo <= total.min() and total.max() <= self.one.type.hi):
-            raise DataError(
-                f"{self.one.text} overflows {self.one.type}: a group's sum lies outside "
-                f"{self.one.type.lo}..{self.one.type.hi}; CAST its argument to DOUBLE, or use avg"
-            )
 
 
 def _product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -115,7 +118,7 @@ def _product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return values * counts if most < 1 << 63 else values.astype(object) * counts.astype(object)
 
 
-def _vector(values: np.ndarray, valid: np.ndarray) -> Vector:
+def group_vector(values: np.ndarray, valid: np.ndarray) -> Vector:
     """Integers with their bounds, or floats; NULL slots hold zero."""
     mask = None if valid.all() else valid
     if values.dtype == bool or values.dtype.kind == "f":

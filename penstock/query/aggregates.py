@@ -54,19 +54,13 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
     Raises
     ------
     QueryError
-        The keys are of both sides, a column is neither a key nor in an aggregate, or an aggregate
+        A column is neither a key nor in an aggregate, or an aggregate
         cannot be computed.
     """
     plain = Lowering(scope, params)
     windows: list[Tumbling] = []
     keys = _keys(tree, plain, windows)
     sides = frozenset().union(*(key.sides for key in keys)) if keys else frozenset()
-    if len(sides) > 1:
-        where = tree.args.get("group") or tree
-        what = "DISTINCT over" if tree.args.get("distinct") else "GROUP BY with"
-        raise QueryError(
-            f"{what} columns of both tables is not supported: {_WHAT_INSTEAD} ({place(where)})"
-        )
     lowering = _GroupLowering(plain, keys, windows)
     select = []
     for item in tree.expressions:
@@ -85,8 +79,15 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
             )
     having = tree.args.get("having")
     condition = build.TRUE if having is None else lowering.condition(having.this)
-    side = next(iter(sides), "l")
-    return Aggregation(side, keys, tuple(lowering.aggregates), tuple(select), condition)
+    side = None if len(sides) > 1 else next(iter(sides), "l")
+    made = Aggregation(side, keys, tuple(lowering.aggregates), tuple(select), condition)
+    for one in made.aggregates:
+        if side is None and one.by is not None:
+            raise QueryError(
+                f"{one.text} over groups of columns of both tables is not supported: "
+                f"{_WHAT_INSTEAD} ({place(tree.args['group'])})"
+            )
+    return made
 
 
 def _keys(tree: exp.Select, plain: Lowering, windows: list[Tumbling]) -> tuple[Expr, ...]:

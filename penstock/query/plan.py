@@ -119,8 +119,9 @@ class Aggregation:
 
     Parameters
     ----------
-    side : str
-        The side whose columns the keys are; each of its rows is folded over its matches.
+    side : str or None
+        The side whose columns the keys are; each of its rows is folded over its matches. None if
+        they are of both sides: the pairs are grouped.
     keys : tuple of Expr
         Empty: all matches are one group.
     aggregates : tuple of Aggregate
@@ -130,7 +131,7 @@ class Aggregation:
         Groups for which it is not TRUE are left out; over the same columns.
     """
 
-    side: str
+    side: str | None
     keys: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
     select: tuple[tuple[str, Expr], ...]

@@ -70,6 +70,7 @@ class FoldPlan:
 def fold_plan(aggregation: Aggregation) -> FoldPlan:
     """Folds of all aggregates; values that cannot be NULL should have types that say so."""
     plan = FoldPlan()
+    assert aggregation.side is not None
     own = frozenset({aggregation.side})
     nearest = {
         a.by

@@ -39,6 +39,12 @@ KEYS = [
     ("window({s}.t, 5, 5, 2)", "window.end - 1"),
     ("{s}.t - {s}.t % 3, {s}.x > 1", "{s}.t - {s}.t % 3, {s}.x > 1"),
 ]
+#: The same with keys of both sides, {o} is the other; such groups have no best pair.
+KEYS_OF_BOTH = [
+    ("{s}.t, {s}.n, {o}.n", "{o}.n, {s}.n"),
+    ("window({s}.t, 4), {o}.x", "window.start, {o}.x"),
+    ("{s}.x + {o}.x, window({o}.t, 7)", "window.end, {s}.x + {o}.x"),
+]
 AGGREGATES = [
     "count(*)",
     "count({o}.x)",
@@ -66,10 +72,12 @@ FLOWS = st.builds(
 )
 
 
-def text(rng: Random, side: str, on: str, *, having: bool) -> str:
+def text(rng: Random, side: str, on: str, *, having: bool, both: bool = False) -> str:
     other = "ab".replace(side, "")
-    group, keys = (part.format(s=side) for part in rng.choice(KEYS))
-    chosen = rng.sample(AGGREGATES, rng.randint(0, 3))
+    chosen_keys = rng.choice(KEYS_OF_BOTH if both else KEYS)
+    group, keys = (part.format(s=side, o=other) for part in chosen_keys)
+    known = [a for a in AGGREGATES if not (both and "_by" in a)]
+    chosen = rng.sample(known, rng.randint(0, 3))
     columns = [*re.split(", ", keys), *(a.format(s=side, o=other) for a in chosen)]
     select = ", ".join(f"{column} AS c{k}" for k, column in enumerate(columns))
     after = " HAVING count(*) > 1" if having else ""
@@ -99,14 +107,14 @@ def on_tables(query: str, feeds: dict[str, Feed], device: Device, **options: obj
     return rows(penstock.sql(query, tables, device=device, time=TIME, **options))  # type: ignore[arg-type]
 
 
-@settings(deadline=None, max_examples=70)
-@given(SEEDS, st.sampled_from("ab"), st.sampled_from(WINDOWS), st.booleans(), FLOWS)
-def test_folds_over_time_windows(
-    device: Device, seed: int, side: str, window: str, having: bool, flow: Flow
+@settings(deadline=None, max_examples=100)
+@given(SEEDS, st.sampled_from("ab"), st.sampled_from(WINDOWS), st.booleans(), st.booleans(), FLOWS)
+def test_groups_over_time_windows(
+    device: Device, seed: int, side: str, window: str, having: bool, both: bool, flow: Flow
 ) -> None:
     rng = Random(seed)
     feeds = {name: Feed.drawn(rng, 40) for name in "ab"}
-    query = text(rng, side, f"{window} AND a.x <= b.x", having=having)
+    query = text(rng, side, f"{window} AND a.x <= b.x", having=having, both=both)
     fates = [rng.choice(("ok", "ok", "error")) for _ in range(6)]
     bad = FaultyDevice(device, lambda: fates.pop() if fates else "ok")
     stream = JoinStream(
@@ -122,7 +130,7 @@ def test_folds_over_time_windows(
 
 @settings(deadline=None, max_examples=35)
 @given(SEEDS, st.sampled_from("ab"), st.tuples(st.integers(1, 4), st.integers(1, 4)), FLOWS)
-def test_folds_over_rows(
+def test_groups_over_rows(
     device: Device, seed: int, side: str, sizes: tuple[int, int], flow: Flow
 ) -> None:
     rng = Random(seed)

@@ -1,0 +1,34 @@
+"""A join of two whole tables whose pairs are grouped by keys of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.host.batch import BatchJoin
+from penstock.host.device.base import Device
+from penstock.host.grouping.pairs import PairGroups
+from penstock.query.plan import JoinQuery
+
+
+class GroupedJoin(BatchJoin):
+    """Gives one row per group, in one batch; parameters as for :class:`TableJoin`."""
+
+    def __init__(
+        self, query: JoinQuery, tables: Mapping[str, pa.Table], device: Device, **options: Any
+    ) -> None:
+        self.groups = PairGroups(query, {s.side: tables[s.table].schema for s in query.sides})
+        super().__init__(self.groups.pairs, tables, device, **options)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.groups.select.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in super().__iter__():
+            self.groups.add(self.groups.partial(batch))
+        found = self.groups.finish()
+        self.stats.rows = found.num_rows
+        yield found
