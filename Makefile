@@ -55,8 +55,12 @@ bench-hw: setup ## Measure the hardware in simulation and by cell counts
 	$(BIN)/python -m bench.hw $(ARGS)
 
 .PHONY: bench-host
-bench-host: setup ## Measure the host beside what is predicted of it
+bench-host: setup ## Measure throughput, latency and overhead of the host
 	$(BIN)/python -m bench.host $(ARGS)
+
+.PHONY: soak
+soak: setup ## Run a join for long and see that nothing grows
+	$(BIN)/python -m bench.host.soak $(ARGS)
 
 .PHONY: bench-window
 bench-window: setup ## Redraw the figures of the window-join paper

@@ -19,16 +19,16 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 @cache
-def sources() -> str:
-    """Hash of the hardware's sources and tools, wherever the checkout lies."""
+def sources(folders: tuple[str, ...] = _SOURCES, tools: tuple[str, ...] = _TOOLS) -> str:
+    """Hash of sources and tools, by default the hardware's, wherever the checkout lies."""
     digest = hashlib.sha256()
-    for folder in _SOURCES:
+    for folder in folders:
         for file in sorted((_ROOT / folder).rglob("*")):
             if file.suffix in (".py", ".cpp") and file.is_relative_to(_ROOT / folder):
                 if folder == "penstock" and "cli" in file.parts:
                     continue
                 digest.update(f"{file.relative_to(_ROOT)}\0".encode() + file.read_bytes())
-    for tool in _TOOLS:
+    for tool in tools:
         digest.update(f"{tool} {version(tool)}\0".encode())
     return digest.hexdigest()
 

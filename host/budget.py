@@ -8,6 +8,10 @@ from collections.abc import Mapping
 
 from penstock.errors import OverloadError
 
+#: The part that counts output rows, and the share of the limit that is kept for them: rows that
+#: have been taken give results that nobody can know before.
+RESULTS, RESULTS_SHARE = "results", 0.25
+
 
 class Budget:
     """Counts bytes by what they are for.
@@ -46,8 +50,14 @@ class Budget:
             self._used[part] += count
             self._note()
 
+    @property
+    def results_full(self) -> bool:
+        """Whether results take what is kept for them, so that no more should be made."""
+        with self._changed:
+            return self.limit is not None and self._used[RESULTS] > RESULTS_SHARE * self.limit
+
     def wait_for(self, count: int, timeout_s: float) -> None:
-        """Wait until ``count`` more bytes would stay within the limit.
+        """Wait until ``count`` more bytes of rows would stay within their part of the limit.
 
         Raises
         ------
@@ -57,13 +67,20 @@ class Budget:
         if self.limit is None:
             return
         limit = self.limit
+        for_rows = (1 - RESULTS_SHARE) * limit
+
+        def fits() -> bool:
+            total = self._used.total() + count
+            return total <= limit and total - self._used[RESULTS] <= for_rows
+
         with self._changed:
-            if self._changed.wait_for(lambda: self._used.total() + count <= limit, timeout_s):
+            if self._changed.wait_for(fits, timeout_s):
                 return
             parts = ", ".join(f"{what} {size:,}" for what, size in self._used.items())
         raise OverloadError(
-            f"{count:,} more bytes would exceed the memory budget of {limit:,} bytes, and there "
-            f"was no room for {timeout_s:g} s ({parts}); nothing of the batch has been taken: poll "
+            f"{count:,} more bytes would exceed the memory budget of {limit:,} bytes, of which "
+            f"{RESULTS_SHARE:.0%} are kept for results, and there was no room for {timeout_s:g} s "
+            f"({parts}); nothing of the batch has been taken: poll "
             "the results, let the other source go on, use a shorter window, or raise memory_bytes"
         )
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from bench.host.traffic import SCHEMAS, US_PER_S, Tick, Traffic
+from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import PenstockError
 from penstock.host.device.base import Device
 from penstock.host.session import Running
@@ -161,8 +161,21 @@ def run(
     latency_s: float,
     measured_s: float,
     ordered: bool = False,
+    rise_per_s: float = 0.0,
 ) -> Measured:
     """Join the traffic for two windows and ``measured_s`` more seconds.
+
+    Parameters
+    ----------
+    device : Device
+    traffic : Traffic
+    latency_s : float
+        Latency target.
+    measured_s : float
+    ordered : bool
+        Whether results leave in order.
+    rise_per_s : float
+        What the rate grows by each second after the first two windows, as a share of it.
 
     Raises
     ------
@@ -171,9 +184,13 @@ def run(
     """
     warm_s = 2 * traffic.window_s
     tick_s = min(max(latency_s / _TICKS_PER_TARGET, _TICK_S[0]), _TICK_S[1])
-    ticks = list(traffic.ticks(warm_s + measured_s, tick_s))
+
+    def arrived_s(moment: np.ndarray) -> np.ndarray:
+        return moment + rise_per_s * np.maximum(moment - warm_s, 0) ** 2 / 2
+
+    ticks = list(traffic.ticks(warm_s + measured_s, tick_s, arrived_s=arrived_s))
     flow = Flow(latency_s=latency_s, running=Running(ordered=ordered))
-    stream = JoinStream(traffic.query(), SCHEMAS, device, flow=flow)
+    stream = JoinStream(traffic.query(), traffic.schemas, device, flow=flow)
     before = device.counters()
     # A moment for threads to start, so that the first tick is not late.
     consumer = Consumer(stream, time.monotonic() + 0.05)

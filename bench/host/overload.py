@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.host.open_loop import Consumer
 from bench.host.rss import resident_bytes
-from bench.host.traffic import SCHEMAS, US_PER_S, Tick, Traffic
+from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import OverloadError
 from penstock.host.device.base import Device
 from penstock.host.stream import Flow, JoinStream
@@ -85,7 +85,7 @@ def run(device: Device, plan: Plan) -> Outcome:
     flow = Flow(
         latency_s=plan.latency_s, memory_bytes=plan.memory_bytes, push_timeout_s=plan.latency_s
     )
-    stream = JoinStream(plan.traffic.query(), SCHEMAS, device, flow=flow)
+    stream = JoinStream(plan.traffic.query(), plan.traffic.schemas, device, flow=flow)
     consumer = Consumer(stream, time.monotonic() + 0.05)
     try:
         shed, rss = _feed(stream, consumer, ticks)

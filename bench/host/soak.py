@@ -21,7 +21,7 @@ from rich.console import Console
 
 from bench.host import rss
 from bench.host.open_loop import Consumer
-from bench.host.traffic import SCHEMAS, US_PER_S, Tick, Traffic
+from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.stream import Flow, JoinStream
@@ -72,7 +72,7 @@ def run(device: Device, traffic: Traffic, seconds: float, latency_s: float) -> I
     """Join the traffic for so long; a line every minute, or every tenth."""
     every = min(60.0, seconds / _LEAST_LINES)
     wait, flow = threading.Event(), Flow(latency_s=latency_s)
-    with JoinStream(traffic.query(), SCHEMAS, device, flow=flow) as stream:
+    with JoinStream(traffic.query(), traffic.schemas, device, flow=flow) as stream:
         consumer = Consumer(stream, time.monotonic())
         lines = 0
         for tick in _again_and_again(traffic):

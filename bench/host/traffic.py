@@ -13,8 +13,10 @@ from penstock.host.perfmodel.load import Load
 from penstock.query import JoinQuery, compile_query
 
 US_PER_S = 1_000_000
+#: Keys of ride are signed, those of network are not: a prefix is a band of unsigned numbers only.
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.int32()), ("y", pa.int32())])
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
+_NETWORK = pa.schema([("t", pa.int64()), ("x", pa.uint32()), ("y", pa.uint32())])
 
 #: Coordinates of the ride workload lie below this; a prefix of the network workload is so large.
 _SPAN, _PREFIX = 1 << 20, 1 << 8
@@ -76,8 +78,14 @@ class Traffic:
         predicate = PREDICATES[self.workload].format(distance=distance)
         return _SELECT.format(predicate=predicate, window=round(self.window_s * US_PER_S))
 
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Schemas of both streams."""
+        return dict.fromkeys("ab", _NETWORK if self.workload == "network" else SCHEMA)
+
     def query(self) -> JoinQuery:
-        return compile_query(self.sql, SCHEMAS, time={"a": "t", "b": "t"})
+        """The query, compiled."""
+        return compile_query(self.sql, self.schemas, time={"a": "t", "b": "t"})
 
     def ticks(
         self,
@@ -117,9 +125,11 @@ class Traffic:
         span = _SPAN
         if self.workload == "network":
             span = max(round(2 * _PREFIX / self.selectivity), _PREFIX)
-        keys = rng.integers(0, min(span, (1 << 31) - 1), (2, at[-1]), np.int32)
+        schema = self.schemas["a"]
+        dtype = schema.field("x").type.to_pandas_dtype()
+        keys = rng.integers(0, min(span, (1 << 31) - 1), (2, at[-1]), dtype)
         columns = [pa.array(column) for column in (time, *keys)]
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA), at
+        return pa.RecordBatch.from_arrays(columns, schema=schema), at
 
 
 @dataclass(frozen=True)

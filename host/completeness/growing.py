@@ -14,6 +14,9 @@ import pyarrow as pa
 
 from penstock.expr.columns import Vector
 
+#: What an array grows by when it is full, as a factor: memory that is not in use yet counts, too.
+GROWTH = 1.25
+
 
 class Column:
     """An array that grows at the end in amortised constant time per value.
@@ -35,7 +38,7 @@ class Column:
         total = self.count + len(values)
         dtype = np.result_type(self._store.dtype, values.dtype)
         if total > len(self._store) or dtype != self._store.dtype:
-            grown = np.empty(max(total, 2 * self.count), dtype=dtype)
+            grown = np.empty(max(total, int(GROWTH * self.count)), dtype=dtype)
             grown[: self.count] = self.values
             self._store = grown
         self._store[self.count : total] = values
@@ -48,7 +51,8 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        return self._store.nbytes
+        """Bytes of memory, at most: an array that is about to grow counts as grown."""
+        return int(GROWTH * self.count) * self._store.itemsize
 
 
 class Keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,16 +13,24 @@ from penstock.query.plan import LEFT, RIGHT
 
 
 class Pending:
-    """Arrivals of both sides, the oldest first."""
+    """Arrivals of both sides, the oldest first.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    extra_bytes : mapping of side to int
+        What a tuple takes in its window beyond its row. Waiting tuples count as if they were there,
+        so that memory does not grow when they are let in.
+    """
+
+    def __init__(self, extra_bytes: Mapping[str, int]) -> None:
+        self._extra_bytes = extra_bytes
         self._waiting: deque[Arrival] = deque()
         self.nbytes = 0
 
     def add(self, arrival: Arrival) -> None:
         if len(arrival.rows):
             self._waiting.append(arrival)
-            self.nbytes += arrival.base.nbytes
+            self.nbytes += self._bytes(arrival)
 
     def take(self, count: int, *, grouped: bool) -> list[Arrival]:
         """The oldest ``count`` tuples.
@@ -36,12 +45,12 @@ class Pending:
         taken: list[Arrival] = []
         while count and self._waiting:
             first = self._waiting.popleft()
-            self.nbytes -= first.base.nbytes
+            self.nbytes -= self._bytes(first)
             if len(first.rows) > count:
                 everything = np.arange(len(first.rows))
                 rest = first.pick(everything[count:])
                 self._waiting.appendleft(rest)
-                self.nbytes += rest.base.nbytes
+                self.nbytes += self._bytes(rest)
                 first = first.pick(everything[:count])
             count -= len(first.rows)
             taken.append(first)
@@ -54,3 +63,6 @@ class Pending:
         """Least time among the waiting tuples of a side."""
         times = (int(a.rows.time.min()) for a in self._waiting if a.side == side)
         return min(times, default=FOREVER)
+
+    def _bytes(self, arrival: Arrival) -> int:
+        return arrival.base.nbytes + len(arrival.rows) * self._extra_bytes[arrival.side]

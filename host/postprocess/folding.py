@@ -22,7 +22,7 @@ from penstock.host.grouping.closing import Closing, Limit, below
 from penstock.host.grouping.folded import Folded, grouped, own_values, picked
 from penstock.host.grouping.groups import Groups
 from penstock.host.grouping.select import GroupSelect
-from penstock.host.lanes.lane import Chunk
+from penstock.host.lanes.chunk import Chunk
 from penstock.host.postprocess.delivery import Closing as AfterBatch
 from penstock.host.postprocess.delivery import Delivery
 from penstock.host.postprocess.output import Rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from penstock.expr.node import Expr
 from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.feeds import ONLY, Feeds
+from penstock.host.completeness.growing import GROWTH
 from penstock.host.completeness.ids import TupleIds
 from penstock.host.completeness.pending import Pending
 from penstock.host.completeness.source import Moment, Source, Span, check_names
@@ -22,7 +24,11 @@ from penstock.host.metrics import Latency
 from penstock.host.prepare import check, check_casts
 from penstock.host.sides import Arrival, Read, filtered
 from penstock.query.plan import JoinKind, JoinQuery
+from penstock.rewrite.band import BandForm
 from penstock.rewrite.forms import JoinForm
+
+#: Bytes of a tuple's number and time, and of a prepared key with its validity.
+_NUMBER_AND_TIME_BYTES, _KEY_BYTES = 16, 9
 
 
 class Intake:
@@ -69,7 +75,8 @@ class Intake:
             feeds.register(ONLY, time.monotonic())
         self._kept = {side: _of_groups(query, side) for side in self.sources}
         self._largest: dict[str, int] = {}
-        self._pending = Pending()
+        self._extra_bytes = {side: _extra_bytes(form) for side, form in forms.items()}
+        self._pending = Pending(self._extra_bytes)
         self._timeless: list[Arrival] = []
         self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
         self._grouped = query.left.time is not None and query.right.time is not None
@@ -78,6 +85,10 @@ class Intake:
     def nbytes(self) -> int:
         """Bytes of the rows that wait for a batch, about."""
         return self._pending.nbytes
+
+    def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
+        """What rows take once they are in their window, at most, about."""
+        return batch.nbytes + batch.num_rows * self._extra_bytes[own.side.side]
 
     def find(self, name: str) -> Source:
         """The source of this alias, or else of this table.
@@ -231,3 +242,10 @@ def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) 
         parts = batch.combine_chunks().to_batches()
         batch = parts[0] if parts else pa.RecordBatch.from_pylist([], schema=batch.schema)
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _extra_bytes(form: JoinForm) -> int:
+    """Bytes of a tuple in its window beyond its row: number, time, prepared keys."""
+    own = form.form
+    keys = len(own.tests) if isinstance(own, BandForm) else len(own.window_keys)
+    return math.ceil(GROWTH * (_NUMBER_AND_TIME_BYTES + _KEY_BYTES * keys))

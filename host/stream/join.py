@@ -185,7 +185,7 @@ class JoinStream:
         own = self._open_input(source)
         batch = one_batch(batch, self.schemas[own.side.side], source)
         read = read_side(self.query, own.side, batch)
-        self.budget.wait_for(batch.nbytes, self.flow.push_timeout_s)
+        self.budget.wait_for(self._intake.bytes_of(own, batch), self.flow.push_timeout_s)
         with self._lock:
             self._session.check()
             with self._intake.admitting(own, batch, read, feed) as count:
@@ -219,6 +219,8 @@ class JoinStream:
             No device could run a task. Rows that came before have been given.
         """
         found = self._outlet.take()
+        if found and self.budget.limit is not None:
+            self._pace.progressed()  # there may be room for further results
         if not found:
             self._session.check()
         return pa.Table.from_batches(found, self.schema)

@@ -7,7 +7,7 @@ from collections import deque
 
 import pyarrow as pa
 
-from penstock.host.budget import Budget
+from penstock.host.budget import RESULTS, Budget
 from penstock.host.metrics import Latency
 from penstock.host.postprocess.output import Rows
 
@@ -18,7 +18,7 @@ class Outlet:
     Parameters
     ----------
     budget : Budget
-        Counts their bytes as "results".
+        Counts their bytes.
     latency : Latency
         Is told when pairs leave.
     """
@@ -37,7 +37,7 @@ class Outlet:
         """Rows leave the join."""
         pairs = rows.later[rows.later != rows.earlier]  # others waited for their window to close
         self.latency.left(pairs, time.monotonic())
-        self.budget.add("results", rows.batch.nbytes)
+        self.budget.add(RESULTS, rows.batch.nbytes)
         self._results.append(rows.batch)
 
     def take(self) -> list[pa.RecordBatch]:
@@ -45,5 +45,5 @@ class Outlet:
         found = []
         while self._results:
             found.append(self._results.popleft())
-        self.budget.add("results", -sum(batch.nbytes for batch in found))
+        self.budget.add(RESULTS, -sum(batch.nbytes for batch in found))
         return found

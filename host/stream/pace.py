@@ -103,8 +103,8 @@ class Pace:
                 if self._ended:
                     return None
                 due = self._batcher.due()
-                if self.session.outstanding >= MOST_BATCHES:
-                    due = None  # until a batch is complete, which wakes the clock
+                if self.session.outstanding >= MOST_BATCHES or self.budget.results_full:
+                    due = None  # until a batch is complete or rows are taken, which wake the clock
                 elif due is not None and due <= now:
                     self.cut()
                     due = self._batcher.due()
