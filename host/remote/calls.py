@@ -21,6 +21,10 @@ from penstock.host.wire.segment import Segment
 GONE = (pa.ArrowException, OSError, StopIteration)
 
 
+class SessionOverError(Exception):
+    """The server has ended the session."""
+
+
 class Session(Protocol):
     """What a stream of calls needs to know of its session."""
 
@@ -76,9 +80,13 @@ class CallStream:
         return deadline is not None and now > deadline
 
     def cancel(self) -> None:
-        """End the stream; a call that waits fails."""
+        """Let the call that waits fail; any thread may do so."""
         with suppress(*GONE):
             self._reader.cancel()
+
+    def close(self) -> None:
+        """End the stream; no call may be waiting, since Flight would read in two threads then."""
+        self.cancel()
         with suppress(*GONE):
             self._writer.close()
         self._bodies.close()
@@ -86,6 +94,8 @@ class CallStream:
     def _exchanged(self, header: Header, body: pa.Buffer | None) -> tuple[Header, pa.Buffer | None]:
         send(self._writer, header, body)
         answer, body = received(self._reader.read_chunk())
+        if "over" in answer:
+            raise SessionOverError(str(answer["over"]))
         if "error" in answer:
             raise error_from(answer["error"], str(self._session.address))
         return answer, body

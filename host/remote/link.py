@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from penstock.errors import DeviceError, PenstockError
-from penstock.host.remote.calls import GONE, CallStream
+from penstock.host.remote.calls import GONE, CallStream, SessionOverError
 from penstock.host.wire.address import Address
 from penstock.host.wire.errors import error_from
 from penstock.host.wire.message import BODY_SCHEMA, PROTOCOL, Header, field, received, send
@@ -72,16 +72,25 @@ class Link:
         self.shared = shared
         self.lost: LostError | None = None
         self._lock = threading.Lock()
-        self._streams: set[CallStream] = set()
+        self._busy: set[CallStream] = set()
         self._idle: list[CallStream] = []
         self._heard = threading.Event()
         self._over = threading.Event()
+        self._writing = threading.Lock()
         headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         self._options = flight.FlightCallOptions(headers=headers)
-        # Else a server that comes back would be looked for only after gRPC's back-off, which all
-        # connections of a process to one address share.
+        patience_ms = max(round(connect_s * 1000), 1)
         self._client = flight.FlightClient(
-            address.location, generic_options=[("grpc.use_local_subchannel_pool", 1)]
+            address.location,
+            generic_options=[
+                # Else a server that comes back would be looked for only after gRPC's back-off,
+                # which all connections of a process to one address share.
+                ("grpc.use_local_subchannel_pool", 1),
+                # What gRPC waits for a connection is never less than what it backs off.
+                ("grpc.min_reconnect_backoff_ms", patience_ms),
+                ("grpc.initial_reconnect_backoff_ms", patience_ms),
+                ("grpc.max_reconnect_backoff_ms", patience_ms),
+            ],
         )
         self.welcome = self._greeted(device, connect_s)
         self.session: str = field(self.welcome, "session", str)
@@ -110,6 +119,9 @@ class Link:
         with self._stream() as stream:
             try:
                 return stream.call(header, columns, time.monotonic() + self.answer_s)
+            except SessionOverError as cause:
+                self.lose(str(cause))
+                raise self._lost() from cause
             except PenstockError:
                 raise  # some are OSErrors, too
             except GONE as cause:
@@ -123,17 +135,20 @@ class Link:
             if self.lost is not None:
                 raise self._lost()
             stream = self._idle.pop() if self._idle else None
+            if stream is not None:
+                self._busy.add(stream)
         if stream is None:
             stream = self._opened()
         try:
             yield stream
         finally:
             with self._lock:
-                if self.lost is None and not self._over.is_set():
+                over = self.lost is not None
+                if not over:
+                    self._busy.discard(stream)
                     self._idle.append(stream)
-                else:
-                    self._streams.discard(stream)
-                    stream.cancel()
+            if over:
+                stream.close()
 
     def _opened(self) -> CallStream:
         try:
@@ -142,7 +157,9 @@ class Link:
             self.lose(f"it went away ({_first_line(cause)})")
             raise self._lost() from cause
         with self._lock:
-            self._streams.add(stream)
+            self._busy.add(stream)
+            if self.lost is not None:
+                stream.cancel()  # it came too late to be told with the others
         return stream
 
     def _lost(self) -> LostError:
@@ -172,6 +189,9 @@ class Link:
 
         try:
             self._writer, self._reader = self._exchange({"stream": "session"})
+        except GONE as cause:
+            raise self._unwelcome(cause, False, connect_s) from cause
+        try:
             timer = threading.Timer(connect_s, give_up)
             timer.start()
             try:
@@ -182,13 +202,13 @@ class Link:
             finally:
                 timer.cancel()
         except PenstockError:
-            self._drop()
+            self._hang_up()
             raise
         except GONE as cause:
-            self._drop()
+            self._hang_up()
             raise self._unwelcome(cause, late.is_set(), connect_s) from cause
         if "error" in header:
-            self._drop()
+            self._hang_up()
             raise error_from(header["error"], str(self.address))
         return header
 
@@ -213,18 +233,21 @@ class Link:
 
     def _listen(self) -> None:
         """Hear what the server says, to the end of the session."""
+        why = ""
         try:
-            while True:
+            while not why:
                 header, _ = received(self._reader.read_chunk())
-                if "over" in header:
-                    return self.lose(str(header["over"]))
-                if "error" in header:
-                    return self.lose(str(error_from(header["error"], str(self.address))))
                 self._heard.set()
+                if "over" in header:
+                    why = str(header["over"])
+                elif "error" in header:
+                    why = str(error_from(header["error"], str(self.address)))
         except PenstockError as cause:
-            self.lose(str(cause))
+            why = str(cause)
         except GONE as cause:
-            self.lose(f"it went away ({_first_line(cause)})")
+            why = f"it went away ({_first_line(cause)})"
+        self.lose(why)
+        self._hang_up()
 
     def _beat(self) -> None:
         """Give signs of life, and see that the server and its calls give some."""
@@ -238,11 +261,14 @@ class Link:
             elif now - heard > self._lease_s:
                 return self.lose(f"it gave no sign of life for {self._lease_s:g} s")
             with self._lock:
-                late = any(stream.late(now) for stream in self._streams)
+                late = any(stream.late(now) for stream in self._busy)
             if late:
                 return self.lose(f"a call was not answered within {self.answer_s:g} s")
             try:
-                send(self._writer, {"call": "alive"})
+                with self._writing:
+                    if self._over.is_set():
+                        return None
+                    send(self._writer, {"call": "alive"})
             except GONE as cause:
                 return self.lose(f"it went away ({_first_line(cause)})")
         return None
@@ -260,7 +286,12 @@ class Link:
                 f"is left, start one with: penstock serve --listen {self.address}; then run this "
                 "again, windows are written anew"
             )
-        self._drop()
+            idle, self._idle = self._idle, []
+            for stream in self._busy:
+                stream.cancel()  # whoever waits for it closes it
+        for stream in idle:
+            stream.close()
+        self._reader.cancel()  # which ends the thread that listens
 
     def close(self) -> None:
         """End the session; calls must be over."""
@@ -268,21 +299,13 @@ class Link:
         for thread in self._threads:
             thread.join(self._lease_s)
 
-    def _drop(self) -> None:
-        """Let go of all streams."""
-        with self._lock:
-            streams, self._idle = list(self._streams), []
-            self._streams.clear()
-        for stream in streams:
-            stream.cancel()
-        reader = getattr(self, "_reader", None)
-        if reader is not None:
+    def _hang_up(self) -> None:
+        """End the session stream, which nobody may be reading."""
+        with self._writing:
             with suppress(*GONE):
-                reader.cancel()
+                self._reader.cancel()
             with suppress(*GONE):
                 self._writer.close()
-        with suppress(*GONE):
-            self._client.close()
 
 
 def _first_line(error: BaseException) -> str:

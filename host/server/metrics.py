@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.host.server.service import DeviceServer
+from penstock.host.server.service import DeviceServer, Reason
 
 
 class ServerCollector(Collector):
@@ -52,4 +52,9 @@ class ServerCollector(Collector):
                 family.add_metric([name], value)
             for counter, family in counters.items():
                 family.add_metric([name], owner.counters[counter])
-        yield from (clients, memory, waiting, running, *counters.values())
+        ended = CounterMetricFamily(
+            "penstock_server_sessions_ended", "Sessions that ended, by reason.", labels=["reason"]
+        )
+        for reason in Reason:
+            ended.add_metric([reason.name.lower()], self._server.ended[reason])
+        yield from (ended, clients, memory, waiting, running, *counters.values())

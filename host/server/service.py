@@ -1,4 +1,4 @@
-"""The Flight service: streams of sessions and of calls, and the leases of sessions.
+"""A server of devices: its sessions and their leases.
 
 A client holds one session stream for as long as it lives; its end, however it comes, ends the
 session. Calls come on streams of their own, one at a time on each.
@@ -6,45 +6,38 @@ session. Calls come on streams of their own, one at a time on each.
 
 from __future__ import annotations
 
-import hmac
-import os
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from enum import Enum
 from importlib.metadata import version
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.flight as flight
-
 from penstock.errors import DeviceError, OverloadError, PenstockError
+from penstock.host.server.calls import GONE, Stream, serve_calls
 from penstock.host.server.limits import Limits
+from penstock.host.server.listening import listening
 from penstock.host.server.owner import Owner
-from penstock.host.server.session import ClientSession
-from penstock.host.wire.address import Address, check_listen, clear_stale
-from penstock.host.wire.bodies import Bodies
-from penstock.host.wire.columns import columns_of
+from penstock.host.server.session import ClientSession, SessionOverError
+from penstock.host.wire.address import Address
 from penstock.host.wire.errors import error_header
-from penstock.host.wire.message import (
-    BODY_SCHEMA,
-    PROTOCOL,
-    Header,
-    MalformedError,
-    field,
-    parsed,
-    received,
-    send,
-)
-from penstock.host.wire.segment import Segment
+from penstock.host.wire.message import PROTOCOL, Header, field, received
 
-#: Only the user who runs the server may connect to its socket.
-_SOCKET_MASK = 0o177
+
+class Reason(Enum):
+    """Why a session ended."""
+
+    LEFT = "the client went away"
+    LEASE = "the client gave no sign of life for the length of its lease"
+    MALFORMED = "the client sent what no client sends"
+    STOPPED = "the server was stopped"
+
+
 #: How often leases are looked at, per lease.
 _LOOKS_PER_LEASE = 4
-#: What a stream raises when its client has gone, whichever way.
-_GONE = (pa.ArrowException, OSError, StopIteration)
 
 
 class DeviceServer:
@@ -74,15 +67,15 @@ class DeviceServer:
         token: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        check_listen(address, token)
         self.owners = dict(owners)
         self.limits = limits or Limits()
-        self.ended: dict[str, int] = {}
+        #: Sessions that ended, by reason.
+        self.ended: Counter[Reason] = Counter()
         self._lock = threading.Lock()
         self._sessions: dict[str, ClientSession] = {}
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._stopping = threading.Event()
-        self._service = _listening(self, address, token)
+        self._service = listening(self, address, token)
         port = self._service.port
         self.address = address if address.path else Address(host=address.host, port=port)
         self._inode = None if address.path is None else address.path.stat().st_ino
@@ -113,10 +106,10 @@ class DeviceServer:
         with self._lock:
             streams = list(self._streams.values())
         for stream in streams:
-            with suppress(*_GONE):
-                stream.push({"over": "the server was stopped"})
+            with suppress(*GONE):
+                stream.push({"over": Reason.STOPPED.value})
         for session in self.sessions():
-            self._end(session, "the server was stopped")
+            self._end(session, Reason.STOPPED)
         down = threading.Thread(target=self._service.shutdown, name="penstock-stop", daemon=True)
         down.start()
         down.join(timeout_s)
@@ -132,14 +125,14 @@ class DeviceServer:
 
     def hold_session(self, reader: Any, writer: Any) -> None:
         """Serve a session stream to its end."""
-        stream = _Stream(writer)
+        stream = Stream(writer)
         try:
             header, _ = received(reader.read_chunk())
             session = self._begun(header)
         except PenstockError as error:
             stream.push({"error": error_header(error)})
             return
-        reason = "the client went away"
+        reason = Reason.LEFT
         try:
             with self._lock:
                 self._streams[session.key] = stream
@@ -148,14 +141,17 @@ class DeviceServer:
                 received(reader.read_chunk())
                 session.renew()
                 stream.push({"alive": True})
-        except StopIteration:
-            reason = "the client left"
+        except SessionOverError as over:
+            with suppress(*GONE):
+                stream.push({"over": str(over)})
         except PenstockError as error:
-            stream.push({"error": error_header(error)})
-            reason = str(error)
-        except _GONE:
+            with suppress(*GONE):
+                stream.push({"error": error_header(error)})
+            reason = Reason.MALFORMED
+        except GONE:
             pass
         finally:
+            stream.end()
             self._end(session, reason)
 
     def _begun(self, hello: Header) -> ClientSession:
@@ -205,13 +201,13 @@ class DeviceServer:
             ],
         }
 
-    def _end(self, session: ClientSession, reason: str) -> None:
+    def _end(self, session: ClientSession, reason: Reason) -> None:
         with self._lock:
             if self._sessions.pop(session.key, None) is None:
                 return
             self._streams.pop(session.key, None)
-            self.ended[reason] = self.ended.get(reason, 0) + 1
-        session.end(reason)
+            self.ended[reason] += 1
+        session.end(reason.value)
 
     def _watch(self) -> None:
         """End sessions whose clients have given no sign of life for the length of a lease."""
@@ -220,108 +216,12 @@ class DeviceServer:
             now = time.monotonic()
             for session in self.sessions():
                 if now - session.seen > lease:
-                    self._end(session, f"the client gave no sign of life for {lease:g} s")
+                    self._end(session, Reason.LEASE)
 
     # -- calls ------------------------------------------------------------------------------------
 
     def serve_calls(self, key: str, reader: Any, writer: Any) -> None:
-        """Serve a stream of calls to its end."""
+        """Serve a stream of calls of a session to its end."""
         with self._lock:
             session = self._sessions.get(key)
-        stream, bodies = _Stream(writer), Bodies()
-        try:
-            while True:
-                chunk = reader.read_chunk()
-                stream.push(*self._answered(session, bodies, chunk))
-        except _GONE:
-            pass
-        finally:
-            bodies.close()
-
-    def _answered(
-        self, session: ClientSession | None, bodies: Bodies, chunk: Any
-    ) -> tuple[Header, pa.Buffer | None]:
-        try:
-            if session is None:
-                raise DeviceError("the session is over; connect again, and write windows anew")
-            header, body = received(chunk)
-            if header.get("call") == "share":
-                return _share(session, bodies, header), None
-            batch, _ = bodies.unpack(header, body)
-            reply, out = session.call(header, [] if batch is None else columns_of(batch))
-            where, inline = bodies.pack(out)
-            return {**reply, **where}, inline
-        except Exception as error:  # the client is told, and the stream goes on
-            return {"error": error_header(error)}, None
-
-
-def _share(session: ClientSession, bodies: Bodies, header: Header) -> Header:
-    """Map the memory that a client offers for requests or for replies."""
-    segment = Segment.found(header.get("segment"), session.key)
-    if header.get("direction") == "requests":
-        old, bodies.arriving = bodies.arriving, segment
-    else:
-        old, bodies.leaving = bodies.leaving, segment
-    if old is not None:
-        old.close()
-    return {}
-
-
-class _Stream:
-    """The writing side of a stream, for several threads."""
-
-    def __init__(self, writer: Any) -> None:
-        self._writer = writer
-        self._lock = threading.Lock()
-        writer.begin(BODY_SCHEMA)
-
-    def push(self, header: Header, body: pa.Buffer | None = None) -> None:
-        with self._lock:
-            send(self._writer, header, body)
-
-
-class _Tokens(flight.ServerMiddlewareFactory):
-    """Lets only those in who show the token."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._wanted = f"Bearer {token}".encode()
-
-    def start_call(self, info: Any, headers: Mapping[str, list[Any]]) -> None:
-        shown = [v.encode() if isinstance(v, str) else v for v in headers.get("authorization", ())]
-        if not any(hmac.compare_digest(value, self._wanted) for value in shown):
-            raise flight.FlightUnauthenticatedError("the token is missing or wrong")
-
-
-class _Service(flight.FlightServerBase):
-    """Passes Flight's streams on to the server."""
-
-    def __init__(self, server: DeviceServer, location: str, token: str | None) -> None:
-        self._server = server
-        super().__init__(location, middleware=None if token is None else {"token": _Tokens(token)})
-
-    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        try:
-            command = parsed(descriptor.command)
-            if command.get("stream") == "session":
-                self._server.hold_session(reader, writer)
-            elif command.get("stream") == "calls":
-                self._server.serve_calls(field(command, "session", str), reader, writer)
-            else:
-                raise MalformedError(f"there is no stream {command.get('stream')!r:.80}")
-        except MalformedError as error:
-            raise flight.FlightServerError(str(error)) from error
-
-
-def _listening(server: DeviceServer, address: Address, token: str | None) -> _Service:
-    before = os.umask(_SOCKET_MASK)
-    try:
-        if address.path is not None:
-            clear_stale(address.path)
-        return _Service(server, address.location, token)
-    except (pa.ArrowException, OSError) as cause:
-        if isinstance(cause, PenstockError):
-            raise
-        raise DeviceError(f"cannot listen on {address}: {cause}; choose another address") from cause
-    finally:
-        os.umask(before)
+        serve_calls(session, reader, writer)

@@ -22,6 +22,11 @@ from penstock.host.wire.programs import modes_from, program_from
 from penstock.host.wire.tasks import result_message, task_from
 from penstock.program import Mode, Program
 
+
+class SessionOverError(DeviceError):
+    """A call came in a session that has ended; the message is why it did."""
+
+
 Reply = tuple[Header, pa.RecordBatch | None]
 
 
@@ -81,8 +86,8 @@ class ClientSession:
 
         Raises
         ------
-        DeviceError
-            Too late: the session is over.
+        SessionOverError
+            Too late.
         """
         self._check()
         self.seen = time.monotonic()
@@ -116,11 +121,8 @@ class ClientSession:
         for one in opened:
             self._release(one)
 
-    def _ended(self) -> DeviceError:
-        return DeviceError(
-            f"the session of client {self.name} is over ({self._over}); connect again, and write "
-            "windows anew"
-        )
+    def _ended(self) -> SessionOverError:
+        return SessionOverError(str(self._over))
 
     def _check(self) -> None:
         if self._over is not None:

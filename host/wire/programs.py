@@ -13,12 +13,12 @@ from penstock.expr import build
 from penstock.expr.node import Expr, Op, node, walk
 from penstock.host.wire.message import Header, MalformedError, field
 from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
-from penstock.types import Kind, Type
+from penstock.types import UNIT_NS, Kind, Type
 
 #: Nodes of one program, at most; compiled predicates have tens.
 MOST_NODES = 100_000
-#: Bits of a number, at most: far beyond what any type of a column leads to.
-MOST_BITS = 4096
+#: Decimal digits after the point, at most: those of Arrow's widest decimal.
+MOST_DIGITS = 76
 
 
 def program_header(program: Program) -> Header:
@@ -207,7 +207,7 @@ def _integer(text: str, base: int) -> int:
         value = int(text, base)
     except ValueError as cause:
         raise MalformedError(f"{text!r:.80} is no integer") from cause
-    if value.bit_length() > MOST_BITS:
+    if value.bit_length() > build.MAX_BITS:
         raise MalformedError(f"an integer of {value.bit_length()} bits is no key or constant")
     return value
 
@@ -225,6 +225,8 @@ def _type_in(described: Any) -> Type:
     plain = all(isinstance(text, str) for text in (low, high, unit))
     if not (plain and type(scale) is int and isinstance(nullable, bool)):
         raise MalformedError(f"a type is given as {described!r:.80}")
+    if not 0 <= scale <= MOST_DIGITS or unit not in ("", *UNIT_NS):
+        raise MalformedError(f"no type has {scale} digits or the unit {unit!r:.80}")
     made = Type(kind, _integer(low, 10), _integer(high, 10), scale, unit, nullable)
     if made.lo > made.hi or not (made.is_integral or made.is_float or kind is Kind.BOOL):
         raise MalformedError(f"no key or value has the type {described!r:.80}")

@@ -42,10 +42,15 @@ class FaultyDevice(WrappedDevice):
         self.rows = 0
         self.tasks = 0
         self.held: list[tuple[Future[Result], Future[Result]]] = []
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return _Kernel(self, self.inner.open(program, modes))
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+        """Wait until what was allocated, freed or submitted makes a condition true."""
+        with self.lock:
+            assert self.lock.wait_for(condition, timeout_s), "it did not come to that"
 
     def release(self) -> None:
         """Let all hanging tasks end."""
@@ -66,6 +71,7 @@ class _Buffer(WrappedBuffer):
     def free(self) -> None:
         with self.device.lock:
             self.device.rows -= self.capacity
+            self.device.lock.notify_all()
         self.inner.free()
 
 
@@ -80,6 +86,7 @@ class _Kernel(WrappedKernel):
             if device.most_rows is not None and device.rows + capacity > device.most_rows:
                 raise DeviceError(f"no room for {capacity} rows on {device.name}")
             device.rows += capacity
+            device.lock.notify_all()
         return _Buffer(device, self.inner.allocate(capacity))
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
@@ -94,6 +101,7 @@ class _Kernel(WrappedKernel):
         if fate == "hang":
             with self.device.lock:
                 self.device.held.append((real, given))
+                self.device.lock.notify_all()
             return given
         real.add_done_callback(lambda done: _settle(given, done, fate, task))
         return given

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,3 +51,11 @@ def serving_cpu(key_widths: Sequence[int] = CpuDevice.key_widths) -> Iterator[st
     device.key_widths = key_widths
     with serving({"cpu": device}) as server:
         yield str(server.address)
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    """Wait for what nobody announces, looking often."""
+    deadline, pause = time.monotonic() + timeout_s, threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        pause.wait(0.002)

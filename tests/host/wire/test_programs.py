@@ -1,0 +1,122 @@
+"""Programs survive their trip exactly, and nothing else becomes a program."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.expr import build
+from penstock.host.wire.message import MalformedError
+from penstock.host.wire.programs import program_from, program_header
+from penstock.program import BandProgram, GeneralProgram, Program
+from penstock.types import FLOAT64, integer
+from tests.host.kit.predicates import NARROW, OTHER, WIDE, Predicates
+
+
+def through_text(program: Program) -> Program:
+    return program_from(json.loads(json.dumps(program_header(program))))
+
+
+def random_program(seed: int) -> GeneralProgram:
+    rng = np.random.default_rng(seed)
+    types = (NARROW, WIDE, OTHER, NARROW + WIDE + OTHER)[seed % 4]
+    while True:
+        try:
+            made = Predicates(rng, types)
+            program = made.program(4 + seed % 20)
+            return GeneralProgram(program.stream, program.window, program.predicate, made.value())
+        except ValueError:  # a draw of keys from which nothing can be made
+            continue
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_general_programs_arrive_as_they_were(seed: int) -> None:
+    program = random_program(seed)
+    arrived = through_text(program)
+    assert arrived == program
+    # Nodes are interned, so equal ones are one: types and bounds included.
+    assert isinstance(arrived, GeneralProgram)
+    assert arrived.predicate is program.predicate
+    assert arrived.value is program.value
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        BandProgram(1, 0b10),
+        BandProgram(8, (1 << 256) - 2, 64, integer(-(1 << 80), 1 << 80, nullable=False)),
+        BandProgram(2, 0, 2, integer(0, 0)),
+    ],
+)
+def test_band_programs_arrive_as_they_were(program: BandProgram) -> None:
+    assert through_text(program) == program
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1e308, 5e-324, float("inf"), float("nan"), 0.1])
+def test_float_constants_are_exact(value: float) -> None:
+    key = build.key("w", 0, FLOAT64)
+    program = GeneralProgram((), (key.type,), build.lt(key, build.const(value)))
+    arrived = through_text(program)
+    assert isinstance(arrived, GeneralProgram)
+    assert arrived.predicate is program.predicate
+
+
+def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    """Where something could be replaced."""
+    yield path
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from places(inner, (*path, key))
+
+
+#: What is put in the place of something.
+JUNK = (None, True, -1, 7, 1.5, 10**30, "", "x", "9" * 5000, [], {}, ["int", "5"], ["s", 0], [[]])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_else_arrives_is_refused(seed: int) -> None:
+    """Any part replaced by junk gives a program that is sound, or the one error; never another."""
+    rng = Random(seed)
+    program = BandProgram(3, 0xFE, 16, integer(0, 9)) if seed == 0 else random_program(seed)
+    header = program_header(program)
+    for path in list(places(header)):
+        broken: Any = copy.deepcopy(header)
+        junk = rng.choice(JUNK)
+        if not path:
+            broken = junk
+        else:
+            inside = broken
+            for key in path[:-1]:
+                inside = inside[key]
+            inside[path[-1]] = junk
+        try:
+            arrived = program_from(broken)
+        except MalformedError:
+            continue
+        assert through_text(arrived) == arrived
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"form": "python"}, "band or general"),
+        ({"nodes": []}, "1 to"),
+        ({"predicate": 99}, "node 99"),
+        ({"nodes": [["COLUMN", [], ["boolean", "0", "0", 0, "", False], ["s", "x"]]]}, "no step"),
+        ({"nodes": [["ADD", [0], ["integer", "0", "1", 0, "", False], None]]}, "node 0"),
+        ({"nodes": [["KEY", [], ["integer", "0", "1", 0, "", False], ["s", 3]]]}, "no key"),
+        ({"nodes": [["__class__", [], [], None]]}, "a node of a predicate"),
+    ],
+)
+def test_messages(change: dict, message: str) -> None:
+    s, w = (build.key(side, 0, integer(0, 9)) for side in "sw")
+    header = program_header(GeneralProgram((s.type,), (w.type,), build.lt(s, w)))
+    with pytest.raises(MalformedError, match=message):
+        program_from({**header, **change})
