@@ -173,10 +173,11 @@ def test_without_signs_of_life_a_session_ends(
     faulty: FaultyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "_BEATS_PER_LEASE", 0.001)
-    with serving({"cpu": faulty}, Limits(lease_s=0.1)) as server:
+    with serving({"cpu": faulty}, Limits(lease_s=2.0)) as server:
         device = connected(server)
-        kernel = device.open(JOIN.program)
-        window = kernel.allocate(10)
+        window = device.open(JOIN.program).allocate(10)
+        (session,) = server.sessions()
+        session.seen -= 100  # as if all of this had taken so long
         faulty.wait_for(lambda: faulty.rows == 0)
         assert server.ended == {Reason.LEASE: 1}
         with pytest.raises(DeviceError, match="no sign of life for the length of its lease"):
