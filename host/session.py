@@ -260,7 +260,8 @@ class Session:
         binder, modes = self._binders[probe.form], self.delivery.modes_of(probe)
         made, keys = binder.bind(probe.window, arrival.rows.columns, len(arrival.rows))
         for memory in self._memories:
-            refuse(memory.device, made.program, frozenset(modes), binder.form, self.names)
+            what = self.delivery.what_of(probe)
+            refuse(memory.device, made.program, frozenset(modes), binder.form, self.names, what)
         kept = np.flatnonzero(keys.possible)
         arrays = [a[kept] for a in keys.arrays]
         lanes = len(self.dispatcher.names)

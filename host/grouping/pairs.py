@@ -139,12 +139,16 @@ class PairGroups:
         DataError
             A sum is beyond its type.
         """
-        groups, name = self._all(), self._keys[key]
-        times = as_vector(groups.column(name), self.aggregation.keys[key].type).values
-        closed = below(times, limit)
-        self._state = [] if closed.all() else [groups.filter(pa.array(~closed))]
+        name, dtype = self._keys[key], self.aggregation.keys[key].type
+        leaving, rest = [self._schema.empty_table()], []
+        for groups in self._state:
+            closed = below(as_vector(groups.column(name), dtype).values, limit)
+            leaving.append(groups.filter(pa.array(closed)))
+            if not closed.all():
+                rest.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
+        self._state = rest
         order = [(column, "ascending") for column in dict.fromkeys([name, *self._keys])]
-        return self._output(groups.filter(pa.array(closed)).sort_by(order))
+        return self._output(self._merged(pa.concat_tables(leaving)).sort_by(order))
 
     def finish(self) -> pa.RecordBatch:
         """Output rows of all groups, which are forgotten.
@@ -154,13 +158,9 @@ class PairGroups:
         DataError
             A sum is beyond its type.
         """
-        groups, self._state = self._all(), []
+        groups = self._merged(pa.concat_tables([self._schema.empty_table(), *self._state]))
+        self._state = []
         return self._output(groups)
-
-    def _all(self) -> pa.Table:
-        if len(self._state) > 1:
-            self._state = [self._merged(pa.concat_tables(self._state))]
-        return self._state[0] if self._state else self._schema.empty_table()
 
     def _merged(self, table: pa.Table) -> pa.Table:
         """One row per group."""

@@ -43,6 +43,10 @@ class Delivery(ABC):
         """What the orders of a probe ask of a device."""
         return (Mode.PAIRS,)
 
+    def what_of(self, probe: Probe) -> str:
+        """What needs a probe, for messages."""
+        return "this query"
+
     @abstractmethod
     def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
         """A batch begins, before any of its orders; what is to follow its end."""

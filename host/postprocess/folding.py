@@ -21,12 +21,13 @@ from penstock.host.device.merge import Merged
 from penstock.host.grouping.closing import Closing, Limit, below
 from penstock.host.grouping.folded import Folded, grouped, own_values, picked
 from penstock.host.grouping.groups import Groups
+from penstock.host.grouping.probed import ProbedRows
 from penstock.host.grouping.select import GroupSelect
 from penstock.host.lanes.chunk import Chunk
 from penstock.host.postprocess.delivery import Closing as AfterBatch
 from penstock.host.postprocess.delivery import Delivery
 from penstock.host.postprocess.output import Rows
-from penstock.host.sides import Arrival, concat, take
+from penstock.host.sides import Arrival
 from penstock.program import Mode
 from penstock.query.closing import is_per_row, time_key
 from penstock.query.plan import LEFT, JoinQuery, other
@@ -42,66 +43,6 @@ class _Partial:
     mode: Mode
     rows: np.ndarray
     folds: Folds
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Probed rows that have matches.
-
-    Parameters
-    ----------
-    folded : Folded
-    values : mapping of int to pyarrow.Array
-        By aggregate, the value at each row's best pair.
-    times, ids : ndarray of int64
-        Event times and arrival numbers, which say which row comes first.
-    keys : ndarray
-        Time key of each row's group; the event times where each row is a group.
-    """
-
-    folded: Folded
-    values: Mapping[int, pa.Array]
-    times: np.ndarray
-    ids: np.ndarray
-    keys: np.ndarray
-
-    @property
-    def nbytes(self) -> int:
-        folds = (f.value.nbytes + f.found.nbytes for f in self.folded.folds.values())
-        own = (v.values.nbytes for v in self.folded.own.values())
-        values = (array.nbytes for array in self.values.values())
-        rest = self.folded.keys.nbytes + self.times.nbytes + self.ids.nbytes + self.keys.nbytes
-        return rest + sum(folds) + sum(own) + sum(values)
-
-    def pick(self, rows: np.ndarray) -> _Part:
-        """Some of the rows, by index."""
-        index = pa.array(rows)
-        folded = Folded(
-            self.folded.keys.take(index),
-            len(rows),
-            {k: take(v, rows) for k, v in self.folded.own.items()},
-            {key: picked(folds, rows) for key, folds in self.folded.folds.items()},
-        )
-        values = {k: array.take(index) for k, array in self.values.items()}
-        return _Part(folded, values, self.times[rows], self.ids[rows], self.keys[rows])
-
-    @staticmethod
-    def concat(parts: Sequence[_Part]) -> _Part:
-        """The rows of several parts."""
-        first = parts[0]
-        if len(parts) == 1:
-            return first
-        folded = Folded(
-            pa.concat_batches([p.folded.keys for p in parts]),
-            sum(p.folded.rows for p in parts),
-            {k: concat([p.folded.own[k] for p in parts]) for k in first.folded.own},
-            {key: _joined([p.folded.folds[key] for p in parts]) for key in first.folded.folds},
-        )
-        values = {k: pa.concat_arrays([p.values[k] for p in parts]) for k in first.values}
-        times, ids, keys = (
-            np.concatenate([getattr(p, name) for p in parts]) for name in ("times", "ids", "keys")
-        )
-        return _Part(folded, values, times, ids, keys)
 
 
 class FoldDelivery(Delivery):
@@ -128,7 +69,8 @@ class FoldDelivery(Delivery):
         self._closing = None if key is None else Closing(query, key)
         self._limit: Limit = -np.inf
         self._partials: dict[int, list[_Partial]] = {}
-        self._open: list[_Part] = []
+        self._open: list[ProbedRows] = []
+        self._left: Limit = -np.inf
 
     @property
     def schema(self) -> pa.Schema:
@@ -142,6 +84,11 @@ class FoldDelivery(Delivery):
         assert probe.fold is not None
         modes = self._plan.modes[self._folds[probe.fold]]
         return tuple(sorted(modes, key=lambda mode: mode.value))
+
+    def what_of(self, probe: Probe) -> str:
+        assert probe.fold is not None
+        texts = self._plan.texts[self._folds[probe.fold]]
+        return f"this query ({', '.join(dict.fromkeys(texts))})"
 
     def begin(self, batch: int, step: Step, promises: Promises) -> AfterBatch | None:
         (probing,) = step.probing or (None,)
@@ -179,13 +126,17 @@ class FoldDelivery(Delivery):
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
     ) -> list[Rows]:
         partials = self._partials.pop(batch)
+        new = []
         if probing is not None and window is not None:
-            self._open += self._probed(probing, window, partials)
-        return self._leave(limit)
+            new = self._probed(probing, window, partials)
+        if limit == self._left:  # what has waited still does
+            return self._output(self._kept(new, limit))
+        waiting, self._open, self._left = self._open, [], limit
+        return self._output(self._kept([*waiting, *new], limit))
 
     def _probed(
         self, probing: Arrival, window: Snapshot, partials: Sequence[_Partial]
-    ) -> list[_Part]:
+    ) -> list[ProbedRows]:
         """The rows that were probed and have a match."""
         merged = {
             (key, mode): Merged(mode, len(probing.ids))
@@ -213,7 +164,7 @@ class FoldDelivery(Delivery):
         keys = own.rows.time
         if self._closing is not None:
             keys = self._closing.keys(columns, len(matched))
-        return [_Part(folded, values, own.rows.time, own.ids, keys)]
+        return [ProbedRows(folded, values, own.rows.time, own.ids, keys)]
 
     def _best(
         self,
@@ -235,22 +186,26 @@ class FoldDelivery(Delivery):
         index[some] = np.arange(len(some))
         return found.column(0).take(pa.array(index, mask=~nearest.found))
 
-    def _leave(self, limit: Limit) -> list[Rows]:
-        """Groups that are complete, by the time and arrival of their first row."""
-        leaving, rest = [], []
-        for part in self._open:
+    def _kept(self, parts: Sequence[ProbedRows], limit: Limit) -> list[ProbedRows]:
+        """Keep the rows whose groups are not complete; the others."""
+        leaving = []
+        for part in parts:
             chosen = below(part.keys, limit)
-            if chosen.all():
-                leaving.append(part)
-            elif chosen.any():
-                leaving.append(part.pick(np.flatnonzero(chosen)))
-                rest.append(part.pick(np.flatnonzero(~chosen)))
-            else:
-                rest.append(part)
-        self._open = rest
+            if chosen.any():
+                leaving.append(part if chosen.all() else part.pick(np.flatnonzero(chosen)))
+            if not chosen.all():
+                self._open.append(part.pick(np.flatnonzero(~chosen)) if chosen.any() else part)
+            # Neighbours of like size are joined, so that few remain.
+            while len(self._open) > 1 and self._open[-2].rows < 2 * self._open[-1].rows:
+                last = self._open.pop()
+                self._open[-1] = ProbedRows.concat([self._open[-1], last])
+        return leaving
+
+    def _output(self, leaving: Sequence[ProbedRows]) -> list[Rows]:
+        """Groups that are complete, by the time and arrival of their first row."""
         if not leaving:
             return []
-        found = _Part.concat(leaving)
+        found = ProbedRows.concat(leaving)
         found = found.pick(np.lexsort((found.ids, found.times)))
         groups = Groups(found.folded.keys, found.folded.rows)
         if self._closing is None:
@@ -280,13 +235,3 @@ class FoldDelivery(Delivery):
             f"two rows of {alias} have the key {shown}, which was declared unique; leave unique "
             f"out and add the time of {alias} to GROUP BY"
         )
-
-
-def _joined(parts: Sequence[Folds]) -> Folds:
-    """Folds of several groups of rows, one after the other."""
-    positions = [p.position for p in parts if p.position is not None]
-    return Folds(
-        np.concatenate([p.found for p in parts]),
-        np.concatenate([p.value for p in parts]),
-        np.concatenate(positions) if positions else None,
-    )

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from penstock.cli import inputs
 from penstock.cli.terminal import count, results
-from penstock.errors import DeviceError, PenstockError
+from penstock.errors import DeviceError, PenstockError, QueryError
 from penstock.expr.columns import Vector
 from penstock.expr.node import Expr, show
 from penstock.host.aggregate import AggregateJoin, FoldJoin, range_join
@@ -19,7 +19,9 @@ from penstock.host.existence import ExistenceJoin
 from penstock.host.prepare import layout, stream_values, window_keys
 from penstock.host.table_join import RangeJoin
 from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
-from penstock.query.plan import JoinQuery, RowsWindow, other
+from penstock.query.closing import require_closing, time_key
+from penstock.query.plan import Aggregation, JoinQuery, RowsWindow, other
+from penstock.query.tumbling import as_tumbling
 from penstock.rewrite.band import BandForm, Bound
 from penstock.rewrite.general import GeneralForm
 from penstock.types import Type
@@ -71,7 +73,33 @@ class _Explanation:
         _line("window", str(query.window))
         _line("pairs", f"{count(join.pairs_in_window)} in the window")
         _line("predicate", self.text(query.predicate))
+        if query.aggregation is not None:
+            self.groups(query.aggregation)
         _line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
+
+    def groups(self, made: Aggregation) -> None:
+        """How groups come about, and when those of a stream leave."""
+        keys = [self.key(key) for key in made.keys]
+        by = f"by {', '.join(keys)}" if keys else "one"
+        how = "the pairs are grouped on the host"
+        if made.side is not None:
+            how = f"each row of {self.names[made.side]} is folded over its matches on the device"
+        _line("groups", f"{by}; {how}")
+        try:
+            require_closing(self.compiled)
+        except QueryError as error:
+            _line("  in a stream", f"refused: {error}")
+            return
+        known = time_key(self.compiled)
+        if known is not None:
+            _line("  in a stream", f"leave when no later pair can have their {keys[known.index]}")
+
+    def key(self, key: Expr) -> str:
+        made = as_tumbling(key)
+        if made is None:
+            return self.text(key)
+        unit = f" {made.size.type.unit}" if made.size.type.unit else ""
+        return f"window({self.text(made.time)}, {self.text(made.size)}{unit})"
 
     def direction(self, part: RangeJoin, device: Device) -> Program:
         form, sides = part.form, self.join.sides

@@ -107,7 +107,7 @@ def on_tables(query: str, feeds: dict[str, Feed], device: Device, **options: obj
     return rows(penstock.sql(query, tables, device=device, time=TIME, **options))  # type: ignore[arg-type]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=60)
 @given(SEEDS, st.sampled_from("ab"), st.sampled_from(WINDOWS), st.booleans(), st.booleans(), FLOWS)
 def test_groups_over_time_windows(
     device: Device, seed: int, side: str, window: str, having: bool, both: bool, flow: Flow
@@ -128,7 +128,7 @@ def test_groups_over_time_windows(
     assert sorted(found, key=repr) == sorted(on_tables(query, feeds, device), key=repr)
 
 
-@settings(deadline=None, max_examples=35)
+@settings(deadline=None, max_examples=30)
 @given(SEEDS, st.sampled_from("ab"), st.tuples(st.integers(1, 4), st.integers(1, 4)), FLOWS)
 def test_groups_over_rows(
     device: Device, seed: int, side: str, sizes: tuple[int, int], flow: Flow
@@ -194,10 +194,29 @@ def test_a_window_leaves_when_both_promises_have_passed_it(device: Device) -> No
 
 def test_groups_leave_in_order_of_their_first_row(device: Device) -> None:
     query = GROUPS.replace("GROUP BY a.n", "GROUP BY a.n, a.t")
-    stream = opened(query.replace("a.n,", "a.n, a.t,", 1), device, disorder=5)
+    query = compile_query(query.replace("a.n,", "a.n, a.t,", 1), SCHEMAS, time=TIME)
+    stream = JoinStream(query, SCHEMAS, device, disorder={"a": 5, "b": 0})
     stream.push("b", batch_of([(1, 12, 0)]))
-    stream.push("a", batch_of([(5, 12, 0), (4, 10, 0), (3, 12, 0), (2, 11, 0)]))
+    stream.advance("b", 100)  # each row of a is probed as it comes
+    for row in [(5, 12, 0), (4, 10, 0), (3, 12, 0), (2, 11, 0)]:
+        stream.push("a", batch_of([row]))
     assert [row[0] for row in rows(stream.close())] == [4, 2, 5, 3]
+
+
+def test_the_best_match_in_a_window_that_has_moved_on(device: Device) -> None:
+    query = (
+        "SELECT a.t, min_by(b.n, abs(a.x - b.x)) AS c FROM a JOIN b ON abs(a.t - b.t) <= 3 "
+        "GROUP BY a.t"
+    )
+    rng = Random(4)
+    feeds = {}
+    for name in "ab":
+        count = 5000
+        feeds[name] = Feed([(n, n // 4, rng.randint(0, 9)) for n in range(count)], [250] * 20, 0)
+    stream = opened(query, device)  # its device windows wrap around several times
+    expected = on_tables(query, feeds, device)
+    assert played(stream, feeds, rng) == expected
+    assert len(expected) == 1250
 
 
 def test_groups_and_folds_count_as_memory_and_are_forgotten(device: Device) -> None:

@@ -100,3 +100,14 @@ def test_window_operator(cli, tables, condition, options, found):
     out, err, status = cli("explain", query, *files, "--time=a=t", "--time=b=t", *options)
     assert status == 0, err
     assert found in out.partition("window operator (--operator window)")[2]
+
+
+def test_groups_and_when_those_of_a_stream_leave(cli, tables):
+    _, _, *options = arguments(tables, "")
+    on = "FROM a JOIN b ON b.t BETWEEN a.t - 10 AND a.t + 20 GROUP BY"
+    by_both, _, _ = cli("explain", f"SELECT count(*) AS n {on} window(a.t, 60), b.x", *options)
+    assert "groups       by window(a.t, 60), b.x; the pairs are grouped on the host" in by_both
+    assert "leave when no later pair can have their window(a.t, 60)" in by_both
+    by_one, _, _ = cli("explain", f"SELECT count(*) AS n {on} b.x", *options)
+    assert "by b.x; each row of b is folded over its matches on the device" in by_one
+    assert "refused: a stream never knows that these groups are complete" in by_one
