@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -75,7 +75,7 @@ class Intake:
             feeds.register(ONLY, time.monotonic())
         self._kept = {side: _of_groups(query, side) for side in self.sources}
         self._largest: dict[str, int] = {}
-        self._extra_bytes = {side: _extra_bytes(form) for side, form in forms.items()}
+        self._extra_bytes = {side: _extra_bytes(side, forms.values()) for side in self.sources}
         self._pending = Pending(self._extra_bytes)
         self._timeless: list[Arrival] = []
         self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
@@ -244,8 +244,9 @@ def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) 
     return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
-def _extra_bytes(form: JoinForm) -> int:
+def _extra_bytes(side: str, forms: Iterable[JoinForm]) -> int:
     """Bytes of a tuple in its window beyond its row: number, time, prepared keys."""
-    own = form.form
-    keys = len(own.tests) if isinstance(own, BandForm) else len(own.window_keys)
+    keys = 0
+    for own in (form.form for form in forms if form.window == side):
+        keys += len(own.tests) if isinstance(own, BandForm) else len(own.window_keys)
     return math.ceil(GROWTH * (_NUMBER_AND_TIME_BYTES + _KEY_BYTES * keys))
