@@ -6,6 +6,7 @@ import threading
 import time
 
 from penstock.errors import PenstockError
+from penstock.host import promptness
 from penstock.host.budget import Budget
 from penstock.host.clock import Clock
 from penstock.host.completeness.engine import Promises
@@ -43,6 +44,7 @@ class Pace:
         self._batcher = Batcher(flow.latency_s)
         self._told: Promises = {}
         self._ended = False
+        self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
         self._clock = Clock(self._tick) if flow.latency_s or flow.idle_s else None
 
     def arrived(self, count: int) -> None:
@@ -84,6 +86,8 @@ class Pace:
         self._ended = True
         if self._clock is not None:
             self._clock.close(self.flow.running.timeout_s)
+        if self._relax is not None:
+            self._relax()
 
     def finish(self) -> None:
         """All that waits goes into the windows, and no row comes after it."""

@@ -1,0 +1,63 @@
+"""The interpreter's switch interval while streams with a latency target are open."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.host import promptness
+from penstock.host.stream import Flow, JoinStream
+from penstock.query import compile_query
+from tests.host.test_session import ON, SCHEMAS, TIME
+from tests.penstock.kit.devices import InterpretingCpu
+
+
+@pytest.fixture(autouse=True)
+def interval() -> Iterator[float]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.004)
+    yield 0.004
+    sys.setswitchinterval(before)
+
+
+def now() -> object:
+    """The interval, which the interpreter keeps in whole microseconds."""
+    return pytest.approx(sys.getswitchinterval(), rel=0.01)
+
+
+def test_the_smallest_target_counts_until_the_last_is_gone(interval: float) -> None:
+    slow, fast = promptness.hold(0.2), promptness.hold(0.02)
+    assert now() == 0.02 * promptness.SHARE
+    fast()
+    assert now() == 0.2 * promptness.SHARE
+    slow()
+    assert now() == interval
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "expected"), [(1e-6, promptness.LEAST_S), (10.0, promptness.MOST_S)]
+)
+def test_it_has_bounds(latency_s: float, expected: float) -> None:
+    end = promptness.hold(latency_s)
+    assert now() == expected
+    end()
+
+
+def test_what_is_shorter_anyway_stays() -> None:
+    sys.setswitchinterval(20e-6)
+    end = promptness.hold(0.02)
+    assert now() == 20e-6
+    end()
+    assert now() == 20e-6
+
+
+def test_streams_with_a_target_hold_it(interval: float) -> None:
+    query = compile_query(ON, SCHEMAS, time=TIME)
+    with InterpretingCpu(threads=1) as cpu:
+        with JoinStream(query, SCHEMAS, cpu):
+            assert now() == interval
+        with JoinStream(query, SCHEMAS, cpu, flow=Flow(latency_s=0.02)):
+            assert now() == 1e-4
+        assert now() == interval
