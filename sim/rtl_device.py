@@ -100,9 +100,17 @@ class RtlKernel(PipelineKernel):
         for board in boards:
             self._boards.put(board)
         self._open = len(boards)
+        # The window port of each kernel has a bank of its own (penstock.hw.kernel.link), which the
+        # memory's switch lets the other kernels reach.
+        self.banks = device.lanes
 
     def allocate(self, capacity: int) -> RtlWindow:
         return RtlWindow(capacity, self._driver.packing)
+
+    def allocate_in(self, bank: int, capacity: int) -> RtlWindow:
+        if not 0 <= bank < self.banks:
+            raise DeviceError(f"there is no memory bank {bank}; banks are 0 to {self.banks - 1}")
+        return self.allocate(capacity)
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         return self._device.start(self._run, window, task)

@@ -149,6 +149,8 @@ class Kernel(ABC):
 
     #: Smallest ``Task.room`` that guarantees progress.
     min_room: int = 1
+    #: Banks of memory that its windows can lie in, each with room of its own.
+    banks: int = 1
 
     def __init__(self, program: Program, modes: frozenset[Mode] = PAIRS) -> None:
         self.program = program
@@ -163,6 +165,21 @@ class Kernel(ABC):
         DeviceError
             The device has no room for it.
         """
+
+    def allocate_in(self, bank: int, capacity: int) -> WindowBuffer:
+        """Memory in one bank, 0 to ``banks - 1``; a kernel with several banks has its own way.
+
+        Raises
+        ------
+        DeviceError
+            That bank has no room for it, or there is no such bank.
+        """
+        if bank or self.banks > 1:
+            raise DeviceError(
+                f"bank {bank} was asked for, but a {type(self).__name__} cannot choose among its "
+                f"{self.banks}; use allocate"
+            )
+        return self.allocate(capacity)
 
     @abstractmethod
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:

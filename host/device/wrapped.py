@@ -54,9 +54,17 @@ class WrappedKernel(Kernel):
         super().__init__(inner.program, inner.modes)
         self.inner = inner
         self.min_room = inner.min_room
+        self.banks = inner.banks
 
     def allocate(self, capacity: int) -> WindowBuffer:
-        return WrappedBuffer(self.inner.allocate(capacity))
+        return self.wrap(self.inner.allocate(capacity))
+
+    def allocate_in(self, bank: int, capacity: int) -> WindowBuffer:
+        return self.wrap(self.inner.allocate_in(bank, capacity))
+
+    def wrap(self, buffer: WindowBuffer) -> WindowBuffer:
+        """A window of the other kernel as one of this kernel's."""
+        return WrappedBuffer(buffer)
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         # What is not ours the other kernel refuses by itself.

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 from penstock.errors import DeviceError
 from penstock.host.completeness.run import Snapshot
 from penstock.host.device.base import PAIRS, Device, Kernel, WindowBuffer
+from penstock.host.lanes.buffers import Buffers
 from penstock.host.lanes.ring import Ring, Span
 from penstock.host.prepare import Layout
 from penstock.program import Mode, Program
 
 #: Positions that a ring starts with.
 LEAST_CAPACITY = 1024
-#: Free buffers of one size that are kept for the next window.
-KEPT_FREE = 2
 
 _Key = tuple[int, int]  # (run, id of the layout)
 
@@ -84,13 +82,16 @@ class DeviceMemory:
         self.device = device
         self.spare = 2 if growing else 1
         self.modes = modes
-        self.most_positions = most_positions
-        self.positions = 0
         self._kernels: dict[tuple[Program, frozenset[Mode]], Kernel] = {}
         self._windows: dict[_Key, Window] = {}
         self._retired: list[Window] = []
-        self._free: dict[tuple[Kernel, int], list[WindowBuffer]] = defaultdict(list)
+        self._buffers = Buffers(device.name, most_positions)
         self._changed = threading.Condition()
+
+    @property
+    def positions(self) -> int:
+        """Window positions of all buffers, those that nobody uses included."""
+        return self._buffers.positions
 
     def lease(
         self,
@@ -169,10 +170,7 @@ class DeviceMemory:
         with self._changed:
             for key in list(self._windows):
                 self._retire(key)
-            for buffers in self._free.values():
-                for buffer in buffers:
-                    buffer.free()
-            self._free.clear()
+            self._buffers.close()
             for kernel in self._kernels.values():
                 kernel.close()
             self._kernels.clear()
@@ -233,41 +231,15 @@ class DeviceMemory:
         return window
 
     def _buffer(self, kernel: Kernel, capacity: int) -> WindowBuffer | None:
-        free = self._free[kernel, capacity]
-        while free:
-            buffer = free.pop()
-            if not buffer.lost:
-                return buffer
-            self._destroy(buffer)
         while True:
-            refusal: DeviceError | None = None
-            room = self.most_positions
-            if room is None or self.positions + capacity <= room:
-                try:
-                    buffer = kernel.allocate(capacity)
-                except DeviceError as error:
-                    refusal = error
-                else:
-                    self.positions += capacity
-                    return buffer
-            if self._shed_free() or self._evict():
+            found = self._buffers.take(kernel, capacity)
+            if not isinstance(found, DeviceError):
+                return found
+            if self._buffers.shed() or self._evict():
                 continue
             if any(w.leases for w in (*self._windows.values(), *self._retired)):
                 return None
-            if refusal is not None:
-                raise refusal
-            raise DeviceError(
-                f"device {self.device.name} was given {room} window positions, but a window of "
-                f"{capacity} is asked for; give it more, or use a shorter window"
-            )
-
-    def _shed_free(self) -> bool:
-        """Free one buffer that no window uses; whether there was one."""
-        for buffers in self._free.values():
-            if buffers:
-                self._destroy(buffers.pop())
-                return True
-        return False
+            raise found
 
     def _evict(self) -> bool:
         """Retire the idle window that was used longest ago; whether there was one."""
@@ -288,12 +260,4 @@ class DeviceMemory:
             self._recycle(window)
 
     def _recycle(self, window: Window) -> None:
-        free = self._free[window.kernel, window.buffer.capacity]
-        if len(free) < KEPT_FREE and not (window.quarantined or window.buffer.lost):
-            free.append(window.buffer)
-        else:
-            self._destroy(window.buffer)
-
-    def _destroy(self, buffer: WindowBuffer) -> None:
-        self.positions -= buffer.capacity
-        buffer.free()
+        self._buffers.give_back(window.buffer, again=not window.quarantined)

@@ -129,8 +129,8 @@ class _Kernel(WrappedKernel):
         super().__init__(inner)
         self._device = device
 
-    def allocate(self, capacity: int) -> WindowBuffer:
-        return _Buffer(self._device.trace, self.inner.allocate(capacity))
+    def wrap(self, buffer: WindowBuffer) -> WindowBuffer:
+        return _Buffer(self._device.trace, buffer)
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         future = super().submit(window, task)

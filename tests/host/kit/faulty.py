@@ -87,7 +87,10 @@ class _Kernel(WrappedKernel):
                 raise DeviceError(f"no room for {capacity} rows on {device.name}")
             device.rows += capacity
             device.lock.notify_all()
-        return _Buffer(device, self.inner.allocate(capacity))
+        return self.wrap(self.inner.allocate(capacity))
+
+    def wrap(self, buffer: WindowBuffer) -> WindowBuffer:
+        return _Buffer(self.device, buffer)
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         assert isinstance(window, _Buffer)
