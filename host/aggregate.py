@@ -126,6 +126,7 @@ class AggregateJoin(TableJoin):
             names=self.names,
             modes=frozenset(join.modes),
             what=f"this query ({join.text})",
+            pruning=self.pruning,
         )
         run = WindowRun(window.time, prober.keys(window.columns, len(window)))
         try:

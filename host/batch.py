@@ -35,7 +35,7 @@ class BatchJoin(PairJoin):
     def _run(self, join: RangeJoin) -> Iterator[pa.RecordBatch]:
         window_side = join.form.window
         window, stream = self.sides[window_side], self.sides[other(window_side)]
-        prober = Prober(join.form, self.device, self.stats, names=self.names)
+        prober = Prober(join.form, self.device, self.stats, names=self.names, pruning=self.pruning)
         keys = prober.keys(window.columns, len(window))
         run = WindowRun(window.time, keys)
         with (

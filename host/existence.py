@@ -47,6 +47,7 @@ class ExistenceJoin(TableJoin):
             names=self.names,
             modes=EXISTS,
             what=f"this {self.query.kind.value} join",
+            pruning=self.pruning,
         )
         with closing(prober):
             run = WindowRun(right.time, prober.keys(right.columns, len(right)))

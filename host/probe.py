@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,18 +12,24 @@ from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
 from penstock.host.binding import Binder
 from penstock.host.completeness.run import WindowRun
-from penstock.host.device.base import PAIRS, Device, Folds, Kernel, Result, WindowBuffer
+from penstock.host.device.base import PAIRS, Device, Folds, Kernel, WindowBuffer
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.merge import Merged
-from penstock.host.device.run import TIMEOUT_S, fold_task, run_task
+from penstock.host.device.run import TIMEOUT_S, fold_pieces, run_pieces
 from penstock.host.lanes.memory import DeviceMemory
-from penstock.host.prepare import Columns, StreamKeys, window_keys
+from penstock.host.prepare import Columns, Layout, window_keys
+from penstock.host.pruning.plan import Part, inside
+from penstock.host.pruning.pruner import Pruner
+from penstock.host.pruning.sizes import Pruning
 from penstock.host.stats import Stats
 from penstock.program import BandProgram, Mode, Program
 from penstock.rewrite.forms import JoinForm
 
 #: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
 ROOM = 1 << 22
+
+#: Stream tuples whose pruned ranges are in memory together.
+PORTION = 1 << 16
 
 #: Matches: stream indices and window positions.
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -51,6 +58,16 @@ def refuse(
     raise DeviceError(f"device {device.name} cannot run {what}: {reason} ({shape} form{why})")
 
 
+@dataclass(frozen=True)
+class _BoundPart:
+    """Ranges of the tuples ``kept``, with their keys."""
+
+    layout: Layout
+    stream: list[np.ndarray]
+    kept: np.ndarray
+    ranges: Part
+
+
 class Prober:
     """Evaluates one form of a predicate on a device.
 
@@ -66,6 +83,8 @@ class Prober:
         What the device is asked for.
     what : str
         What needs it, for messages.
+    pruning : Pruning or None
+        None evaluates every pair of the ranges.
     """
 
     def __init__(
@@ -77,6 +96,7 @@ class Prober:
         names: Mapping[str, str],
         modes: frozenset[Mode] = PAIRS,
         what: str = "this query",
+        pruning: Pruning | None = None,
     ) -> None:
         self.form = form
         self.modes = modes
@@ -86,6 +106,7 @@ class Prober:
         self.stats = stats
         self.binder = Binder(form, device.key_widths, growing=False)
         self.memory = DeviceMemory(device, modes, growing=False)
+        self.pruner = Pruner(pruning, device.task_evaluations or TASK_EVALUATIONS)
 
     def keys(self, columns: Columns, rows: int) -> list[Vector]:
         """Prepared keys of window tuples."""
@@ -113,21 +134,23 @@ class Prober:
         self.stats.pairs_in_window += pairs
         if not pairs:
             return
-        with self._loaded(run, columns, len(start)) as (kernel, buffer, keys, kept):
-            results = run_task(
-                kernel,
-                buffer,
-                [a[kept] for a in keys.arrays],
-                start[kept],
-                end[kept],
-                room=max(ROOM, kernel.min_room),
-                lanes=self.device.lanes,
-                task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
-            )
-            with closing(results):
-                for result in results:
-                    self.stats.add(result.counters)
-                    yield kept[result.i], result.j
+        for part in self._parts(run, columns, start, end, Mode.PAIRS):
+            with self._leased(part) as (kernel, buffer):
+                results = run_pieces(
+                    kernel,
+                    buffer,
+                    part.stream,
+                    part.ranges.pieces,
+                    room=max(ROOM, kernel.min_room),
+                    lanes=self.device.lanes,
+                    task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
+                )
+                with closing(results):
+                    for result in results:
+                        self.stats.add(result.counters)
+                        rows = part.kept[result.i]
+                        found, chosen = inside(part.ranges.source, result.j, start[rows], end[rows])
+                        yield (rows, found) if chosen is None else (rows[chosen], found[chosen])
 
     def fold(
         self,
@@ -145,39 +168,52 @@ class Prober:
         merged = Merged(mode, len(start))
         if not (end > start).any():
             return merged.folds()
-
-        def count(result: Result) -> None:
-            self.stats.add(result.counters)
-            on_result()
-
-        with self._loaded(run, columns, len(start)) as (kernel, buffer, keys, kept):
-            result = fold_task(
-                kernel,
-                buffer,
-                [a[kept] for a in keys.arrays],
-                start[kept],
-                end[kept],
-                mode=mode,
-                lanes=self.device.lanes,
-                task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
-                on_result=count,
-            )
-        assert result.folds is not None
-        merged.add(kept, result.folds)
+        for part in self._parts(run, columns, start, end, mode):
+            with self._leased(part) as (kernel, buffer):
+                results = fold_pieces(
+                    kernel,
+                    buffer,
+                    part.stream,
+                    part.ranges.pieces,
+                    mode=mode,
+                    lanes=self.device.lanes,
+                    task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
+                )
+                with closing(results):
+                    for piece, result in results:
+                        self.stats.add(result.counters)
+                        on_result()
+                        assert result.folds is not None
+                        merged.add(part.kept[piece.rows], result.folds)
         return merged.folds()
 
-    @contextmanager
-    def _loaded(
-        self, run: WindowRun, columns: Columns, rows: int
-    ) -> Iterator[tuple[Kernel, WindowBuffer, StreamKeys, np.ndarray]]:
-        """Kernel, resident window, stream keys, and which tuples can match at all."""
+    def _parts(
+        self, run: WindowRun, columns: Columns, start: np.ndarray, end: np.ndarray, mode: Mode
+    ) -> Iterator[_BoundPart]:
+        """What of a probe the device has to evaluate, a portion of the tuples after the other."""
         window = run.snapshot()
-        made, keys = self.binder.bind(window, columns, rows)
+        made, keys = self.binder.bind(window, columns, len(start))
         refuse(self.device, made.program, self.modes, self.form, self.names, self.what)
-        lease = self.memory.lease(window, made, window.first, window.end, TIMEOUT_S)
+        possible = np.flatnonzero(keys.possible)
+        self.stats.pairs_pruned += int((end - start)[~keys.possible].sum())
+        size = len(possible) if self.pruner.pruning is None else PORTION
+        for low in range(0, len(possible), max(size, 1)):
+            kept = possible[low : low + size]
+            stream = [a[kept] for a in keys.arrays]
+            parts = self.pruner.parts(window, made, stream, start[kept], end[kept], mode)
+            evaluated = sum(part.evaluations for part in parts)
+            self.stats.pairs_pruned += int((end - start)[kept].sum()) - evaluated
+            for part in parts:
+                yield _BoundPart(made, stream, kept, part)
+
+    @contextmanager
+    def _leased(self, part: _BoundPart) -> Iterator[tuple[Kernel, WindowBuffer]]:
+        """Kernel and resident window."""
+        # All of the rows, from position 0 on: then ranges are offsets in the buffer, too.
+        source = part.ranges.source
+        lease = self.memory.lease(source, part.layout, source.first, source.end, TIMEOUT_S)
         try:
-            found = lease.window
-            yield found.kernel, found.buffer, keys, np.flatnonzero(keys.possible)
+            yield lease.window.kernel, lease.window.buffer
         finally:
             self.memory.release(lease)
 

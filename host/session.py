@@ -28,6 +28,8 @@ from penstock.host.metrics.report import LaneReport
 from penstock.host.postprocess.delivery import Delivery
 from penstock.host.postprocess.output import Gatherer, Rows
 from penstock.host.probe import refuse
+from penstock.host.pruning.pruner import Pruner
+from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.scheduling.dispatcher import Dispatcher, GiveUp, Instruction
 from penstock.host.scheduling.order import Bound, Order, orders_of
 from penstock.host.scheduling.policy import POLICIES, make_policy
@@ -53,6 +55,8 @@ class Running:
         Tasks started on a lane at a time.
     most_failures : int
         Failures in a row after which a lane is parked.
+    pruning : bool or Pruning
+        Whether pairs are left out that bounds of many tuples rule out, and by which sizes.
     """
 
     ordered: bool = False
@@ -61,6 +65,7 @@ class Running:
     timeout_s: float = TIMEOUT_S
     depth: int = 2
     most_failures: int = 3
+    pruning: bool | Pruning = True
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
@@ -69,6 +74,11 @@ class Running:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name} must be above 0, not {value!r}")
+
+    @property
+    def sizes(self) -> Pruning | None:
+        """Sizes of pruning; None if it is off."""
+        return pruning_sizes(self.pruning)
 
 
 class Session:
@@ -128,6 +138,7 @@ class Session:
         )
         given = [d.task_evaluations for d in devices if d.task_evaluations is not None]
         self._most = running.task_evaluations or min(given, default=TASK_EVALUATIONS)
+        self._pruners = {w: Pruner(running.sizes, self._most) for w in engine.forms}
         self._gatherer = Gatherer(ordered=running.ordered)
         self._changed = threading.Condition(threading.RLock())
         self._batch = 0
@@ -174,6 +185,7 @@ class Session:
             alive = {run.number for run in self.engine.runs()}
             for binder in self._binders.values():
                 binder.keep(alive)
+            alive = alive.union(*(pruner.keep(alive) for pruner in self._pruners.values()))
             for memory in self._memories:
                 memory.keep(alive)
             try:
@@ -223,7 +235,8 @@ class Session:
     @property
     def nbytes(self) -> int:
         """Bytes of main memory that windows and preserved rows take, about."""
-        return self.engine.nbytes + self.delivery.nbytes
+        pruning = sum(pruner.nbytes for pruner in self._pruners.values())
+        return self.engine.nbytes + self.delivery.nbytes + pruning
 
     @property
     def outstanding(self) -> int:
@@ -263,18 +276,18 @@ class Session:
             what = self.delivery.what_of(probe)
             refuse(memory.device, made.program, frozenset(modes), binder.form, self.names, what)
         kept = np.flatnonzero(keys.possible)
-        arrays = [a[kept] for a in keys.arrays]
-        lanes = len(self.dispatcher.names)
-        return [
-            order
-            for mode in modes
-            for order in orders_of(
-                self._batch,
-                Bound(probe, made, arrays, kept, mode, frozenset(modes)),
-                lanes,
-                self._most,
-            )
-        ]
+        arrays, lanes = [a[kept] for a in keys.arrays], len(self.dispatcher.names)
+        start, end = probe.start[kept], probe.end[kept]
+        orders: list[Order] = []
+        for mode in modes:
+            pruned = probe.pairs
+            pruner = self._pruners[probe.form]
+            for part in pruner.parts(probe.window, made, arrays, start, end, mode):
+                pruned -= part.evaluations
+                bound = Bound(probe, part.source, made, arrays, kept, mode, frozenset(modes))
+                orders += orders_of(self._batch, bound, part, lanes, self._most)
+            self.stats.pairs_pruned += pruned
+        return orders
 
     def _do(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:

@@ -24,6 +24,9 @@ class Stats:
         Pairs that the window admits, before the predicate.
     pairs_evaluated : int
         Predicate tests executed.
+    pairs_pruned : int
+        Predicate tests that were not needed: bounds of many tuples, or the empty ranges of one,
+        ruled a match out.
     seconds : float
         Time since the join began.
     late : dict of str to int
@@ -36,6 +39,7 @@ class Stats:
     rows: int = 0
     pairs_in_window: int = 0
     pairs_evaluated: int = 0
+    pairs_pruned: int = 0
     seconds: float = 0.0
     late: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
@@ -60,6 +64,7 @@ class Stats:
             "rows": self.rows,
             "pairs_in_window": self.pairs_in_window,
             "pairs_evaluated": self.pairs_evaluated,
+            "pairs_pruned": self.pairs_pruned,
             "seconds": round(self.seconds, 6),
             "late": self.late,
             **self.counters,

@@ -13,6 +13,7 @@ from penstock.errors import DataError, QueryError
 from penstock.host.completeness.admission import Admission
 from penstock.host.completeness.source import Source, Span, check_names
 from penstock.host.device.base import Device
+from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.ranges import arrival_order, rows_met, time_ranges
 from penstock.host.sides import SideRows, filtered, read_side
 from penstock.host.stats import Stats
@@ -50,8 +51,10 @@ class TableJoin(ABC):
         False switches band form off, to compare with the general form.
     disorder : int, timedelta, or mapping of alias to either, optional
         How far out of order the rows of a table may be; any order by default.
+    pruning : Pruning or None
+        None evaluates every pair that the window admits.
     on_progress : callable, optional
-        Called with (pairs evaluated, pairs to evaluate at most) after each device result.
+        Called with (pairs evaluated or pruned, pairs to evaluate at most) after each device result.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class TableJoin(ABC):
         *,
         band: bool = True,
         disorder: Span | Mapping[str, Span] | None = None,
+        pruning: Pruning | None = DEFAULT_PRUNING,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._check(query)
@@ -85,6 +89,7 @@ class TableJoin(ABC):
         self.query = query
         self.device = device
         self.band = band
+        self.pruning = pruning
         self.names = query.names
         self.stats = Stats(device.name)
         self.on_progress = on_progress
@@ -136,7 +141,8 @@ class TableJoin(ABC):
     def progressed(self) -> None:
         """Tell the caller how far it is."""
         if self.on_progress is not None:
-            self.on_progress(self.stats.pairs_evaluated, self.pairs_to_evaluate)
+            done = self.stats.pairs_evaluated + self.stats.pairs_pruned
+            self.on_progress(min(done, self.pairs_to_evaluate), self.pairs_to_evaluate)
 
 
 def check_order(source: Source, rows: SideRows) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.api import Flow, Running, sql, stream
+    from penstock.api import Flow, Pruning, Running, sql, stream
 
-__all__ = ["Flow", "PenstockError", "Running", "sql", "stream"]
+__all__ = ["Flow", "PenstockError", "Pruning", "Running", "sql", "stream"]
 
 
 def __getattr__(name: str) -> object:
     # The runtime loads kernels and Arrow; code that only names an error need not wait for it.
-    if name in ("Flow", "Running", "sql", "stream"):
+    if name in ("Flow", "Pruning", "Running", "sql", "stream"):
         from penstock import api
 
         return getattr(api, name)

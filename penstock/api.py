@@ -14,11 +14,22 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.files import read_table
 from penstock.host.operators import Operator, table_join
+from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream, Span
 from penstock.query.compiler import Rows, Within, compile_query
 
-__all__ = ["Flow", "JoinStream", "Running", "TableLike", "as_table", "sql", "stream", "using"]
+__all__ = [
+    "Flow",
+    "JoinStream",
+    "Pruning",
+    "Running",
+    "TableLike",
+    "as_table",
+    "sql",
+    "stream",
+    "using",
+]
 
 #: What a table may be given as: Arrow data, a path, or anything with the Arrow C stream interface
 #: (pandas and Polars frames, DuckDB relations).
@@ -37,6 +48,7 @@ def sql(
     disorder: Span | Mapping[str, Span] | None = None,
     device: str | Device = "cpu",
     operator: str = "range",
+    pruning: bool | Pruning = True,
 ) -> pa.Table:
     """Join two tables over a time or ROWS window.
 
@@ -65,6 +77,9 @@ def sql(
     operator : str
         "range", or "window" for the window-join operator: ROWS windows and band form; see
         docs/window-operator.md.
+    pruning : bool or Pruning
+        Whether pairs that bounds of many rows rule out are left out before the device sees them
+        (range joins only); the result is the same.
 
     Returns
     -------
@@ -95,7 +110,9 @@ def sql(
         query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
     )
     with using(device) as opened:
-        join = table_join(compiled, chosen)(compiled, loaded, opened, disorder=disorder)
+        join = table_join(compiled, chosen)(
+            compiled, loaded, opened, disorder=disorder, pruning=pruning_sizes(pruning)
+        )
         return pa.Table.from_batches(join, join.schema)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 
 from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
+from penstock.host.pruning.sizes import DEFAULT_PRUNING
 from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 from penstock.query.compiler import compile_query
@@ -41,8 +43,8 @@ def facts(name: str) -> dict:
     return json.loads((Path(FOLDER or "") / name).read_text(encoding="utf-8"))
 
 
-def loaded(name: str) -> tuple[JoinQuery, dict[str, pa.Table]]:
-    query = facts("queries.json")[name]
+def loaded(name: str, **changed: object) -> tuple[JoinQuery, dict[str, pa.Table]]:
+    query = {**facts("queries.json")[name], **changed}
     tables = {side: pq.read_table(Path(FOLDER or "") / f"{query[side]}.parquet") for side in "rs"}
     where = f" WHERE {query['where']}" if query["where"] else ""
     text = f"SELECT r.id AS r_id, s.id AS s_id FROM r JOIN s ON {query['on']}{where}"
@@ -110,3 +112,57 @@ def test_streams(name: str) -> None:
         answer.add(stream.close())
     assert stream.stats.late == {"r": 0, "s": 0}
     answer.check(name, stream.stats.pairs_in_window)
+
+
+# -- pruning --------------------------------------------------------------------------------------
+
+_WINDOW = re.compile(r"s\.t_s BETWEEN r\.t_s - \d+ AND r\.t_s \+ \d+ AND ")
+#: Queries with a window of so many rows, or of so many seconds to both sides.
+LONG = {"U2": 65_536, "U3": 65_536, "A2": 65_536, "A1": "3600"}
+
+
+def long_window(name: str) -> tuple[JoinQuery, dict[str, pa.Table]]:
+    """A query with a long window, over the earlier half of its rows."""
+    window, on = LONG[name], _WINDOW.sub("", facts("queries.json")[name]["on"])
+    if isinstance(window, str):
+        on = f"s.t_s BETWEEN r.t_s - {window} AND r.t_s + {window} AND {on}"
+        query, tables = loaded(name, on=on)
+    else:
+        query, tables = loaded(name, on=on, rows=window)
+    return query, {side: table.slice(0, table.num_rows // 2) for side, table in tables.items()}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_pruning_of_tables(name: str) -> None:
+    query, tables = long_window(name)
+    with open_device("cpu") as device:
+        found = []
+        for pruning in (None, DEFAULT_PRUNING):
+            join, answer = BatchJoin(query, tables, device, pruning=pruning), Answer()
+            for batch in join:
+                answer.add(batch)
+            found.append((answer.rows, answer.sum, join.stats.pairs_in_window))
+        stats = join.stats
+    assert found[0] == found[1]
+    assert stats.pairs_evaluated + stats.pairs_pruned == stats.pairs_in_window
+    assert 5 * stats.pairs_evaluated < stats.pairs_in_window
+
+
+@pytest.mark.parametrize("name", ["U3", "A1"])
+def test_pruning_of_streams(name: str) -> None:
+    query, tables = long_window(name)
+    wanted = Answer()
+    with open_device("cpu", threads=2) as device:
+        for batch in BatchJoin(query, tables, device):
+            wanted.add(batch)
+        answer = Answer()
+        with JoinStream(query, {k: t.schema for k, t in tables.items()}, device) as stream:
+            # Both sides advance together, as their times do.
+            for part in range(20):
+                for side, table in tables.items():
+                    step = -(-table.num_rows // 20)
+                    stream.push(side, table.slice(part * step, step))
+                answer.add(stream.poll())
+            answer.add(stream.close())
+    assert (answer.rows, answer.sum) == (wanted.rows, wanted.sum)
+    assert 5 * stream.stats.pairs_evaluated < stream.stats.pairs_in_window

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,20 @@ from penstock.host.completeness.growing import Column, Keys, Rows, RowsView
 from penstock.host.sides import concat, take
 
 _numbers = itertools.count()
+
+
+def next_number() -> int:
+    """A number for a run, unique in this process."""
+    return next(_numbers)
+
+
+class Readable(Protocol):
+    """A run as devices read it: keys by logical position."""
+
+    @property
+    def run(self) -> int: ...
+
+    def keys_between(self, low: int, high: int) -> list[Vector]: ...
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,13 @@ class Snapshot:
 
     def keys_between(self, low: int, high: int) -> list[Vector]:
         """Keys of the logical positions ``[low, high)``, with the bounds of the whole run."""
-        part = slice(low - self.first, high - self.first)
+        return self._keys(slice(low - self.first, high - self.first))
+
+    def keys_at(self, positions: np.ndarray) -> list[Vector]:
+        """Keys at logical positions, with the bounds of the whole run."""
+        return self._keys(positions - self.first)
+
+    def _keys(self, part: slice | np.ndarray) -> list[Vector]:
         return [
             Vector(v.values[part], None if v.valid is None else v.valid[part], v.lo, v.hi)
             for v in self.keys
@@ -83,7 +104,7 @@ class WindowRun:
         rows: pa.RecordBatch | None = None,
         ids: np.ndarray | None = None,
     ) -> None:
-        self.number = next(_numbers)
+        self.number = next_number()
         self.first = 0
         self._times = Column(times)
         self._ids = Column(np.zeros(len(times), np.int64) if ids is None else ids)

@@ -6,7 +6,7 @@ milliseconds and as small as lets all lanes share the work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +27,10 @@ LEAST_ROWS = 256
 
 @dataclass(frozen=True)
 class Piece:
-    """Tuples ``rows[...]`` of the caller, with their ranges.
+    """Tuples ``rows[...]`` of the caller, with their ranges; one may come several times.
 
-    ``rows`` is uint32, ``start`` and ``end`` int64, all of shape (n,).
+    ``rows`` is uint32, ``start`` and ``end`` int64, all of shape (n,); neither starts nor ends step
+    back.
     """
 
     rows: np.ndarray
@@ -46,10 +47,20 @@ class Piece:
     def rebased(self, i: np.ndarray) -> np.ndarray:
         """The caller's indices of the piece's tuples ``i``, as uint32."""
         first, last = int(self.rows[0]), int(self.rows[-1])
-        if last - first + 1 == len(self.rows):
+        if last - first + 1 == len(self.rows) and bool((self.rows[1:] > self.rows[:-1]).all()):
             # Without gaps, which is the rule: an addition instead of a look-up per pair.
             return i + np.uint32(first) if first else i
         return self.rows[i]
+
+    @property
+    def low(self) -> int:
+        """First position that it reads; it must not be empty."""
+        return int(self.start[0])
+
+    @property
+    def high(self) -> int:
+        """Position after the last one that it reads."""
+        return int(self.end[-1])
 
     def clipped(self, low: int, high: int) -> Piece:
         """The part of each range in ``[low, high)``, without the empty ones."""
@@ -68,6 +79,15 @@ def whole(start: np.ndarray, end: np.ndarray) -> Piece:
         np.arange(len(start), dtype=np.uint32),
         np.asarray(start, np.int64),
         np.asarray(end, np.int64),
+    )
+
+
+def concat(pieces: Sequence[Piece]) -> Piece:
+    """Several pieces, at least one, as one; none may read before the one before it."""
+    return Piece(
+        np.concatenate([p.rows for p in pieces]),
+        np.concatenate([p.start for p in pieces]),
+        np.concatenate([p.end for p in pieces]),
     )
 
 

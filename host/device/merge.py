@@ -30,10 +30,15 @@ class Merged:
         Parameters
         ----------
         rows : ndarray of int, shape (m,)
-            Which tuples; each once.
+            Which tuples; one may come several times.
         part : Folds
             Of window positions after those that were merged before, if floats are added.
         """
+        turns = _turns(rows)
+        if turns is not None:
+            for chosen in turns:
+                self.add(rows[chosen], _picked(part, chosen))
+            return
         value = part.value
         if value.dtype != self.value.dtype:
             common = np.result_type(self.value.dtype, value.dtype)
@@ -69,6 +74,36 @@ class Merged:
         """The aggregates so far."""
         nearest = self.mode is Mode.NEAREST
         return Folds(self.found, self.value, self.position if nearest else None)
+
+
+def merged_once(mode: Mode, rows: np.ndarray, part: Folds) -> tuple[np.ndarray, Folds]:
+    """Partial aggregates with each tuple once: which tuples, and their aggregates."""
+    if _turns(rows) is None:
+        return rows, part
+    once, index = np.unique(rows, return_inverse=True)
+    merged = Merged(mode, len(once))
+    merged.add(index, part)
+    return once, merged.folds()
+
+
+def _turns(rows: np.ndarray) -> list[np.ndarray] | None:
+    """The first places of all rows, their second ones and so on; None if no row comes twice."""
+    if (rows[1:] > rows[:-1]).all():  # the rule
+        return None
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    begins = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    if len(begins) == len(rows):
+        return None
+    turn = np.empty(len(rows), np.int64)
+    turn[order] = np.arange(len(rows)) - np.repeat(begins, np.diff(begins, append=len(rows)))
+    by_turn = np.argsort(turn, kind="stable")
+    return np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
+
+
+def _picked(part: Folds, chosen: np.ndarray) -> Folds:
+    position = None if part.position is None else part.position[chosen]
+    return Folds(part.found[chosen], part.value[chosen], position)
 
 
 def exact_sum(a: np.ndarray, b: np.ndarray) -> np.ndarray:

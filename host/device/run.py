@@ -75,10 +75,37 @@ def run_task(
     Closing the generator, or an exception in its consumer, cancels the tasks that have not started
     and waits for those that have, so that the window may be freed afterwards.
     """
+    yield from run_pieces(
+        kernel,
+        window,
+        task_stream,
+        [whole(start, end)],
+        room=room,
+        lanes=lanes,
+        task_evaluations=task_evaluations,
+        timeout_s=timeout_s,
+    )
+
+
+def run_pieces(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    pieces: Sequence[Piece],
+    *,
+    room: int,
+    lanes: int,
+    task_evaluations: int = TASK_EVALUATIONS,
+    timeout_s: float = TIMEOUT_S,
+) -> Generator[Result, None, None]:
+    """Run several range joins of the same tuples, as :func:`run_task` does one.
+
+    ``pieces`` have no empty ranges; everything else is as for :func:`run_task`.
+    """
     if room < kernel.min_room:
         raise UsageError(f"room must be at least {kernel.min_room} pairs, not {room!r}")
     _check(lanes, task_evaluations)
-    fresh = cut(whole(start, end), lanes, task_evaluations)
+    fresh = (part for piece in pieces for part in cut(piece, lanes, task_evaluations))
     resumed: list[Piece] = []
     results = _fly(
         kernel,
@@ -136,31 +163,65 @@ def fold_task(
     DeviceError
         A task failed, or did not end in time. As for :func:`run_task`, none is left running.
     """
+    merged, counters = Merged(mode, len(start)), Counter()
+    for piece, result in fold_pieces(
+        kernel,
+        window,
+        task_stream,
+        [whole(start, end)],
+        mode=mode,
+        lanes=lanes,
+        task_evaluations=task_evaluations,
+        timeout_s=timeout_s,
+    ):
+        assert result.folds is not None
+        merged.add(piece.rows, result.folds)
+        counters.update(result.counters)
+        if on_result is not None:
+            on_result(result)
+    none = np.zeros(0, np.uint32)
+    return Result(none, none, None, counters, merged.folds())
+
+
+def fold_pieces(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    pieces: Sequence[Piece],
+    *,
+    mode: Mode,
+    lanes: int,
+    task_evaluations: int = TASK_EVALUATIONS,
+    timeout_s: float = TIMEOUT_S,
+) -> Generator[tuple[Piece, Result], None, None]:
+    """Run the aggregates of several range joins of the same tuples.
+
+    ``pieces`` have no empty ranges; everything else is as for :func:`fold_task`.
+
+    Yields
+    ------
+    Piece, Result
+        What a task was for, and its aggregates.
+    """
     if mode is Mode.PAIRS:
-        raise UsageError("fold_task folds matches; use run_task for pairs")
+        raise UsageError("pairs are not folded; use run_task for them")
     _check(lanes, task_evaluations)
-    pieces = cut(whole(start, end), lanes, task_evaluations)
+    fresh = (part for piece in pieces for part in cut(piece, lanes, task_evaluations))
     results = _fly(
         kernel,
         window,
         task_stream,
-        lambda: next(pieces, None),
+        lambda: next(fresh, None),
         room=kernel.min_room,
         mode=mode,
         lanes=lanes,
         timeout_s=timeout_s,
     )
-    merged, counters = Merged(mode, len(start)), Counter()
     with closing(results):
         for piece, result in results:
             if result.folds is None:
                 raise DeviceError(f"a task for {mode.value} came back without its aggregates")
-            merged.add(piece.rows, result.folds)
-            counters.update(result.counters)
-            if on_result is not None:
-                on_result(result)
-    none = np.zeros(0, np.uint32)
-    return Result(none, none, None, counters, merged.folds())
+            yield piece, result
 
 
 def _check(lanes: int, task_evaluations: int) -> None:

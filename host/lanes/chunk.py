@@ -11,6 +11,7 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.host.device.base import Result
 from penstock.host.device.cut import Piece
+from penstock.host.device.merge import merged_once
 from penstock.host.lanes.ring import Span
 from penstock.host.scheduling.order import Order
 from penstock.program import Mode
@@ -26,7 +27,7 @@ class Chunk:
     pairs : tuple of (ndarray, ndarray)
         Of each device task: tuples of the probe, and logical positions of the run.
     rows : tuple of ndarray
-        Of each device task: which tuples of the probe its aggregates are of.
+        Of each device task: which tuples of the probe its aggregates are of, each once.
     results : tuple of Result
     rest : tuple of Order
         What is still to be done, because the device ran out of room for results.
@@ -63,9 +64,13 @@ def chunk_of(order: Order, parts: Sequence[Part]) -> Chunk:
         by = part.span.low - part.span.offset
         _check(part, result, by)
         rows = order.bound.kept[part.piece.rebased(result.i)]
-        pairs.append((rows, result.j.astype(np.int64) + by))
-        rows_of.append(order.bound.kept[part.piece.rows])
-        results.append(_shifted(result, by))
+        pairs.append(order.bound.pairs(rows, result.j.astype(np.int64) + by))
+        own, result = order.bound.kept[part.piece.rows], _shifted(result, by)
+        if result.folds is not None:
+            own, folds = merged_once(part.mode, own, result.folds)
+            result = replace(result, folds=folds)
+        rows_of.append(own)
+        results.append(result)
         if result.pause is not None:
             at = result.pause
             pause = type(at)(at.i0, at.i1, at.p + by)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from penstock.errors import DeviceError
-from penstock.host.completeness.run import Snapshot
+from penstock.host.completeness.run import Readable
 from penstock.host.device.base import PAIRS, Device, Kernel, WindowBuffer
 from penstock.host.lanes.buffers import Buffers
 from penstock.host.lanes.ring import Ring, Span
@@ -35,7 +35,7 @@ class Window:
     #: Held while keys are written.
     writing: threading.Lock = field(default_factory=threading.Lock)
     #: What the ring counts as resident, but is still to be written.
-    unwritten: list[tuple[Span, Snapshot]] = field(default_factory=list)
+    unwritten: list[tuple[Span, Readable]] = field(default_factory=list)
     leases: int = 0
     used: float = 0.0
     #: No new task may have it.
@@ -95,7 +95,7 @@ class DeviceMemory:
 
     def lease(
         self,
-        window: Snapshot,
+        window: Readable,
         made: Layout,
         low: int,
         high: int,
@@ -183,7 +183,7 @@ class DeviceMemory:
 
     def _window(
         self,
-        window: Snapshot,
+        window: Readable,
         made: Layout,
         low: int,
         high: int,

@@ -36,6 +36,10 @@ class ReportCollector(Collector):
             "penstock_evaluations", "Predicate tests executed.", report.evaluations
         )
         yield CounterMetricFamily(
+            "penstock_pruned_pairs", "Predicate tests that bounds made superfluous.",
+            report.pairs_pruned,
+        )  # fmt: skip
+        yield CounterMetricFamily(
             "penstock_pairs_in_window", "Pairs that the window admits.", report.pairs_in_window
         )
         yield GaugeMetricFamily(

@@ -40,8 +40,9 @@ class Report:
         Rows that came, and those of them that came too late.
     rows : int
         Rows delivered.
-    evaluations, pairs_in_window : int
-        Predicate tests executed, and pairs that the window admits.
+    evaluations, pairs_pruned, pairs_in_window : int
+        Predicate tests executed, those that bounds made superfluous, and pairs that the window
+        admits.
     window_rows : int
         Rows that later ones may still meet.
     memory_bytes : mapping of str to int
@@ -58,6 +59,7 @@ class Report:
     late: Mapping[str, int]
     rows: int
     evaluations: int
+    pairs_pruned: int
     pairs_in_window: int
     window_rows: int
     memory_bytes: Mapping[str, int]

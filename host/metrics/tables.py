@@ -29,6 +29,7 @@ def table_report(join: TableJoin, lanes: Callable[[], tuple[LaneReport, ...]]) -
         late=dict.fromkeys(rows, 0),
         rows=join.stats.rows,
         evaluations=join.stats.pairs_evaluated,
+        pairs_pruned=join.stats.pairs_pruned,
         pairs_in_window=join.pairs_in_window,
         window_rows=sum(rows.values()),
         memory_bytes={},

@@ -8,19 +8,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.host.completeness.engine import Probe
+from penstock.host.completeness.run import Readable
 from penstock.host.device.base import Pause
-from penstock.host.device.cut import Piece, cut, whole
+from penstock.host.device.cut import Piece, cut
 from penstock.host.prepare import Layout
+from penstock.host.pruning.plan import Part, inside
 from penstock.program import Mode
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A probe with its program and its stream keys.
+    """A probe with its program and its stream keys, against the window in one order.
 
     Parameters
     ----------
     probe : Probe
+    source : Readable
+        What is read: the probe's window, or its rows rearranged.
     layout : Layout
     arrays : sequence of ndarray
         Device arrays of the tuples that can match at all.
@@ -32,11 +36,24 @@ class Bound:
     """
 
     probe: Probe
+    source: Readable
     layout: Layout
     arrays: Sequence[np.ndarray]
     kept: np.ndarray
     mode: Mode = Mode.PAIRS
     modes: frozenset[Mode] = frozenset({Mode.PAIRS})
+
+    def pairs(self, rows: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Matches as tuples of the probe and logical positions of its window.
+
+        Parameters
+        ----------
+        rows, places : ndarray of int, shape (m,)
+            Tuples of the probe, and where in ``source`` they matched.
+        """
+        start, end = self.probe.start[rows], self.probe.end[rows]
+        positions, kept = inside(self.source, places, start, end)
+        return (rows, positions) if kept is None else (rows[kept], positions[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +66,7 @@ class Order:
         Batch whose tuples probe.
     bound : Bound
     piece : Piece
-        ``rows`` index ``bound.arrays``; ranges are logical positions of the run.
+        ``rows`` index ``bound.arrays``; ranges are logical positions of ``bound.source``.
     """
 
     batch: int
@@ -63,22 +80,21 @@ class Order:
     @property
     def low(self) -> int:
         """First logical position that it reads."""
-        return int(self.piece.start[0])
+        return self.piece.low
 
     @property
     def high(self) -> int:
         """Logical position after the last one that it reads."""
-        return int(self.piece.end.max())
+        return self.piece.high
 
     def rest(self, pause: Pause) -> list[Order]:
         """What is left to do after a pause, as orders of their own."""
         return [Order(self.batch, self.bound, piece) for piece in reversed(self.piece.rest(pause))]
 
 
-def orders_of(batch: int, bound: Bound, lanes: int, most: int) -> Iterator[Order]:
-    """A bound probe in tasks of at most ``most`` evaluations, enough of them for all lanes."""
-    kept = bound.kept
-    pieces = cut(whole(bound.probe.start[kept], bound.probe.end[kept]), lanes, most)
-    for piece in pieces:
-        if len(piece.rows):
-            yield Order(batch, bound, piece)
+def orders_of(batch: int, bound: Bound, ranges: Part, lanes: int, most: int) -> Iterator[Order]:
+    """A part of a bound probe in tasks of at most ``most`` evaluations, enough for all lanes."""
+    for whole in ranges.pieces:
+        for piece in cut(whole, lanes, most):
+            if len(piece.rows):
+                yield Order(batch, bound, piece)

@@ -249,6 +249,7 @@ class JoinStream:
             late=late,
             rows=self.stats.rows,
             evaluations=self.stats.pairs_evaluated,
+            pairs_pruned=self.stats.pairs_pruned,
             pairs_in_window=self.stats.pairs_in_window,
             window_rows=self.window_rows,
             memory_bytes=self.budget.parts(),

@@ -42,6 +42,9 @@ TokenFile = Annotated[
     Path | None, typer.Option(help="File with the token of the server at --address.")
 ]
 NoBand = Annotated[bool, typer.Option("--no-band", help="Switch band form off.")]
+NoPruning = Annotated[
+    bool, typer.Option("--no-pruning", help="Evaluate every pair that the window admits.")
+]
 
 #: The device that is in a server.
 REMOTE = "remote"

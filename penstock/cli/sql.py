@@ -23,6 +23,7 @@ from penstock.host.lanes.traced import TracedDevice
 from penstock.host.metrics import serve_metrics
 from penstock.host.metrics.tables import table_report
 from penstock.host.operators import Operator, table_join
+from penstock.host.pruning.sizes import pruning_sizes
 from penstock.host.stats import Stats
 from penstock.host.table_join import TableJoin
 
@@ -74,6 +75,7 @@ def command(
         typer.Option(help="Most that rows may be out of order: 10, 5s, or a=10; else an error."),
     ] = None,
     no_band: inputs.NoBand = False,
+    no_pruning: inputs.NoPruning = False,
     progress: Annotated[bool, typer.Option(help="Show a progress bar on a terminal.")] = True,
 ) -> None:
     """Join two tables over a time or ROWS window, or aggregate what joins."""
@@ -105,6 +107,7 @@ def command(
             traced,
             band=not no_band,
             disorder=options.spans(disorder or (), "disorder"),
+            pruning=pruning_sizes(not no_pruning),
             on_progress=shown.update,
         )
         with _serving(join, traced, metrics_port):
@@ -176,11 +179,13 @@ def _print(table: pa.Table, total: int) -> None:
 def _summary(stats: Stats, operator: Operator, out: Path | None) -> None:
     rate = stats.pairs_evaluated / stats.seconds if stats.seconds else 0.0
     where = "" if out is None else f" -> {out}"
+    share = stats.pairs_pruned / max(stats.pairs_pruned + stats.pairs_evaluated, 1)
+    pruned = f" ({share:.0%} pruned)" if share >= 0.005 else ""
     how = "" if operator is Operator.RANGE else ", window operator"
     _note(
         f"{count(stats.rows)} rows{where}; {count(stats.pairs_in_window)} pairs in the window, "
-        f"{count(stats.pairs_evaluated)} evaluated in {stats.seconds:.3f} s on {stats.device}{how} "
-        f"({rate / 1e9:.3g} G/s)"
+        f"{count(stats.pairs_evaluated)} evaluated{pruned} in {stats.seconds:.3f} s on "
+        f"{stats.device}{how} ({rate / 1e9:.3g} G/s)"
     )
     if "cycles" not in stats.counters:
         return

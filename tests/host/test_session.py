@@ -19,6 +19,7 @@ from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
+from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, Feed, batch_of, time_join
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -247,14 +248,20 @@ class Joins(RuleBasedStateMachine):
         work=st.sampled_from([1, 7, 1 << 20]),
         latency_s=st.sampled_from([0.0, 0.001]),
         disorder=st.integers(0, 3),
+        pruning=st.sampled_from([True, TINY]),
     )
-    def open(self, lanes, ordered, policy, work, latency_s, disorder) -> None:
+    def open(self, lanes, ordered, policy, work, latency_s, disorder, pruning) -> None:
         self.disorder = disorder
         self.cpu = InterpretingCpu(threads=1)
         self.bad = FaultyDevice(self.cpu, self.fate)
         devices = [self.bad] * (lanes - 1) + [self.cpu]
         running = Running(
-            ordered=ordered, policy=policy, task_evaluations=work, timeout_s=20, most_failures=2
+            ordered=ordered,
+            policy=policy,
+            task_evaluations=work,
+            timeout_s=20,
+            most_failures=2,
+            pruning=pruning,
         )
         query = compile_query(ON, SCHEMAS, time=TIME)
         self.stream = JoinStream(

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import DataError, SchemaError, UsageError
 from penstock.host.device.base import Device
-from penstock.host.stream import JoinStream
+from penstock.host.session import Running
+from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
+from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, Feed, rows_join, time_join
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -86,7 +88,8 @@ def test_time_windows(device: Device, seed: int, window: tuple, predicate: str) 
     feeds = {name: Feed.drawn(rng, 60) for name in "ab"}
     on, before, after = window
     disorder = {name: feed.disorder for name, feed in feeds.items()}
-    stream = opened(device, f"{on} AND {predicate}", disorder=disorder)
+    flow = Flow(running=Running(pruning=rng.choice((True, TINY))))
+    stream = opened(device, f"{on} AND {predicate}", disorder=disorder, flow=flow)
     found, late = played(stream, feeds, rng)
     wanted = time_join(feeds["a"], feeds["b"], before, after, PREDICATES[predicate])
     assert sorted(found) == wanted
@@ -107,7 +110,8 @@ def test_rows_in_time_order(device: Device, seed: int, sizes: tuple, predicate: 
         feed.rows = [(n, 0 if t is None else t, x) for n, t, x in feed.rows]
     disorder = {name: feed.disorder for name, feed in feeds.items()}
     rows = dict(zip("ab", sizes, strict=True))
-    stream = opened(device, predicate, rows=rows, disorder=disorder)
+    flow = Flow(running=Running(pruning=rng.choice((True, TINY))))
+    stream = opened(device, predicate, rows=rows, disorder=disorder, flow=flow)
     found, late = played(stream, feeds, rng)
     merged = [
         (t, place, row)

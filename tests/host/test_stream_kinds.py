@@ -15,6 +15,7 @@ from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
+from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, Feed, batch_of, rows_join, time_join
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -79,12 +80,14 @@ def played(stream: JoinStream, feeds: dict[str, Feed], rng: Random) -> tuple[lis
 
 
 FLOWS = st.builds(
-    lambda latency, ordered, work: Flow(
-        latency_s=latency, running=Running(ordered=ordered, task_evaluations=work)
+    lambda latency, ordered, work, pruning: Flow(
+        latency_s=latency,
+        running=Running(ordered=ordered, task_evaluations=work, pruning=pruning),
     ),
     st.sampled_from([0.0, 0.001]),
     st.booleans(),
     st.sampled_from([3, 1 << 20]),
+    st.sampled_from([True, TINY]),
 )
 
 

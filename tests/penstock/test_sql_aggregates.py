@@ -18,6 +18,7 @@ from penstock.errors import DataError, DeviceError, QueryError
 from penstock.host.device.base import PAIRS
 from penstock.host.device.cpu import CpuDevice
 from penstock.program import Mode, Program
+from tests.host.kit.pruning import TINY
 from tests.penstock.kit.devices import InterpretingCpu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,15 +125,16 @@ AGGREGATES = (
     keys=st.sampled_from(KEYS),
     chosen=st.lists(st.sampled_from(AGGREGATES), unique=True, max_size=4),
     having=st.sampled_from(["", " HAVING count(*) > 2"]),
+    pruning=st.sampled_from([False, TINY]),
 )
-def test_groups_as_duckdb(device, seed, predicate, keys, chosen, having) -> None:
+def test_groups_as_duckdb(device, seed, predicate, keys, chosen, having, pruning) -> None:
     columns = [f"{e} AS c{k}" for k, e in enumerate([*keys.split(", "), *chosen])]
     query = (
         f"SELECT {', '.join(columns)} FROM l JOIN r ON ({predicate}) AND {WINDOW} "
         f"GROUP BY {keys}{having}"
     )
     given_tables = tables(seed)
-    got = penstock.sql(query, given_tables, time=TIME, device=device)
+    got = penstock.sql(query, given_tables, time=TIME, device=device, pruning=pruning)
     assert rows_of(got) == oracle(query, given_tables)
 
 

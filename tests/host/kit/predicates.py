@@ -75,7 +75,9 @@ class Predicates:
         if self._floats:
             rules += [self._float] * 2 + [self._compare_floats]
         if self._booleans:
-            rules += [self._logic, self._case]
+            rules.append(self._logic)
+        if self._booleans and (self._integers or self._floats):
+            rules.append(self._case)
         rules[self._rng.integers(0, len(rules))]()
 
     def _constant(self) -> None:

@@ -1,0 +1,1 @@
+"""Which pairs a device need not see, because bounds of many tuples rule a match out."""

@@ -1,0 +1,203 @@
+"""One probe on its way through the slabs of a run: the ranges that are left for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.host.completeness.run import Readable, Snapshot
+from penstock.host.device.cut import Piece, concat, nonempty
+from penstock.host.pruning.boxes import Tester
+from penstock.host.pruning.clustering import cluster
+from penstock.host.pruning.entries import WIDTHS, Groups, entries
+from penstock.host.pruning.sizes import Pruning
+from penstock.host.pruning.slabs import Level, Rearranged, RunSlabs, Slab
+from penstock.program import Mode
+
+#: Blocks that could be evaluated in the time that it takes to begin a range: a device has to load
+#: its tuple.
+RANGE_COST = 1
+#: Ranges of one probe, at most; what is left then is not pruned, so that memory stays bounded.
+MOST_RANGES = 1 << 23
+
+
+@dataclass(frozen=True)
+class Part:
+    """Ranges of stream tuples in one order of a run's rows.
+
+    Parameters
+    ----------
+    source : Snapshot or Rearranged
+    pieces : tuple of Piece
+        Not empty; positions are those of the source.
+    """
+
+    source: Snapshot | Rearranged
+    pieces: tuple[Piece, ...]
+
+    @property
+    def low(self) -> int:
+        return min(piece.low for piece in self.pieces)
+
+    @property
+    def high(self) -> int:
+        return max(piece.high for piece in self.pieces)
+
+    @property
+    def evaluations(self) -> int:
+        return sum(piece.evaluations for piece in self.pieces)
+
+
+def inside(
+    source: Readable, places: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Positions of matches in the run, and which of them lie in their tuples' ranges.
+
+    Parameters
+    ----------
+    source : Readable
+        Of the part that gave them.
+    places : ndarray of int, shape (m,)
+        Where it gave them.
+    start, end : ndarray of int64, shape (m,)
+        Range of the tuple of each match.
+
+    Returns
+    -------
+    positions : ndarray of int, shape (m,)
+    kept : ndarray of bool, shape (m,), or None
+        None where all of them are.
+    """
+    if not isinstance(source, Rearranged):
+        return places, None
+    positions = source.positions(places)
+    kept = (start <= positions) & (positions < end)
+    return positions, None if kept.all() else kept
+
+
+@dataclass
+class Plan:
+    """One probe on its way through the slabs of a run."""
+
+    sizes: Pruning
+    slabs: RunSlabs
+    window: Snapshot
+    stream: Sequence[np.ndarray]
+    ranges: Piece
+    mode: Mode
+    ranged: int = 0
+    in_time: list[Piece] = field(default_factory=list)
+    rearranged: dict[int, list[list[Piece]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.slabs.tester is not None
+        self.tester: Tester = self.slabs.tester
+        self.groups = self._grouped()
+        members = self.groups.members
+        edges = self.groups.edges
+        rows = self.ranges.rows
+        self.boxes = self.tester.groups([c[rows[members]] for c in self.stream], edges)
+        self.start, self.end = self.ranges.start[members], self.ranges.end[members]
+
+    def _grouped(self) -> Groups:
+        """Stream tuples in groups: which of the probe's, and where each group begins."""
+        rows, size = self.ranges.rows, self.sizes.chunk_rows
+        axes = self.tester.stream_axes(self.stream)
+        members, edges, at = [], [np.zeros(1, np.int64)], 0
+        for low in range(0, len(rows), size):
+            part = rows[low : low + size]
+            keys = [axes[k][part] for k in self.slabs.stream_keys if k in axes]
+            made = cluster(keys, len(part), self.sizes.group_rows)
+            members.append(made.order + low)
+            edges.append(made.edges[1:] + at)
+            at += len(part)
+        return Groups(np.concatenate(members), np.concatenate(edges))
+
+    def parts(self) -> list[Part]:
+        low, high = self.ranges.low, self.ranges.high
+        top = len(self.slabs.levels) - 1
+        self._walk(low, high, top, np.ones(len(self.start), bool))
+        found = []
+        if self.in_time:
+            found.append(Part(self.window, (concat(self.in_time),)))
+        for k, level in enumerate(self.slabs.levels):
+            widths = self.rearranged.get(k, [])
+            pieces = tuple(concat(width) for width in widths if width)
+            if pieces:
+                source = level.rearranged(self.window) if self.slabs.clustered else self.window
+                found.append(Part(source, pieces))
+        return found
+
+    def _walk(self, low: int, high: int, top: int, active: np.ndarray) -> None:
+        """Plan the positions ``[low, high)`` of active members, by slabs up to a level."""
+        for slab, level, start, end in self._stretches(low, high, top):
+            left = active
+            if slab is not None:
+                left = self._prune(slab, level, active)
+                if level and left.any():
+                    self._walk(start, end, level - 1, left)
+                    continue
+            self._in_time(start, end, left)
+
+    def _stretches(
+        self, low: int, high: int, top: int
+    ) -> Iterator[tuple[Slab | None, int, int, int]]:
+        """``[low, high)`` in the largest slabs that there are, and what lies between them."""
+        levels: list[Level] = self.slabs.levels
+        while low < high:
+            for level in range(top, -1, -1):
+                slab = levels[level].at(low)
+                if slab is not None:
+                    yield slab, level, low, min(high, slab.high)
+                    low = slab.high
+                    break
+            else:
+                stop = min(high, (low // levels[0].rows + 1) * levels[0].rows)
+                yield None, 0, low, stop
+                low = stop
+
+    def _prune(self, slab: Slab, level: int, active: np.ndarray) -> np.ndarray:
+        """Plan a slab for those members to which pruning is worth it; the members that are left."""
+        overlap = np.minimum(self.end, slab.high) - np.maximum(self.start, slab.low)
+        overlap = np.where(active, np.maximum(overlap, 0), 0)
+        meeting = np.flatnonzero(np.maximum.reduceat(overlap, self.groups.edges[:-1]))
+        if not len(meeting):
+            return np.zeros(len(active), bool)
+        first, last = int(meeting[0]), int(meeting[-1]) + 1
+        groups = self.groups.between(first, last)
+        members = slice(int(self.groups.edges[first]), int(self.groups.edges[last]))
+        blocks = (slab.high - slab.low) // self.sizes.block_rows
+        left = self.tester.may_match(self.tester.cut(self.boxes, first, last), slab.boxes)
+        left = np.broadcast_to(left, (len(groups.sizes), blocks))
+        stretches = left[:, 0] + (left[:, 1:] & ~left[:, :-1]).sum(axis=1)
+        cost = (left.sum(axis=1) + RANGE_COST * stretches) * self.sizes.block_rows
+        cost = np.repeat(cost, groups.sizes)
+        overlap = overlap[members]
+        used = overlap > cost
+        if self.mode is not Mode.PAIRS or not self.slabs.clustered:
+            used &= (cost == 0) | (overlap == slab.high - slab.low)
+        rest = overlap > 0
+        if self.ranged < MOST_RANGES and used.any():
+            rest &= ~used
+            made = entries(left, groups, used, slab.low, self.sizes.block_rows)
+            self.ranged += sum(len(piece.rows) for piece in made)
+            widths = self.rearranged.setdefault(level, [[] for _ in range(WIDTHS)])
+            for width, piece in zip(widths, made, strict=True):
+                if len(piece.rows):
+                    width.append(Piece(self.ranges.rows[piece.rows], piece.start, piece.end))
+        found = np.zeros(len(active), bool)
+        found[members] = rest
+        return found
+
+    def _in_time(self, low: int, high: int, active: np.ndarray) -> None:
+        """Leave the positions ``[low, high)`` of active members to the device as they are."""
+        chosen = np.sort(self.groups.members[active])
+        piece = nonempty(
+            self.ranges.rows[chosen],
+            np.maximum(self.ranges.start[chosen], low),
+            np.minimum(self.ranges.end[chosen], high),
+        )
+        if len(piece.rows):
+            self.in_time.append(piece)
