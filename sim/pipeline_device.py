@@ -68,6 +68,7 @@ class PipelineDevice(Device):
         self._sums: Counter[str] = Counter()
         self._lock = Lock()
         self._join_config(program=ANY_PROGRAM)  # says now what is wrong with the number of units
+        self.units = units * pipelines
 
     def _join_config(self, **program: Any) -> JoinConfig:
         """The pipeline for a program."""

@@ -99,7 +99,14 @@ def nonempty(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Piece:
     return Piece(rows[keep], start[keep], end[keep])
 
 
-def cut(all_rows: Piece, lanes: int, most: int) -> Iterator[Piece]:
+def cut(
+    all_rows: Piece,
+    lanes: int,
+    most: int,
+    *,
+    units: int = 1,
+    tasks_per_lane: int = TASKS_PER_LANE,
+) -> Iterator[Piece]:
     """Pieces of about equal evaluations, at most ``most`` each, in order of rows.
 
     Parameters
@@ -110,18 +117,28 @@ def cut(all_rows: Piece, lanes: int, most: int) -> Iterator[Piece]:
         How many pieces may run at the same time.
     most : int
         Evaluations of a piece, where it can be cut.
+    units : int
+        Stream tuples that a device holds at a time: pieces have a multiple of so many, since a
+        last pass with fewer takes as long.
+    tasks_per_lane : int
+        Pieces per lane, where they are large enough.
     """
     rows = len(all_rows.rows)
     if rows == 0:
         return
     upto = np.cumsum(all_rows.end - all_rows.start)
-    target = min(most, max(int(upto[-1]) // (TASKS_PER_LANE * lanes), LEAST_EVALUATIONS))
+    target = min(most, max(int(upto[-1]) // (tasks_per_lane * lanes), LEAST_EVALUATIONS))
     low = 0
     while low < rows:
         done = int(upto[low - 1]) if low else 0
         high = int(np.searchsorted(upto, done + target, side="right"))
-        high = min(rows, max(high, low + LEAST_ROWS))
-        yield from _cut_window(all_rows.part(low, high), int(upto[high - 1]) - done, target)
+        count = max(high - low, LEAST_ROWS)
+        high = min(rows, low + -(-count // units) * units)
+        evaluations = int(upto[high - 1]) - done
+        # Cutting the window would undo what whole passes gain.
+        yield from _cut_window(
+            all_rows.part(low, high), evaluations, target if units == 1 else most
+        )
         low = high
 
 

@@ -25,6 +25,7 @@ class WrappedDevice(Device):
         self.inner = inner
         self.name = inner.name
         self.lanes = inner.lanes
+        self.units = inner.units
         self.key_widths = inner.key_widths
         self.task_evaluations = inner.task_evaluations
 
