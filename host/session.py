@@ -139,6 +139,7 @@ class Session:
         given = [d.task_evaluations for d in devices if d.task_evaluations is not None]
         self._most = running.task_evaluations or min(given, default=TASK_EVALUATIONS)
         self._pruners = {w: Pruner(running.sizes, self._most) for w in engine.forms}
+        self._units = max(d.units for d in devices)
         self._gatherer = Gatherer(ordered=running.ordered)
         self._changed = threading.Condition(threading.RLock())
         self._batch = 0
@@ -285,7 +286,7 @@ class Session:
             for part in pruner.parts(probe.window, made, arrays, start, end, mode):
                 pruned -= part.evaluations
                 bound = Bound(probe, part.source, made, arrays, kept, mode, frozenset(modes))
-                orders += orders_of(self._batch, bound, part, lanes, self._most)
+                orders += orders_of(self._batch, bound, part, lanes, self._most, self._units)
             self.stats.pairs_pruned += pruned
         return orders
 

@@ -58,8 +58,8 @@ class ModelledDevice(Device):
 
     name = "modelled"
     key_widths = (32,)
-    #: Half a second of 16 units at 300 MHz: tasks are cut by the number of lanes, not by this.
-    task_evaluations = 1 << 31
+    #: Tasks are cut by the number of lanes, not by this.
+    task_evaluations = 1 << 40
 
     def __init__(self, units: int, *, lanes: int = 2, clock_hz: float = CLOCK_HZ) -> None:
         self.units = units

@@ -189,7 +189,7 @@ def run(
         return moment + rise_per_s * np.maximum(moment - warm_s, 0) ** 2 / 2
 
     ticks = list(traffic.ticks(warm_s + measured_s, tick_s, arrived_s=arrived_s))
-    flow = Flow(latency_s=latency_s, running=Running(ordered=ordered))
+    flow = Flow(latency_s=latency_s, running=Running(ordered=ordered, pruning=False))
     stream = JoinStream(traffic.query(), traffic.schemas, device, flow=flow)
     before = device.counters()
     # A moment for threads to start, so that the first tick is not late.

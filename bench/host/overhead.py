@@ -62,7 +62,7 @@ def overheads(spans: Iterable[Span]) -> list[Overhead]:
 def measure(device: Device, window_tuples: int, stream_tuples: int, batches: int) -> list[Overhead]:
     """Tasks of batches that each meet a whole window."""
     query = compile_query(_QUERY, SCHEMAS, time={"a": "t", "b": "t"})
-    flow = Flow(running=Running(depth=1))
+    flow = Flow(running=Running(depth=1, pruning=False))
     rng = np.random.default_rng(3)
     with JoinStream(query, SCHEMAS, device, flow=flow, trace=True) as stream:
         stream.push("b", _batch(rng, window_tuples, 0))

@@ -18,6 +18,7 @@ from bench.host.rss import resident_bytes
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import OverloadError
 from penstock.host.device.base import Device
+from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 
 
@@ -83,7 +84,10 @@ def run(device: Device, plan: Plan) -> Outcome:
     """Run a plan; the last third of ``after_s`` counts as the end."""
     ticks = plan.ticks()
     flow = Flow(
-        latency_s=plan.latency_s, memory_bytes=plan.memory_bytes, push_timeout_s=plan.latency_s
+        latency_s=plan.latency_s,
+        memory_bytes=plan.memory_bytes,
+        push_timeout_s=plan.latency_s,
+        running=Running(pruning=False),
     )
     stream = JoinStream(plan.traffic.query(), plan.traffic.schemas, device, flow=flow)
     consumer = Consumer(stream, time.monotonic() + 0.05)

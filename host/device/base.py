@@ -196,7 +196,7 @@ class Device(ABC):
     name: str = ""
     #: Tasks that run at the same time; submit at least as many to keep the device busy.
     lanes: int = 1
-    #: Stream tuples that it holds while a window passes; tasks of a multiple of so many use it best.
+    #: Stream tuples that it holds while a window passes: a multiple of it makes the best tasks.
     units: int = 1
     #: Widths of band codes that the device offers, ascending.
     key_widths: Sequence[int] = (16, 32, 64)

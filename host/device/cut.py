@@ -134,6 +134,8 @@ def cut(
         high = int(np.searchsorted(upto, done + target, side="right"))
         count = max(high - low, LEAST_ROWS)
         high = min(rows, low + -(-count // units) * units)
+        if int(upto[high - 1]) - done > most and count >= units:
+            high = min(rows, low + count // units * units)
         evaluations = int(upto[high - 1]) - done
         # Cutting the window would undo what whole passes gain.
         yield from _cut_window(

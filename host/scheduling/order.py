@@ -15,6 +15,10 @@ from penstock.host.prepare import Layout
 from penstock.host.pruning.plan import Part, inside
 from penstock.program import Mode
 
+#: Tasks per lane and probe of a batch. Two are in flight; more would only cost the host time, since
+#: the next batch follows before they are done.
+TASKS_PER_LANE = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Bound:
@@ -92,9 +96,14 @@ class Order:
         return [Order(self.batch, self.bound, piece) for piece in reversed(self.piece.rest(pause))]
 
 
-def orders_of(batch: int, bound: Bound, ranges: Part, lanes: int, most: int) -> Iterator[Order]:
-    """A part of a bound probe in tasks of at most ``most`` evaluations, enough for all lanes."""
+def orders_of(
+    batch: int, bound: Bound, ranges: Part, lanes: int, most: int, units: int = 1
+) -> Iterator[Order]:
+    """A part of a bound probe in tasks of at most ``most`` evaluations, enough for all lanes.
+
+    ``units`` is what a lane holds at a time, see :func:`penstock.host.device.cut.cut`.
+    """
     for whole in ranges.pieces:
-        for piece in cut(whole, lanes, most):
+        for piece in cut(whole, lanes, most, units=units, tasks_per_lane=TASKS_PER_LANE):
             if len(piece.rows):
                 yield Order(batch, bound, piece)
