@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device, Kernel, Result, Task, WindowBuffer
 from penstock.host.device.storage import key_dtype, storage_dtype
+from penstock.host.lanes.buffers import Buffers
 from penstock.host.server.limits import Limits
 from penstock.host.server.turns import Turns
 from penstock.program import BandProgram, Mode, Program
@@ -57,6 +58,9 @@ class Owner:
         self._idle = threading.Condition(self._lock)
         self._shared: dict[tuple[Program, frozenset[Mode]], _Shared] = {}
         self._bytes: Counter[str] = Counter()
+        # Windows of all clients are spread over the device's memory banks.
+        self._buffers = Buffers(device.name)
+        self._placing = threading.Lock()
         self._turns: Turns[Job] = Turns(limits.depth)
         self._running = 0
         self._starting = False
@@ -124,18 +128,26 @@ class Owner:
                 )
             self._bytes[client] += size
         try:
-            return kernel.allocate(capacity), size
-        except MemoryError as cause:
-            self.freed(client, size)
-            raise DeviceError(
-                f"the server's machine has no memory for a window of {capacity} tuples"
-            ) from cause
-        except BaseException:
-            self.freed(client, size)
+            with self._placing:
+                buffer = self._buffers.take(kernel, capacity)
+            if isinstance(buffer, DeviceError):
+                raise buffer
+        except BaseException as cause:
+            self._freed(client, size)
+            if isinstance(cause, MemoryError):
+                raise DeviceError(
+                    f"the server's machine has no memory for a window of {capacity} tuples"
+                ) from cause
             raise
+        return buffer, size
 
-    def freed(self, client: str, size: int) -> None:
-        """A client gave bytes back."""
+    def free(self, client: str, buffer: WindowBuffer, size: int) -> None:
+        """A client gives a buffer back; what it wrote is for nobody else, so it is not kept."""
+        with self._placing:
+            self._buffers.give_back(buffer, again=False)
+        self._freed(client, size)
+
+    def _freed(self, client: str, size: int) -> None:
         with self._lock:
             self._bytes[client] -= size
             if not self._bytes[client]:

@@ -241,8 +241,7 @@ class ClientSession:
                 window.users -= 1
             if window.users or not window.freed:
                 return
-        window.buffer.free()
-        self.owner.freed(self.key, window.size)
+        self.owner.free(self.key, window.buffer, window.size)
         self._release(window.opened)
 
     def _release(self, opened: _Opened) -> None:
