@@ -277,3 +277,36 @@ def test_groups_that_never_close_are_refused(
     query = f"SELECT {select} FROM a JOIN b ON abs(a.t - b.t) <= 3 {group}"
     with pytest.raises(QueryError, match=message):
         opened(query, device)
+
+
+def test_keys_of_both_sides_over_rows_are_refused(device: Device) -> None:
+    query = "SELECT count(*) AS n FROM a JOIN b ON a.x = b.x GROUP BY a.t, b.t"
+    compiled = compile_query(query, SCHEMAS, time=TIME, rows=3)
+    with pytest.raises(QueryError, match="columns of both tables over ROWS"):
+        JoinStream(compiled, SCHEMAS, device)
+
+
+@pytest.mark.parametrize(
+    ("unique", "message"),
+    [
+        ({"c": "n"}, "unique is given for c, but the query has a, b"),
+        ({"a": "m"}, "unique: unknown column m in a"),
+        ({"a": ["n", "y"]}, "unique: unknown column y in a"),
+    ],
+)
+def test_unique_columns_that_are_none(unique: dict, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        compile_query(GROUPS, SCHEMAS, time=TIME, unique=unique)
+
+
+def test_several_columns_are_unique_together(device: Device) -> None:
+    query = GROUPS.replace("GROUP BY a.n", "GROUP BY a.n, a.x")
+    compiled = compile_query(query, SCHEMAS, time=TIME, unique={"a": ["n", "x"]})
+    with JoinStream(compiled, SCHEMAS, device) as stream:
+        stream.push("a", batch_of([(1, 10, 0), (1, 10, 1)]))
+        stream.push("b", batch_of([(1, 10, 1), (2, 10, 0), (3, 10, 0)]))
+        assert rows(stream.close()) == [(1, 2), (1, 1)]
+    with pytest.raises(QueryError, match="never knows"):
+        JoinStream(
+            compile_query(GROUPS, SCHEMAS, time=TIME, unique={"a": ["n", "x"]}), SCHEMAS, device
+        )

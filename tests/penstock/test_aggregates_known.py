@@ -43,7 +43,8 @@ def test_aggregates_of_real_streams(name: str) -> None:
     key, aggregates = AGGREGATES[name]
     where = f" WHERE {known['where']}" if known["where"] else ""
     query = f"SELECT {key}, {aggregates} FROM r JOIN s ON {known['on']}{where} GROUP BY {key}"
-    got = penstock.sql(query, tables, time=dict.fromkeys("rs", known["time"]))
+    times = dict.fromkeys("rs", known["time"])
+    got = penstock.sql(query, tables, time=times)
     # DuckDB computes in the columns' own widths; the squares need more.
     wide = {side: _widened(table) for side, table in tables.items()}
     with duckdb.connect() as connection:
@@ -51,7 +52,72 @@ def test_aggregates_of_real_streams(name: str) -> None:
             connection.register(side, table)
         wanted = connection.sql(query).fetchall()
     assert got.num_rows > 0
-    assert sorted(tuple(row.values()) for row in got.to_pylist()) == sorted(wanted)
+    assert rows_of(got) == sorted(wanted)
+
+
+SOME = ["F1", *(pytest.param(name, marks=pytest.mark.slow) for name in ("A1", "G1"))]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_aggregates_of_running_joins(name: str) -> None:
+    known = json.loads((Path(FOLDER or "") / "queries.json").read_text(encoding="utf-8"))[name]
+    tables = {side: slice_of(known[side]) for side in "rs"}
+    key, aggregates = AGGREGATES[name]
+    where = f" WHERE {known['where']}" if known["where"] else ""
+    query = f"SELECT {key}, {aggregates} FROM r JOIN s ON {known['on']}{where} GROUP BY {key}"
+    times = dict.fromkeys("rs", known["time"])
+    wanted = rows_of(penstock.sql(query, tables, time=times))
+    assert rows_of(*streamed(query, tables, times, unique={key[0]: "id"})) == wanted
+
+
+@pytest.mark.parametrize("keys", [("s",), ("s", "r")])
+@pytest.mark.parametrize("name", SOME)
+def test_tumbling_windows_of_real_streams(name: str, keys: tuple[str, ...]) -> None:
+    known = json.loads((Path(FOLDER or "") / "queries.json").read_text(encoding="utf-8"))[name]
+    tables = {side: slice_of(known[side]) for side in "rs"}
+    time = known["time"]
+    moments = tables["s"][time].to_numpy()
+    size = max(1, int(moments.max() - moments.min()) // 20)
+    where = f" WHERE {known['where']}" if known["where"] else ""
+    body = f"FROM r JOIN s ON {known['on']}{where}"
+    classes = ", ".join(f"{side}.id % 3" for side in keys)
+    query = (
+        f"SELECT window.start AS w, {classes.replace(', ', ' AS a, ')} AS b, count(*) AS n, "
+        f"max(r.id - s.id) AS m {body} GROUP BY window(s.{time}, {size}), {classes}"
+    )
+    times = dict.fromkeys("rs", time)
+    got = penstock.sql(query, tables, time=times)
+    with duckdb.connect() as connection:
+        for side, table in tables.items():
+            connection.register(side, _widened(table))
+        wanted = connection.sql(
+            f"SELECT s.{time} // {size} * {size} AS w, {classes}, count(*), max(r.id - s.id) "
+            f"{body} GROUP BY ALL"
+        ).fetchall()
+    assert len(wanted) > 10
+    assert rows_of(got) == sorted(wanted)
+    assert rows_of(*streamed(query, tables, times)) == sorted(wanted)
+
+
+def rows_of(*parts: pa.Table) -> list[tuple]:
+    return sorted(tuple(row.values()) for part in parts for row in part.to_pylist())
+
+
+def streamed(
+    query: str, tables: dict[str, pa.Table], times: dict[str, str], **options: object
+) -> list[pa.Table]:
+    """What the query gives batch by batch."""
+    schemas = {side: table.schema for side, table in tables.items()}
+    stream = penstock.stream(query, schemas, time=times, **options)  # type: ignore[arg-type]
+    found = []
+    for at in range(0, ROWS, 900):
+        for side, table in tables.items():
+            stream.push(side, table.slice(at, 900))
+        found.append(stream.poll())
+    assert sum(part.num_rows for part in found) > 0
+    found.append(stream.close())
+    assert stream.stats.late == {"r": 0, "s": 0}
+    return found
 
 
 def _widened(table: pa.Table) -> pa.Table:

@@ -193,6 +193,13 @@ def test_rows_windows_as_the_pairs_that_they_give(device, side: str, sizes: dict
     wanted = f"SELECT {side}id, count(*), sum(ly * ry)::BIGINT, max(ry) FROM p GROUP BY {side}id"
     assert pairs.num_rows > 0
     assert [tuple(r) for r in rows_of(got)] == oracle(wanted, {"p": pairs})
+    both = "l.y % 2 a, r.y % 3 b, count(*) n, min(l.id * r.id) m"
+    got = penstock.sql(
+        f"SELECT {both} {tail} GROUP BY l.y % 2, r.y % 3",
+        given_tables, time=TIME, rows=sizes, device=device,
+    )  # fmt: skip
+    wanted = "SELECT ly % 2, ry % 3, count(*), min(lid * rid) FROM p GROUP BY ALL"
+    assert [tuple(r) for r in rows_of(got)] == oracle(wanted, {"p": pairs})
 
 
 def test_types_are_those_of_spark(device) -> None:

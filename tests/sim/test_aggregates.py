@@ -1,8 +1,10 @@
 """Aggregates of the simulated pipeline against brute force in NumPy."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.errors import DeviceError
 from penstock.expr import build
 from penstock.host.device.base import Task
@@ -257,3 +259,33 @@ def test_a_task_in_another_mode_is_an_error():
 
 def test_a_mode_folds_or_not():
     assert {mode for mode in Mode if CODES[mode]} == set(Mode) - {Mode.PAIRS}
+
+
+def test_groups_of_a_stream_as_on_the_cpu():
+    """The pipeline folds as a stream asks it to: window by window, and in two forms."""
+    rng = np.random.default_rng(5)
+    tables = {
+        name: pa.table(
+            {
+                "n": pa.array(np.arange(60)),
+                "t": pa.array(np.sort(rng.integers(0, 50, 60))),
+                "x": pa.array(rng.integers(-9, 10, 60).astype(np.int16), mask=rng.random(60) < 0.2),
+            }
+        )
+        for name in "ab"
+    }
+    query = (
+        "SELECT a.n, count(*) AS c, min_by(b.n, abs(a.x - b.x)) AS near, max(b.n) AS last "
+        "FROM a JOIN b ON abs(a.x - b.x) < 6 AND b.t BETWEEN a.t - 4 AND a.t + 2 GROUP BY a.n"
+    )
+    times = {"a": "t", "b": "t"}
+    with AmaranthDevice(units=8) as device:
+        schemas = {name: table.schema for name, table in tables.items()}
+        stream = penstock.stream(query, schemas, time=times, unique={"a": "n"}, device=device)
+        for at in range(0, 60, 20):
+            for name, table in tables.items():
+                stream.push(name, table.slice(at, 20))
+        found = stream.close()
+    wanted = penstock.sql(query, tables, time=times)
+    assert found.num_rows > 20
+    assert found.sort_by("n").equals(wanted.sort_by("n"))
