@@ -18,6 +18,7 @@ from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
+from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, Feed, batch_of
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -66,9 +67,12 @@ def device() -> Iterator[Device]:
 
 
 FLOWS = st.builds(
-    lambda latency, work: Flow(latency_s=latency, running=Running(task_evaluations=work)),
+    lambda latency, work, pruning: Flow(
+        latency_s=latency, running=Running(task_evaluations=work, pruning=pruning)
+    ),
     st.sampled_from([0.0, 0.001]),
     st.sampled_from([3, 1 << 20]),
+    st.sampled_from([False, TINY]),
 )
 
 
