@@ -5,28 +5,24 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 
-import numpy as np
-
 from penstock.errors import DeviceError, UsageError
-from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.base import PAIRS, Device, Kernel, Result
 from penstock.host.device.run import TIMEOUT_S
-from penstock.host.remote.link import AbsentError, Link, LostError
+from penstock.host.device.window_join import WindowKernel
+from penstock.host.remote.failures import AbsentError
+from penstock.host.remote.kernels import R, RemoteKernel, RemoteWindowKernel, program_fields
+from penstock.host.remote.link import Link
 from penstock.host.wire.address import Address, read_token
-from penstock.host.wire.columns import batch_of
+from penstock.host.wire.arrivals import join_header
 from penstock.host.wire.message import Header, field
-from penstock.host.wire.programs import program_header
-from penstock.host.wire.tasks import result_from, task_message
-from penstock.program import Mode, Program
+from penstock.program import Mode, Program, WindowProgram
 
 #: Seconds between two looks for a server that was there before.
 _RETRY_S = 0.05
-#: Bytes of one write to a window, at most. A part fits a segment of 8 MiB with its headers, which
-#: stays in the cache: 64 MiB took twice as long in one part, and longer in parts of 1 MiB.
-_WRITE_BYTES = 7 << 20
 #: Programs of which it is remembered whether the server's device refuses them.
 _REMEMBERED = 256
 
@@ -129,6 +125,14 @@ class RemoteDevice(Device):
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return RemoteKernel(self, program, modes)
 
+    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        answer, _ = self.link().call({"call": "refuses join", **join_header(program, rows)})
+        reason = answer.get("reason")
+        return None if reason is None else str(reason)
+
+    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
+        return RemoteWindowKernel(self, program, rows)
+
     def counters(self) -> dict[str, int]:
         with self._lock:
             return dict(self._sums)
@@ -162,14 +166,15 @@ class RemoteDevice(Device):
                             raise
             return self._link
 
-    def run(self, act: Callable[[], Result]) -> Future[Result]:
+    def run(self, act: Callable[[], R]) -> Future[R]:
         """Run a task's call beside others; its result is counted."""
 
-        def counted() -> Result:
+        def counted() -> R:
             result = act()
+            pairs = len(result.i if isinstance(result, Result) else result.a)
             with self._lock:
                 self._sums.update(result.counters)
-                self._sums.update(tasks=1, pairs=len(result.i))
+                self._sums.update(tasks=1, pairs=pairs)
             return result
 
         try:
@@ -186,94 +191,3 @@ class RemoteDevice(Device):
             connect_s=self._connect_s,
             answer_s=self._answer_s,
         )
-
-
-class RemoteKernel(Kernel):
-    """A program on a server, opened again there if its session was lost."""
-
-    def __init__(self, device: RemoteDevice, program: Program, modes: frozenset[Mode]) -> None:
-        super().__init__(program, modes)
-        self.device = device
-        self._lock = threading.Lock()
-        self._opened: tuple[Link, int] | None = None
-        self.on_server()
-
-    def on_server(self) -> tuple[Link, int]:
-        """A live session, and the kernel's number in it."""
-        with self._lock:
-            if self._opened is None or self._opened[0].lost is not None:
-                link = self.device.link()
-                answer, _ = link.call({"call": "open", **program_fields(self.program, self.modes)})
-                self.min_room = field(answer, "min_room", int)
-                self._opened = link, field(answer, "kernel", int)
-            return self._opened
-
-    def allocate(self, capacity: int) -> WindowBuffer:
-        link, number = self.on_server()
-        header = {"call": "allocate", "kernel": number, "capacity": int(capacity)}
-        answer, _ = link.call(header)
-        return RemoteWindow(self, link, field(answer, "window", int), capacity)
-
-    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
-        if not (isinstance(window, RemoteWindow) and window.kernel is self):
-            raise DeviceError(
-                f"another kernel's {type(window).__name__} was passed to device remote; use the "
-                "window buffer that this kernel allocated"
-            )
-        return self.device.run(lambda: window.run(task))
-
-    def close(self) -> None:
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            _dismiss(opened[0], {"call": "close", "kernel": opened[1]})
-
-
-class RemoteWindow(WindowBuffer):
-    """A window in a server's device."""
-
-    def __init__(self, kernel: RemoteKernel, link: Link, number: int, capacity: int) -> None:
-        super().__init__(capacity)
-        self.kernel = kernel
-        self._link = link
-        self._number = number
-        self._freed = False
-
-    @property
-    def lost(self) -> bool:
-        return self._link.lost is not None
-
-    def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
-        batch = batch_of(columns)
-        rows = max(_WRITE_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
-        if batch.num_rows and offset + batch.num_rows > self.capacity:
-            rows = batch.num_rows  # the device says what is wrong, before anything is written
-        for low in range(0, max(batch.num_rows, 1), rows):
-            header = {"call": "write", "window": self._number, "offset": int(offset) + low}
-            self._link.call(header, batch.slice(low, rows))
-
-    def run(self, task: Task) -> Result:
-        """Run a task on it, and wait for the result."""
-        header, batch = task_message(task)
-        return result_from(
-            *self._link.call({"call": "task", "window": self._number, **header}, batch)
-        )
-
-    def free(self) -> None:
-        if not self._freed:
-            self._freed = True
-            _dismiss(self._link, {"call": "free", "window": self._number})
-
-
-def program_fields(program: Program, modes: frozenset[Mode]) -> Header:
-    """Fields of a call that names a program."""
-    return {"program": program_header(program), "modes": sorted(mode.value for mode in modes)}
-
-
-def _dismiss(link: Link, header: Header) -> None:
-    """Give something back; a session that was lost has taken it along."""
-    if link.lost is None:
-        try:
-            link.call(header)
-        except LostError:
-            return

@@ -15,22 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from penstock.errors import DeviceError, PenstockError
+from penstock.errors import PenstockError
 from penstock.host.remote.calls import GONE, CallStream, SessionOverError
+from penstock.host.remote.failures import LostError, first_line, unwelcome
 from penstock.host.wire.address import Address
 from penstock.host.wire.errors import error_from
 from penstock.host.wire.message import BODY_SCHEMA, PROTOCOL, Header, field, received, send
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
-
-
-class LostError(DeviceError):
-    """The session with a server ended; what it held there is gone."""
-
-
-class AbsentError(DeviceError):
-    """No server answers at an address."""
 
 
 class Link:
@@ -125,7 +118,7 @@ class Link:
             except PenstockError:
                 raise  # some are OSErrors, too
             except GONE as cause:
-                self.lose(f"it went away ({_first_line(cause)})")
+                self.lose(f"it went away ({first_line(cause)})")
                 raise self._lost() from cause
 
     @contextmanager
@@ -154,7 +147,7 @@ class Link:
         try:
             stream = CallStream(self._exchange({"stream": "calls", "session": self.session}), self)
         except GONE as cause:
-            self.lose(f"it went away ({_first_line(cause)})")
+            self.lose(f"it went away ({first_line(cause)})")
             raise self._lost() from cause
         with self._lock:
             self._busy.add(stream)
@@ -190,7 +183,7 @@ class Link:
         try:
             self._writer, self._reader = self._exchange({"stream": "session"})
         except GONE as cause:
-            raise self._unwelcome(cause, False, connect_s) from cause
+            raise unwelcome(self.address, cause, False, connect_s) from cause
         try:
             timer = threading.Timer(connect_s, give_up)
             timer.start()
@@ -206,30 +199,11 @@ class Link:
             raise
         except GONE as cause:
             self._hang_up()
-            raise self._unwelcome(cause, late.is_set(), connect_s) from cause
+            raise unwelcome(self.address, cause, late.is_set(), connect_s) from cause
         if "error" in header:
             self._hang_up()
             raise error_from(header["error"], str(self.address))
         return header
-
-    def _unwelcome(self, cause: BaseException, late: bool, connect_s: float) -> DeviceError:
-        where, serve = self.address, f"penstock serve --listen {self.address}"
-        if isinstance(cause, flight.FlightUnauthenticatedError):
-            return DeviceError(
-                f"the server at {where} wants a token, and the one given is missing or wrong; give "
-                "--token-file (token_file= of the device) with the server's"
-            )
-        if late:
-            return AbsentError(
-                f"the server at {where} did not answer within {connect_s:g} s: it hangs, or is no "
-                f"server of Penstock; end it, and start one with: {serve}"
-            )
-        if isinstance(cause, flight.FlightUnavailableError):
-            return AbsentError(f"no server answers at {where}; start one with: {serve}")
-        return DeviceError(
-            f"what answers at {where} is no server of Penstock ({_first_line(cause)}); start one "
-            f"with: {serve}"
-        )
 
     def _listen(self) -> None:
         """Hear what the server says, to the end of the session."""
@@ -245,7 +219,7 @@ class Link:
         except PenstockError as cause:
             why = str(cause)
         except GONE as cause:
-            why = f"it went away ({_first_line(cause)})"
+            why = f"it went away ({first_line(cause)})"
         self.lose(why)
         self._hang_up()
 
@@ -270,7 +244,7 @@ class Link:
                         return None
                     send(self._writer, {"call": "alive"})
             except GONE as cause:
-                return self.lose(f"it went away ({_first_line(cause)})")
+                return self.lose(f"it went away ({first_line(cause)})")
         return None
 
     # -- ends -------------------------------------------------------------------------------------
@@ -306,7 +280,3 @@ class Link:
                 self._reader.cancel()
             with suppress(*GONE):
                 self._writer.close()
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:200] or type(error).__name__

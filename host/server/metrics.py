@@ -38,7 +38,6 @@ class ServerCollector(Collector):
             "tasks": "Tasks that ended, failures included.",
             "failures": "Tasks that failed.",
             "evaluations": "Predicate tests executed.",
-            "pairs": "Pairs found.",
         }
         counters = {
             name: CounterMetricFamily(f"penstock_server_{name}", text, labels=["device"])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Device, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.base import Device, Kernel, WindowBuffer
+from penstock.host.device.run import TIMEOUT_S
 from penstock.host.device.storage import key_dtype, storage_dtype
 from penstock.host.lanes.buffers import Buffers
 from penstock.host.server.limits import Limits
@@ -22,13 +25,11 @@ _PER_LANE = 2
 
 @dataclass(eq=False)
 class Job:
-    """A task of a client."""
+    """A task of a client: what starts it, and the promise of its result."""
 
     client: str
-    kernel: Kernel
-    window: WindowBuffer
-    task: Task
-    future: Future[Result] = field(default_factory=Future)
+    begin: Callable[[], Future[Any]]
+    future: Future[Any] = field(default_factory=Future)
 
 
 @dataclass(eq=False)
@@ -53,7 +54,7 @@ class Owner:
     def __init__(self, device: Device, limits: Limits) -> None:
         self.device = device
         self.limits = limits
-        self.counters: Counter[str] = Counter(tasks=0, failures=0, evaluations=0, pairs=0)
+        self.counters: Counter[str] = Counter(tasks=0, failures=0, evaluations=0)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._shared: dict[tuple[Program, frozenset[Mode]], _Shared] = {}
@@ -62,6 +63,7 @@ class Owner:
         self._buffers = Buffers(device.name)
         self._placing = threading.Lock()
         self._turns: Turns[Job] = Turns(limits.depth)
+        self._tidy = ThreadPoolExecutor(1, thread_name_prefix="penstock-tidy")
         self._running = 0
         self._starting = False
 
@@ -160,19 +162,42 @@ class Owner:
 
     # -- tasks ------------------------------------------------------------------------------------
 
-    def submit(self, client: str, kernel: Kernel, window: WindowBuffer, task: Task) -> Job:
+    def submit(self, client: str, begin: Callable[[], Future[Any]]) -> Future[Any]:
         """Run a task when it is the client's turn.
+
+        Parameters
+        ----------
+        begin : callable
+            Gives the task to the device; what its future gives has ``counters``.
 
         Raises
         ------
         OverloadError
             Too many tasks of the client wait.
         """
-        job = Job(client, kernel, window, task)
+        job = Job(client, begin)
         with self._lock:
             self._turns.add(client, job)
         self._start()
-        return job
+        return job.future
+
+    def result(self, future: Future[Any]) -> Any:
+        """What a task gave.
+
+        Raises
+        ------
+        DeviceError
+            The task failed, or did not end in time.
+        """
+        try:
+            return future.result(TIMEOUT_S)
+        except FutureTimeoutError as cause:
+            if future.done():
+                raise
+            raise DeviceError(
+                f"a task did not end within {TIMEOUT_S:g} s on device {self.device.name} of the "
+                "server; use smaller tasks"
+            ) from cause
 
     def drop(self, client: str, error: Callable[[], Exception]) -> None:
         """End the tasks of a client that have not started."""
@@ -193,8 +218,13 @@ class Owner:
                 lambda: not self._running and not len(self._turns), timeout_s
             )
 
+    def later(self, act: Callable[[], None]) -> None:
+        """Tidy up in a thread that is none of the device's."""
+        self._tidy.submit(act)
+
     def stop(self) -> None:
         """Close the device."""
+        self._tidy.shutdown(wait=True)
         self.device.close()
 
     def _start(self) -> None:
@@ -211,18 +241,18 @@ class Owner:
                     return
                 self._running += 1
             try:
-                real = job.kernel.submit(job.window, job.task)
+                real = job.begin()
             except Exception as error:  # a device may raise anything, and others must go on
                 self._ended(job, None, error)
             else:
                 real.add_done_callback(lambda done, job=job: self._over(job, done))
 
-    def _over(self, job: Job, done: Future[Result]) -> None:
+    def _over(self, job: Job, done: Future[Any]) -> None:
         error = done.exception()
         self._ended(job, None if error is not None else done.result(), error)
         self._start()
 
-    def _ended(self, job: Job, result: Result | None, error: BaseException | None) -> None:
+    def _ended(self, job: Job, result: Any, error: BaseException | None) -> None:
         with self._lock:
             self._running -= 1
             self.counters["tasks"] += 1
@@ -230,7 +260,6 @@ class Owner:
                 self.counters["failures"] += 1
             else:
                 self.counters["evaluations"] += int(result.counters.get("evaluations", 0))
-                self.counters["pairs"] += len(result.i)
             self._idle.notify_all()
         if result is None:
             job.future.set_exception(error or DeviceError("a task ended without a result"))

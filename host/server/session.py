@@ -5,17 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Kernel, WindowBuffer
-from penstock.host.device.run import TIMEOUT_S
+from penstock.host.server.joins import JoinCalls, Reply
 from penstock.host.server.owner import Owner
 from penstock.host.wire.message import Header, MalformedError, field
 from penstock.host.wire.programs import modes_from, program_from
@@ -25,9 +23,6 @@ from penstock.program import Mode, Program
 
 class SessionOverError(DeviceError):
     """A call came in a session that has ended; the message is why it did."""
-
-
-Reply = tuple[Header, pa.RecordBatch | None]
 
 
 @dataclass(eq=False)
@@ -71,6 +66,7 @@ class ClientSession:
         self._numbers = count(1)
         self._opened: dict[int, _Opened] = {}
         self._windows: dict[int, _Window] = {}
+        self._joins = JoinCalls(key, owner)
         self._calls: dict[str, Callable[[Header, Sequence[np.ndarray]], Reply]] = {
             "refuses": self._refuses,
             "open": self._open,
@@ -79,6 +75,7 @@ class ClientSession:
             "write": self._write,
             "free": self._free,
             "task": self._task,
+            **self._joins.calls,
         }
 
     def renew(self) -> None:
@@ -120,6 +117,7 @@ class ClientSession:
             self._let_go(window, freed=True)
         for one in opened:
             self._release(one)
+        self._joins.end()
 
     def _ended(self) -> SessionOverError:
         return SessionOverError(str(self._over))
@@ -192,20 +190,12 @@ class ClientSession:
         task = task_from(header, columns, self.owner.limits.room)
         with self._using(header) as window:
             kernel = window.opened.kernel
-            job = self.owner.submit(self.key, kernel, window.buffer, task)
+            future = self.owner.submit(self.key, lambda: kernel.submit(window.buffer, task))
             # The device may use the window for longer than anybody waits for the task.
             with self._lock:
                 window.users += 1
-            job.future.add_done_callback(lambda _: self._let_go(window))
-            try:
-                return result_message(job.future.result(TIMEOUT_S))
-            except FutureTimeoutError as cause:
-                if job.future.done():
-                    raise
-                raise DeviceError(
-                    f"a task of {task.rows} stream tuples did not end within {TIMEOUT_S:g} s on "
-                    f"device {self.owner.device.name} of the server; use smaller tasks"
-                ) from cause
+            future.add_done_callback(lambda _: self._let_go(window))
+            return result_message(self.owner.result(future))
 
     # -- holds ------------------------------------------------------------------------------------
 

@@ -60,8 +60,8 @@ SUBJECTS = {
     "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
     "fjoin": ("fjoin", {"units": 4}, (30, 200, 2)),
     "fjoin in Amaranth": ("fjoin-amaranth", {"units": 3}, (6, 24, 2)),
-    "cpu of a server": ("remote", {"key_widths": (32,), "transport": "shared"}, (30, 120, 5)),
-    "cpu of a server, through Flight": ("remote", {"transport": "flight"}, (30, 120, 5)),
+    "cpu of a server": ("remote", {"key_widths": (32,), "transport": "shared"}, (12, 40, 5)),
+    "cpu of a server, through Flight": ("remote", {"transport": "flight"}, (12, 40, 5)),
 }
 SLOW = ("rtl", "rtl, two pipelines", "fjoin", "cpu of a server, through Flight")
 

@@ -16,6 +16,7 @@ from penstock.host.device.run_window import run_window_join
 from penstock.host.device.window_join import Arrivals, WindowKernel, WindowResult, WindowTask
 from penstock.program import GeneralProgram, WindowProgram
 from tests.host.kit.arrivals import ORDERS, arrivals, expected
+from tests.host.kit.serving import serving_cpu
 
 TIMEOUT_S = 120
 
@@ -31,6 +32,7 @@ class Subject:
 #: Verilator and a C++ compiler take some ten seconds or more for each of the rtl builds.
 SUBJECTS = {
     "cpu": ("cpu", {"threads": 2}, 300),
+    "cpu of a server": ("remote", {}, 60),
     "rtl, one bank": ("rtl", {"rows_depth": 16, "banks": 1}, 300),
     "rtl, four banks, slow memory": (
         "rtl",
@@ -48,6 +50,10 @@ SLOW = ("rtl, four banks, slow memory", "rtl, two lanes")
 )
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name, options, count = SUBJECTS[request.param]
+    if name == "remote":
+        with serving_cpu() as address, open_device(name, address=address) as device:
+            yield Subject(device, count)
+        return
     try:
         device = open_device(name, **options)
     except MissingToolError as cause:
@@ -197,7 +203,7 @@ def test_refusals(subject: Subject) -> None:
     _, band = arrivals(np.random.default_rng(0), 2)
     general_reason = subject.device.refuses_window_join(WindowProgram(general, band.b), (2, 2))
     deep_reason = subject.device.refuses_window_join(band, (2, 1 << 20))
-    if subject.device.name == "cpu":
+    if subject.device.name in ("cpu", "remote"):
         assert (general_reason, deep_reason) == (None, None)
         return
     assert "general form" in general_reason
