@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from penstock.errors import DataError
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.evaluate import evaluate
 from penstock.host.completeness.admission import FOREVER
@@ -67,7 +68,10 @@ class Closing:
         dtype = self._column.type
         if not dtype.lo <= value <= dtype.hi:
             return -math.inf if value < dtype.lo else math.inf
-        return evaluate(self.expr, {self._column.attr: value})
+        try:
+            return evaluate(self.expr, {self._column.attr: value})
+        except DataError:  # a date of such a time overflows, but no row's does
+            return -math.inf if value < 0 else math.inf
 
 
 def below(keys: np.ndarray, limit: Limit) -> np.ndarray:

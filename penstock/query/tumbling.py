@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError
 
 from penstock.errors import QueryError
 from penstock.expr import build
+from penstock.expr.build.align import finer, to_unit
 from penstock.expr.node import Expr, Op
 from penstock.query.dialect import Penstock, place, snippet
 from penstock.types import UNIT_NS, Kind, Type
@@ -54,6 +55,9 @@ def tumbling(time: Expr, size: Expr, offset: Expr | None = None) -> Tumbling:
     """Windows of a size; see :class:`Tumbling`."""
     since = time
     if time.type.kind is not Kind.INT:
+        spans = [size] if offset is None else [size, offset]
+        unit = finer(time.type.unit, *(span.type.unit for span in spans))
+        time = to_unit(time, unit, Kind.TIMESTAMP)
         epoch = build.const(0, Type(Kind.TIMESTAMP, unit=time.type.unit))
         since = build.sub(time, epoch)
     if offset is not None and offset.attr:

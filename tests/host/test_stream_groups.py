@@ -314,3 +314,39 @@ def test_several_columns_are_unique_together(device: Device) -> None:
         JoinStream(
             compile_query(GROUPS, SCHEMAS, time=TIME, unique={"a": ["n", "x"]}), SCHEMAS, device
         )
+
+
+@pytest.mark.parametrize(
+    ("units", "group"),
+    [
+        (("s", "us"), "window(a.t, '90 seconds')"),
+        (("us", "s"), "window(a.t, '1500 milliseconds', '1500 milliseconds', '1 millisecond')"),
+        (("ms", "ms"), "date_trunc('minute', b.t), CAST(a.t AS DATE)"),
+        (("s", "ms"), "CAST(b.t AS DATE)"),
+    ],
+)
+def test_times_of_other_units(device: Device, units: tuple[str, str], group: str) -> None:
+    rng = Random(7)
+    schemas = {
+        name: pa.schema([("t", pa.timestamp(unit)), ("x", pa.int64())])
+        for name, unit in zip("ab", units, strict=True)
+    }
+    tables = {}
+    for name, schema in schemas.items():
+        per_second = {"s": 1, "ms": 1000, "us": 1_000_000}[schema.field("t").type.unit]
+        seconds = sorted(rng.randint(-90_000, 90_000) // 60 * 60 for _ in range(300))
+        times = pa.array([second * per_second for second in seconds]).cast(schema.field("t").type)
+        tables[name] = pa.table([times, [rng.randint(0, 5) for _ in seconds]], schema=schema)
+    text = (
+        "SELECT count(*) AS n, sum(a.x * b.x) AS s FROM a JOIN b ON b.t BETWEEN a.t - INTERVAL 10 "
+        f"MINUTES AND a.t + INTERVAL 5 MINUTES GROUP BY {group}"
+    )
+    stream = JoinStream(compile_query(text, schemas), schemas, device)
+    found = []
+    for at in range(0, 300, 30):
+        for name, table in tables.items():
+            stream.push(name, table.slice(at, 30))
+        found += rows(stream.poll())
+    assert len(found) > 0
+    found += rows(stream.close())
+    assert sorted(found) == sorted(rows(penstock.sql(text, tables, device=device)))

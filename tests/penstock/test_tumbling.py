@@ -83,6 +83,25 @@ def test_a_time_lies_in_its_window(time: int, size: int, offset: int, unit: str)
     assert nondecreasing(made.start, column)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        Type(Kind.DATE, -(1 << 31), (1 << 31) - 1, unit="D"),
+        Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="s"),
+    ],
+    ids=str,
+)
+def test_a_window_finer_than_the_time(dtype: Type) -> None:
+    column = build.column("l", "t", dtype)
+    made = tumbling(column, build.duration_const(7500, "ms"), build.duration_const(1, "us"))
+    assert nondecreasing(made.start, column)
+    factor = {"D": 86_400, "s": 1}[dtype.unit] * 1_000_000
+    for time in range(-20, 20):
+        start = evaluate(made.start, {("l", "t"): time})
+        assert start <= time * factor < start + 7_500_000
+        assert (start - 1) % 7_500_000 == 0
+
+
 T = build.column("l", "t", int_of(64))
 STAMP = build.column("l", "t", Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="ms"))
 RISING = {
