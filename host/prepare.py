@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.expr.columns import Vector, evaluate_columns
-from penstock.expr.node import Expr, Op, walk
+from penstock.expr.node import Expr, walk
 from penstock.host import keys
 from penstock.host.device.storage import storage_dtype
 from penstock.host.keys import Encoder
@@ -120,7 +120,7 @@ def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
     DataError
     """
     for expr in exprs:
-        if any(e.op is Op.CAST for e in walk(expr)):
+        if expr.casts:
             evaluate_columns(expr, columns, rows)
 
 

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-#: Switch interval as a share of the latency target, and its bounds in seconds: below the least,
-#: switching itself costs more than it gains.
-SHARE, LEAST_S, MOST_S = 1 / 200, 50e-6, 1e-3
+#: Switch interval as a share of the latency target, and its least in seconds: below that, switching
+#: itself costs the join's own threads more than it gains.
+SHARE, LEAST_S = 1 / 40, 200e-6
 
 _lock = threading.Lock()
 _wanted: list[float] = []
@@ -38,7 +38,7 @@ def hold(latency_s: float) -> Callable[[], None]:
         Ends it; when the last one is ended, the interval is what it was before the first.
     """
     global _before
-    interval = min(max(latency_s * SHARE, LEAST_S), MOST_S)
+    interval = max(latency_s * SHARE, LEAST_S)
     with _lock:
         if not _wanted:
             _before = sys.getswitchinterval()

@@ -6,7 +6,8 @@ complete up to the least of those. A feed that says nothing for long need not ho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +45,15 @@ class Feeds:
         self._feeds: dict[str, _Feed] = {}
         self._promise = NEVER
         self._closed = False
+
+    def copy(self) -> Feeds:
+        """The same, to go back to."""
+        other = copy.copy(self)
+        other._feeds = {
+            name: replace(feed, admission=copy.copy(feed.admission))
+            for name, feed in self._feeds.items()
+        }
+        return other
 
     @property
     def names(self) -> list[str]:

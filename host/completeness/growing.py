@@ -123,6 +123,7 @@ class Rows:
 
     def __init__(self, parts: Sequence[pa.RecordBatch] = ()) -> None:
         self._parts: list[pa.RecordBatch] = []
+        self._sizes: list[int] = []  # bytes of each part: asking a batch takes long
         for part in parts:
             self.append(part)
 
@@ -131,9 +132,12 @@ class Rows:
         if not batch.num_rows:
             return
         self._parts.append(batch)
+        self._sizes.append(batch.nbytes)
         while len(self._parts) > 1 and self._parts[-2].num_rows < 2 * self._parts[-1].num_rows:
             last = self._parts.pop()
             self._parts[-1] = pa.concat_batches([self._parts[-1], last])
+            self._sizes.pop()
+            self._sizes[-1] = self._parts[-1].nbytes
 
     def drop(self, count: int) -> None:
         """Forget the first rows."""
@@ -142,13 +146,15 @@ class Rows:
             if first.num_rows > count:
                 # A slice would keep the whole batch alive, so the rest is copied.
                 self._parts[0] = pa.concat_batches([first.slice(count), first.slice(0, 0)])
+                self._sizes[0] = self._parts[0].nbytes
                 return
             count -= first.num_rows
             self._parts.pop(0)
+            self._sizes.pop(0)
 
     def view(self) -> RowsView:
         return RowsView(tuple(self._parts))
 
     @property
     def nbytes(self) -> int:
-        return sum(part.nbytes for part in self._parts)
+        return sum(self._sizes)

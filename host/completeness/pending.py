@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -24,13 +24,12 @@ class Pending:
 
     def __init__(self, extra_bytes: Mapping[str, int]) -> None:
         self._extra_bytes = extra_bytes
-        self._waiting: deque[Arrival] = deque()
+        self._waiting: deque[tuple[Arrival, int]] = deque()  # with their bytes
         self.nbytes = 0
 
     def add(self, arrival: Arrival) -> None:
         if len(arrival.rows):
-            self._waiting.append(arrival)
-            self.nbytes += self._bytes(arrival)
+            self._put(self._waiting.append, arrival)
 
     def take(self, count: int, *, grouped: bool) -> list[Arrival]:
         """The oldest ``count`` tuples.
@@ -44,13 +43,11 @@ class Pending:
         """
         taken: list[Arrival] = []
         while count and self._waiting:
-            first = self._waiting.popleft()
-            self.nbytes -= self._bytes(first)
+            first, nbytes = self._waiting.popleft()
+            self.nbytes -= nbytes
             if len(first.rows) > count:
                 everything = np.arange(len(first.rows))
-                rest = first.pick(everything[count:])
-                self._waiting.appendleft(rest)
-                self.nbytes += self._bytes(rest)
+                self._put(self._waiting.appendleft, first.pick(everything[count:]))
                 first = first.pick(everything[:count])
             count -= len(first.rows)
             taken.append(first)
@@ -61,8 +58,10 @@ class Pending:
 
     def oldest(self, side: str) -> int:
         """Least time among the waiting tuples of a side."""
-        times = (int(a.rows.time.min()) for a in self._waiting if a.side == side)
+        times = (int(a.rows.time.min()) for a, _ in self._waiting if a.side == side)
         return min(times, default=FOREVER)
 
-    def _bytes(self, arrival: Arrival) -> int:
-        return arrival.base.nbytes + len(arrival.rows) * self._extra_bytes[arrival.side]
+    def _put(self, put: Callable[[tuple[Arrival, int]], None], arrival: Arrival) -> None:
+        nbytes = arrival.base.nbytes + len(arrival.rows) * self._extra_bytes[arrival.side]
+        put((arrival, nbytes))
+        self.nbytes += nbytes

@@ -106,6 +106,7 @@ def cut(
     *,
     units: int = 1,
     tasks_per_lane: int = TASKS_PER_LANE,
+    least: int = LEAST_EVALUATIONS,
 ) -> Iterator[Piece]:
     """Pieces of about equal evaluations, at most ``most`` each, in order of rows.
 
@@ -122,12 +123,14 @@ def cut(
         last pass with fewer takes as long.
     tasks_per_lane : int
         Pieces per lane, where they are large enough.
+    least : int
+        Evaluations below which a piece is not cut further.
     """
     rows = len(all_rows.rows)
     if rows == 0:
         return
     upto = np.cumsum(all_rows.end - all_rows.start)
-    target = min(most, max(int(upto[-1]) // (tasks_per_lane * lanes), LEAST_EVALUATIONS))
+    target = min(most, max(int(upto[-1]) // (tasks_per_lane * lanes), least))
     low = 0
     while low < rows:
         done = int(upto[low - 1]) if low else 0

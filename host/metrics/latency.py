@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import deque
 
 import numpy as np
 
@@ -21,24 +20,34 @@ class Latency:
         self.counts = np.zeros(len(BOUNDS) + 1, np.int64)
         self.total_s = 0.0
         self.unknown = 0
-        self._arrivals: deque[tuple[int, float]] = deque(maxlen=_MOST_ARRIVALS)
+        # The last number of each arrival and its time, the newest at the end of what is used; when
+        # the arrays are full, what is to be remembered moves to their front.
+        self._last = np.empty(2 * _MOST_ARRIVALS, np.int64)
+        self._times = np.empty(2 * _MOST_ARRIVALS)
+        self._used = 0
         self._lock = threading.Lock()
 
     def arrived(self, ids: np.ndarray, now: float) -> None:
         """Tuples of these arrival numbers came."""
         if len(ids):
             with self._lock:
-                self._arrivals.append((int(ids[-1]), now))
+                if self._used == len(self._last):
+                    for column in (self._last, self._times):
+                        column[:_MOST_ARRIVALS] = column[_MOST_ARRIVALS:]
+                    self._used = _MOST_ARRIVALS
+                self._last[self._used], self._times[self._used] = ids[-1], now
+                self._used += 1
 
     def left(self, later: np.ndarray, now: float) -> None:
         """Pairs whose later tuples have these arrival numbers can be polled."""
         if not len(later):
             return
         with self._lock:
-            if not self._arrivals:
+            if not self._used:
                 self.unknown += len(later)
                 return
-            last, times = (np.array(column) for column in zip(*self._arrivals, strict=True))
+            first = max(0, self._used - _MOST_ARRIVALS)
+            last, times = self._last[first : self._used], self._times[first : self._used]
             known = (later > last[0]) | (len(last) < _MOST_ARRIVALS)
             self.unknown += int(len(later) - known.sum())
             taken = now - times[np.minimum(np.searchsorted(last, later[known]), len(last) - 1)]

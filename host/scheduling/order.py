@@ -18,6 +18,9 @@ from penstock.program import Mode
 #: Tasks per lane and probe of a batch. Two are in flight; more would only cost the host time, since
 #: the next batch follows before they are done.
 TASKS_PER_LANE = 2
+#: Evaluations below which a task of a stream is not cut further: about a millisecond of a core, as
+#: long as the host needs to start it and to take its results.
+LEAST_EVALUATIONS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,13 @@ def orders_of(
     ``units`` is what a lane holds at a time, see :func:`penstock.host.device.cut.cut`.
     """
     for whole in ranges.pieces:
-        for piece in cut(whole, lanes, most, units=units, tasks_per_lane=TASKS_PER_LANE):
+        for piece in cut(
+            whole,
+            lanes,
+            most,
+            units=units,
+            tasks_per_lane=TASKS_PER_LANE,
+            least=LEAST_EVALUATIONS,
+        ):
             if len(piece.rows):
                 yield Order(batch, bound, piece)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -139,7 +138,7 @@ class Intake:
         """
         rows = read.timed
         side, feeds = own.side.side, self._feeds[own.side.side]
-        before = copy.deepcopy(feeds)
+        before = feeds.copy()
         late = np.zeros(0, dtype=np.int64)
         try:
             if own.side.time is not None:
@@ -150,10 +149,11 @@ class Intake:
             for form in self.forms.values():
                 check(form, new.rows.columns, len(new.rows), window=form.window == side)
             check_casts(self._kept[side], new.rows.columns, len(new.rows))
-            alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
-            ids = self.number(len(new.rows) + len(alone.rows))
+            timeless = filtered(own.side, read.timeless) if len(read.timeless) else read.timeless
+            ids = self.number(len(new.rows) + len(timeless))
             self._pending.add(new.numbered(ids[: len(new.rows)]))
-            if len(alone.rows) and self.query.kind is not JoinKind.INNER:
+            if len(timeless) and self.query.kind is not JoinKind.INNER:
+                alone = Arrival.of(self.query, side, timeless, batch)
                 self._timeless.append(alone.numbered(ids[len(new.rows) :]))
             yield len(ids)
         except PenstockError:
@@ -228,6 +228,8 @@ def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) 
     SchemaError
         It lacks a column, or a column has another type.
     """
+    if isinstance(batch, pa.RecordBatch) and batch.schema.equals(schema):
+        return batch
     for column in schema:
         index = batch.schema.get_field_index(column.name)
         if index < 0:

@@ -49,9 +49,12 @@ class Pace:
 
     def arrived(self, count: int) -> None:
         """Tuples have been admitted."""
+        was_due = self._batcher.due() is not None
         self._batcher.arrived(count)
         if not self.flow.latency_s:
             self.cut(everything=True)
+        elif not was_due:
+            self.progressed()  # else the clock knows when the next batch is due
         self.budget.set("waiting", self.intake.nbytes)
 
     def advanced(self) -> None:
@@ -65,8 +68,6 @@ class Pace:
         """Without a latency target, wait until everything has been joined."""
         if not self.flow.latency_s:
             self.session.drain()
-        else:
-            self.progressed()
 
     def progressed(self) -> None:
         """Something has changed that the clock may have waited for."""

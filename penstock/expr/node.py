@@ -51,7 +51,7 @@ class Op(Enum):
 class Expr:
     """One node: an operation, its arguments, and the type of its value."""
 
-    __slots__ = ("__weakref__", "args", "attr", "op", "sides", "type")
+    __slots__ = ("__weakref__", "args", "attr", "casts", "op", "sides", "type")
 
     def __init__(self, op: Op, args: tuple[Expr, ...], attr: Any, dtype: Type) -> None:
         self.op = op
@@ -62,6 +62,8 @@ class Expr:
             self.sides: frozenset[str] = frozenset({attr[0]})
         else:
             self.sides = frozenset().union(*(arg.sides for arg in args))
+        #: Whether there is a CAST in it, which may fail.
+        self.casts: bool = op is Op.CAST or any(arg.casts for arg in args)
 
     @property
     def is_const(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from penstock.errors import QueryError
 from penstock.expr.node import Expr, Op, walk
@@ -217,24 +218,34 @@ class JoinQuery:
 
     def join_columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns of this side that decide which pairs join, or how, sorted."""
-        own = self.side(side)
+        return self._join_columns[side]
+
+    @cached_property
+    def _join_columns(self) -> dict[str, tuple[str, ...]]:
+        return {own.side: self._joining(own) for own in self.sides}
+
+    def _joining(self, own: Side) -> tuple[str, ...]:
         roots = [own.filter, self.predicate]
         if own.time is not None:
             roots.append(own.time)
         if self.aggregation is not None:
             roots += self.aggregation.keys
             roots += [e for a in self.aggregation.aggregates for e in a.inputs]
-        return tuple(sorted({c for root in roots for s, c in columns(root) if s == side}))
+        return tuple(sorted({c for root in roots for s, c in columns(root) if s == own.side}))
 
     def output_columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns of this side that the output needs, sorted."""
+        return self._output_columns[side]
+
+    @cached_property
+    def _output_columns(self) -> dict[str, tuple[str, ...]]:
         outputs = [e for _, e in self.select]
         if self.aggregation is not None:
             made = self.aggregation
             outputs += made.keys
             outputs += [a.value for a in made.aggregates if a.value is not None]
-        found = {c for e in outputs for s, c in columns(e) if s == side}
-        return tuple(sorted(found))
+        found = {sc for e in outputs for sc in columns(e)}
+        return {own.side: tuple(sorted(c for s, c in found if s == own.side)) for own in self.sides}
 
     def scale_of(self, side: str) -> dict[str, int]:
         return {column: digits for (s, column), digits in self.scales if s == side}

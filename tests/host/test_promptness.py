@@ -28,17 +28,15 @@ def now() -> object:
 
 
 def test_the_smallest_target_counts_until_the_last_is_gone(interval: float) -> None:
-    slow, fast = promptness.hold(0.2), promptness.hold(0.02)
+    slow, fast = promptness.hold(0.1), promptness.hold(0.02)
     assert now() == 0.02 * promptness.SHARE
     fast()
-    assert now() == 0.2 * promptness.SHARE
+    assert now() == 0.1 * promptness.SHARE
     slow()
     assert now() == interval
 
 
-@pytest.mark.parametrize(
-    ("latency_s", "expected"), [(1e-6, promptness.LEAST_S), (10.0, promptness.MOST_S)]
-)
+@pytest.mark.parametrize(("latency_s", "expected"), [(1e-6, promptness.LEAST_S), (10.0, 0.004)])
 def test_it_has_bounds(latency_s: float, expected: float) -> None:
     end = promptness.hold(latency_s)
     assert now() == expected
@@ -59,5 +57,5 @@ def test_streams_with_a_target_hold_it(interval: float) -> None:
         with JoinStream(query, SCHEMAS, cpu):
             assert now() == interval
         with JoinStream(query, SCHEMAS, cpu, flow=Flow(latency_s=0.02)):
-            assert now() == 1e-4
+            assert now() == 0.02 * promptness.SHARE
         assert now() == interval
