@@ -59,18 +59,45 @@ def overheads(spans: Iterable[Span]) -> list[Overhead]:
     return found
 
 
+def hidden_share(spans: Iterable[Span]) -> float:
+    """Share of the copying that went on while a task was on the device of the same lane."""
+    tracks: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        tracks[span.track].append(span)
+    copied = hidden = 0.0
+    for track, own in tracks.items():
+        tasks = tracks.get(f"{track} device", ())
+        for copy in (s for s in own if s.name in ("sync", "pairs", "rows")):
+            copied += _length(copy)
+            # Tasks of one lane may overlap by a little; no moment counts twice.
+            until = copy.began
+            for task in sorted(tasks, key=lambda s: s.began):
+                began, ended = max(task.began, until), min(task.ended, copy.ended)
+                if ended > began:
+                    hidden += ended - began
+                    until = ended
+    return hidden / copied if copied else float("nan")
+
+
 def measure(device: Device, window_tuples: int, stream_tuples: int, batches: int) -> list[Overhead]:
-    """Tasks of batches that each meet a whole window."""
+    """Tasks of batches that each meet a whole window, one at a time per lane."""
+    spans = trace(device, window_tuples, stream_tuples, batches, depth=1)
+    return [one for one in overheads(spans) if one.device_s >= LEAST_S]
+
+
+def trace(
+    device: Device, window_tuples: int, stream_tuples: int, batches: int, *, depth: int
+) -> list[Span]:
+    """What the lanes did in batches that each meet a whole window."""
     query = compile_query(_QUERY, SCHEMAS, time={"a": "t", "b": "t"})
-    flow = Flow(running=Running(depth=1, pruning=False))
+    flow = Flow(running=Running(depth=depth, pruning=False))
     rng = np.random.default_rng(3)
     with JoinStream(query, SCHEMAS, device, flow=flow, trace=True) as stream:
         stream.push("b", _batch(rng, window_tuples, 0))
         for _ in range(batches):
             stream.push("a", _batch(rng, stream_tuples, 0))
             stream.poll()
-        spans = stream.trace.spans
-    return [one for one in overheads(spans) if one.device_s >= LEAST_S]
+        return stream.trace.spans
 
 
 def _length(span: Span) -> float:

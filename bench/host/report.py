@@ -295,6 +295,14 @@ class Report:
                     values=[asdict(one) for one in found],
                 )
             )
+            share = self.runs.hidden_share(units, self.scale.batches)
+            self.add(
+                Row(
+                    f"{name_of(units)}: copies that lie beside a task of the same lane",
+                    f"{share:.0%} of their time, two orders in flight",
+                    values=share,
+                )
+            )
 
     def overload_plan(self) -> Plan:
         """Half of what 16 units sustain, then twice that, then half of it again."""

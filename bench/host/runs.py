@@ -97,6 +97,16 @@ class Measurements:
         found = self._get("overhead", {"units": units, "batches": batches}, measure)
         return [overhead.Overhead(**one) for one in found]
 
+    def hidden_share(self, units: int, batches: int) -> float:
+        """Share of a system's copying that lies beside a task, with two orders in flight."""
+
+        def measure() -> float:
+            with opened(units) as device:
+                spans = overhead.trace(device, 1 << 17, 1 << 14, batches, depth=2)
+                return overhead.hidden_share(spans)
+
+        return self._get("hidden", {"units": units, "batches": batches}, measure)
+
     def overloaded(self, units: int, plan: overload.Plan) -> overload.Outcome:
         """A system under too much load."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.host.overhead import measure, overheads
+from bench.host.overhead import hidden_share, measure, overheads
 from penstock.host.device.cpu import CpuDevice
 from penstock.host.lanes.trace import Trace
 
@@ -21,6 +21,18 @@ def test_what_is_left_of_a_task_beyond_device_and_copies() -> None:
         assert one.device_s == pytest.approx(5)
         assert one.copies_s == pytest.approx(1 + 0.5 + 1.5)
         assert one.overhead_s == pytest.approx(0.5 + 0.5 + 0.5 + 0.5 + 0.25)
+
+
+def test_what_is_hidden_behind_tasks() -> None:
+    trace = Trace(True)
+    trace.add("lane", "sync", 0.0, 1.0, order=0, waited_s=0)
+    trace.add("lane device", "task", 1.0, 5.0, order=0)
+    trace.add("lane", "sync", 2.0, 3.0, order=1, waited_s=0)
+    trace.add("lane device", "task", 4.9, 9.0, order=1)
+    trace.add("lane", "pairs", 4.5, 5.5, order=0)
+    trace.add("lane", "rows", 8.5, 9.5)
+    trace.add("other", "rows", 20.0, 20.5)
+    assert hidden_share(trace.spans) == pytest.approx((1 + 1 + 0.5) / 4.5)
 
 
 def test_every_long_task_of_a_join_is_found() -> None:
