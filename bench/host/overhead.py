@@ -8,6 +8,7 @@ most of this hides behind the other task.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ LEAST_S = 0.010
 _QUERY = """SELECT a.t AS ta, b.t AS tb FROM a JOIN b
 ON abs(a.x - b.x) + abs(a.y - b.y) < 1500 AND b.t BETWEEN a.t - 1000000 AND a.t + 1000000"""
 _SPAN = 1 << 20
+#: Evaluations of a task, at most: tens of milliseconds of one core.
+_TASK_EVALUATIONS = 1 << 29
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,20 @@ def overheads(spans: Iterable[Span]) -> list[Overhead]:
         syncs = {s.numbers["order"]: s for s in own if s.name == "sync"}
         pairs = {s.numbers["order"]: s for s in own if s.name == "pairs"}
         rows = sorted((s for s in own if s.name == "rows"), key=lambda s: s.began)
+        copying = sorted([*pairs.values(), *rows], key=lambda s: s.began)
+        ends = [s.ended for s in copying]
         for result in (s for s in own if s.name == "results"):
             number = result.numbers["order"]
+            began = syncs[number].began
+            asked = began - syncs[number].numbers["waited_s"]
+            # The thread may still have been copying what the order before gave.
+            before = copying[bisect(ends, asked) : bisect(ends, began)]
+            busy = sum(min(s.ended, began) - max(s.began, asked) for s in before)
             copies = [syncs[number], pairs[number]]
             copies += [r for r in rows if result.began <= r.began and r.ended <= result.ended]
-            asked = syncs[number].began - syncs[number].numbers["waited_s"]
             on_device, copied = _length(device[number]), sum(map(_length, copies))
-            found.append(Overhead(on_device, copied, result.ended - asked - on_device - copied))
+            overhead = result.ended - asked - busy - on_device - copied
+            found.append(Overhead(on_device, copied, overhead))
     return found
 
 
@@ -90,7 +100,7 @@ def trace(
 ) -> list[Span]:
     """What the lanes did in batches that each meet a whole window."""
     query = compile_query(_QUERY, SCHEMAS, time={"a": "t", "b": "t"})
-    flow = Flow(running=Running(depth=depth, pruning=False))
+    flow = Flow(running=Running(depth=depth, pruning=False, task_evaluations=_TASK_EVALUATIONS))
     rng = np.random.default_rng(3)
     with JoinStream(query, SCHEMAS, device, flow=flow, trace=True) as stream:
         stream.push("b", _batch(rng, window_tuples, 0))

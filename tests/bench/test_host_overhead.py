@@ -23,6 +23,19 @@ def test_what_is_left_of_a_task_beyond_device_and_copies() -> None:
         assert one.overhead_s == pytest.approx(0.5 + 0.5 + 0.5 + 0.5 + 0.25)
 
 
+def test_copies_of_the_order_before_are_no_overhead() -> None:
+    trace = Trace(True)
+    trace.add("lane", "pairs", 1.0, 2.0, order=0)
+    trace.add("lane", "rows", 2.0, 4.0)
+    # Asked for at 3, while the rows of the order before were being made.
+    trace.add("lane", "sync", 4.5, 5.0, order=1, waited_s=1.5)
+    trace.add("lane device", "task", 5.0, 9.0, order=1)
+    trace.add("lane", "pairs", 9.0, 9.5, order=1)
+    trace.add("lane", "results", 9.0, 10.0, order=1)
+    (found,) = overheads(trace.spans)
+    assert found.overhead_s == pytest.approx(0.5 + 0.5)
+
+
 def test_what_is_hidden_behind_tasks() -> None:
     trace = Trace(True)
     trace.add("lane", "sync", 0.0, 1.0, order=0, waited_s=0)
