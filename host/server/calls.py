@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.host.server.session import ClientSession, SessionOverError
 from penstock.host.wire.bodies import Bodies
 from penstock.host.wire.columns import columns_of
 from penstock.host.wire.errors import error_header
 from penstock.host.wire.message import BODY_SCHEMA, Header, received, send
 from penstock.host.wire.segment import Segment
+
+_log = logging.getLogger("penstock.server")
 
 #: What a stream raises when its client has gone, whichever way.
 GONE = (pa.ArrowException, OSError, StopIteration)
@@ -71,6 +75,8 @@ def _answer(
     except SessionOverError as over:
         return {"over": str(over)}, None
     except Exception as error:  # the client is told, and the stream goes on
+        if not isinstance(error, PenstockError):
+            _log.exception("a call of client %s failed", session.name if session else "unknown")
         return {"error": error_header(error)}, None
 
 

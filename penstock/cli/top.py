@@ -71,7 +71,7 @@ def read(url: str) -> Values:
             if sample.name.startswith("penstock_"):
                 label = next(iter(sample.labels.values()), "")
                 found[sample.name.removeprefix("penstock_")][label] = sample.value
-    if not found:
+    if "evaluations_total" not in found:
         raise FileError(f"what answers at {url} is no join of Penstock")
     return found
 

@@ -278,7 +278,7 @@ def test_a_task_that_fails_there_fails_here_with_its_traceback(
 
 
 def test_a_bug_of_a_device_is_told_and_costs_nobody_else(
-    faulty: FaultyDevice, server: DeviceServer
+    faulty: FaultyDevice, server: DeviceServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> str:
         raise ZeroDivisionError("bug")
@@ -287,8 +287,9 @@ def test_a_bug_of_a_device_is_told_and_costs_nobody_else(
         kernel = device.open(JOIN.program)
         window = load(kernel, JOIN)
         faulty.fate = broken
-        with pytest.raises(DeviceError, match="failed: ZeroDivisionError: bug"):
+        with pytest.raises(DeviceError, match="failed: ZeroDivisionError: bug; its log says more"):
             kernel.submit(window, TASK).result(TIMEOUT_S)
+        assert "ZeroDivisionError: bug" in caplog.text
         faulty.fate = lambda: "ok"
         works(device)
 
