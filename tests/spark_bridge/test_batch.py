@@ -20,6 +20,8 @@ from pyspark.sql import types as spark_types
 from pyspark.testing import assertDataFrameEqual
 
 from penstock.spark_bridge import sql
+from tests.host.kit.serving import serving
+from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMA = spark_types.StructType(
     [
@@ -134,6 +136,20 @@ MANHATTAN = (
 def test_every_partitioning(spark, laid_out, layout, lanes):
     frames = laid_out(layout)
     assert check(spark, MANHATTAN, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100
+
+
+def test_workers_share_the_device_of_a_server(spark, laid_out):
+    frames, time = laid_out("two partitions"), {"a": "t", "b": "t"}
+    with serving({"cpu": InterpretingCpu(2)}) as server:
+        options = {"address": str(server.address)}
+        joined = sql(
+            spark, MANHATTAN, frames, lanes=3, time=time, device="remote", device_options=options
+        )
+        got = joined.toArrow()
+        assert server.owners["cpu"].counters["tasks"] > 1
+    tables = {name: as_read(frame) for name, frame in frames.items()}
+    expected = penstock.sql(MANHATTAN, tables, time=time)
+    assert counted(got.cast(expected.schema)) == counted(expected)
 
 
 TIMES = {"t": {"a": "t", "b": "t"}, "at": {"a": "at", "b": "at"}}
