@@ -18,7 +18,7 @@ from penstock.host.device.merge import Merged
 from penstock.host.device.run import TIMEOUT_S, fold_pieces, run_pieces
 from penstock.host.lanes.memory import DeviceMemory
 from penstock.host.prepare import Columns, Layout, window_keys
-from penstock.host.pruning.plan import Part, inside
+from penstock.host.pruning.plan import Part
 from penstock.host.pruning.pruner import Pruner
 from penstock.host.pruning.sizes import Pruning
 from penstock.host.stats import Stats
@@ -149,8 +149,7 @@ class Prober:
                     for result in results:
                         self.stats.add(result.counters)
                         rows = part.kept[result.i]
-                        found, chosen = inside(part.ranges.source, result.j, start[rows], end[rows])
-                        yield (rows, found) if chosen is None else (rows[chosen], found[chosen])
+                        yield part.ranges.matches(rows, result.j, start, end)
 
     def fold(
         self,

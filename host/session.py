@@ -285,8 +285,8 @@ class Session:
             pruner = self._pruners[probe.form]
             for part in pruner.parts(probe.window, made, arrays, start, end, mode):
                 pruned -= part.evaluations
-                bound = Bound(probe, part.source, made, arrays, kept, mode, frozenset(modes))
-                orders += orders_of(self._batch, bound, part, lanes, self._most, self._units)
+                bound = Bound(probe, part, made, arrays, kept, mode, frozenset(modes))
+                orders += orders_of(self._batch, bound, lanes, self._most, self._units)
             self.stats.pairs_pruned += pruned
         return orders
 

@@ -138,7 +138,7 @@ class Lane:
         began = time.monotonic()
         try:
             lease = self.memory.lease(
-                bound.source,
+                bound.ranges.source,
                 bound.layout,
                 order.low,
                 order.high,

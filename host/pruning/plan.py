@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numba import njit
 
-from penstock.host.completeness.run import Readable, Snapshot
+from penstock.host.completeness.run import Snapshot
 from penstock.host.device.cut import Piece, concat, nonempty
 from penstock.host.pruning.boxes import Tester
 from penstock.host.pruning.clustering import cluster
@@ -32,10 +33,33 @@ class Part:
     source : Snapshot or Rearranged
     pieces : tuple of Piece
         Not empty; positions are those of the source.
+    inside : bool
+        Whether all of the ranges hold nothing that lies outside their tuples' own ranges.
     """
 
     source: Snapshot | Rearranged
     pieces: tuple[Piece, ...]
+    inside: bool = True
+
+    def matches(
+        self, rows: np.ndarray, places: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches that count: tuples, and positions in the run.
+
+        Parameters
+        ----------
+        rows, places : ndarray of int, shape (m,)
+            Tuples, and where in the source they matched.
+        start, end : ndarray of int64
+            Ranges of all tuples.
+        """
+        if not isinstance(self.source, Rearranged):
+            return rows, places
+        if self.inside:
+            return rows, self.source.positions(places)
+        found = np.empty(len(rows), rows.dtype), np.empty(len(rows), np.int64)
+        count = _keep(rows, places, self.source.first, self.source.order, start, end, *found)
+        return found[0][:count], found[1][:count]
 
     @property
     def low(self) -> int:
@@ -50,33 +74,6 @@ class Part:
         return sum(piece.evaluations for piece in self.pieces)
 
 
-def inside(
-    source: Readable, places: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Positions of matches in the run, and which of them lie in their tuples' ranges.
-
-    Parameters
-    ----------
-    source : Readable
-        Of the part that gave them.
-    places : ndarray of int, shape (m,)
-        Where it gave them.
-    start, end : ndarray of int64, shape (m,)
-        Range of the tuple of each match.
-
-    Returns
-    -------
-    positions : ndarray of int, shape (m,)
-    kept : ndarray of bool, shape (m,), or None
-        None where all of them are.
-    """
-    if not isinstance(source, Rearranged):
-        return places, None
-    positions = source.positions(places)
-    kept = (start <= positions) & (positions < end)
-    return positions, None if kept.all() else kept
-
-
 @dataclass
 class Plan:
     """One probe on its way through the slabs of a run."""
@@ -89,7 +86,7 @@ class Plan:
     mode: Mode
     ranged: int = 0
     in_time: list[Piece] = field(default_factory=list)
-    rearranged: dict[int, list[list[Piece]]] = field(default_factory=dict)
+    rearranged: dict[tuple[int, bool], list[list[Piece]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.slabs.tester is not None
@@ -122,12 +119,15 @@ class Plan:
         found = []
         if self.in_time:
             found.append(Part(self.window, (concat(self.in_time),)))
-        for k, level in enumerate(self.slabs.levels):
-            widths = self.rearranged.get(k, [])
+        sources: dict[int, Snapshot | Rearranged] = {}
+        for (k, inside), widths in self.rearranged.items():
             pieces = tuple(concat(width) for width in widths if width)
             if pieces:
-                source = level.rearranged(self.window) if self.slabs.clustered else self.window
-                found.append(Part(source, pieces))
+                if k not in sources:
+                    sources[k] = self.window
+                    if self.slabs.clustered:
+                        sources[k] = self.slabs.levels[k].rearranged(self.window)
+                found.append(Part(sources[k], pieces, inside))
         return found
 
     def _walk(self, low: int, high: int, top: int, active: np.ndarray) -> None:
@@ -176,17 +176,19 @@ class Plan:
         cost = np.repeat(cost, groups.sizes)
         overlap = overlap[members]
         used = overlap > cost
+        covered = overlap == slab.high - slab.low
         if self.mode is not Mode.PAIRS or not self.slabs.clustered:
-            used &= (cost == 0) | (overlap == slab.high - slab.low)
+            used &= covered | (cost == 0)
         rest = overlap > 0
         if self.ranged < MOST_RANGES and used.any():
             rest &= ~used
-            made = entries(left, groups, used, slab.low, self.sizes.block_rows)
-            self.ranged += sum(len(piece.rows) for piece in made)
-            widths = self.rearranged.setdefault(level, [[] for _ in range(WIDTHS)])
-            for width, piece in zip(widths, made, strict=True):
-                if len(piece.rows):
-                    width.append(Piece(self.ranges.rows[piece.rows], piece.start, piece.end))
+            for inside, chosen in ((True, used & covered), (False, used & ~covered)):
+                made = entries(left, groups, chosen, slab.low, self.sizes.block_rows)
+                self.ranged += sum(len(piece.rows) for piece in made)
+                widths = self.rearranged.setdefault((level, inside), [[] for _ in range(WIDTHS)])
+                for width, piece in zip(widths, made, strict=True):
+                    if len(piece.rows):
+                        width.append(Piece(self.ranges.rows[piece.rows], piece.start, piece.end))
         found = np.zeros(len(active), bool)
         found[members] = rest
         return found
@@ -201,3 +203,17 @@ class Plan:
         )
         if len(piece.rows):
             self.in_time.append(piece)
+
+
+@njit(nogil=True, cache=True)
+def _keep(rows, places, first, order, start, end, own, positions):
+    """Write the matches that lie in their tuples' ranges; how many there are."""
+    count = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        position = order[places[k] - first]
+        # Written in any case, so that nothing has to be predicted.
+        own[count] = row
+        positions[count] = position
+        count += (start[row] <= position) & (position < end[row])
+    return count

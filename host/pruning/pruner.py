@@ -60,8 +60,8 @@ class Pruner:
         start, end : ndarray of int64, shape (n,)
             Their ranges.
         mode : Mode
-            What becomes of matches. A match in PAIRS may lie outside the range of its tuple, if it
-            comes of rearranged rows: see :func:`inside`.
+            What becomes of matches. A match in PAIRS may lie outside the range of its tuple: see
+            :meth:`~penstock.host.pruning.plan.Part.matches`.
         """
         everything = whole(start, end)
         if not len(everything.rows):

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.host.completeness.engine import Probe
-from penstock.host.completeness.run import Readable
 from penstock.host.device.base import Pause
 from penstock.host.device.cut import Piece, cut
 from penstock.host.prepare import Layout
-from penstock.host.pruning.plan import Part, inside
+from penstock.host.pruning.plan import Part
 from penstock.program import Mode
 
 #: Tasks per lane and probe of a batch. Two are in flight; more would only cost the host time, since
@@ -30,8 +29,8 @@ class Bound:
     Parameters
     ----------
     probe : Probe
-    source : Readable
-        What is read: the probe's window, or its rows rearranged.
+    ranges : Part
+        What is read: ranges of the probe's window, or of its rows rearranged.
     layout : Layout
     arrays : sequence of ndarray
         Device arrays of the tuples that can match at all.
@@ -43,7 +42,7 @@ class Bound:
     """
 
     probe: Probe
-    source: Readable
+    ranges: Part
     layout: Layout
     arrays: Sequence[np.ndarray]
     kept: np.ndarray
@@ -56,11 +55,9 @@ class Bound:
         Parameters
         ----------
         rows, places : ndarray of int, shape (m,)
-            Tuples of the probe, and where in ``source`` they matched.
+            Tuples of the probe, and where in ``ranges.source`` they matched.
         """
-        start, end = self.probe.start[rows], self.probe.end[rows]
-        positions, kept = inside(self.source, places, start, end)
-        return (rows, positions) if kept is None else (rows[kept], positions[kept])
+        return self.ranges.matches(rows, places, self.probe.start, self.probe.end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +70,7 @@ class Order:
         Batch whose tuples probe.
     bound : Bound
     piece : Piece
-        ``rows`` index ``bound.arrays``; ranges are logical positions of ``bound.source``.
+        ``rows`` index ``bound.arrays``; ranges are positions of ``bound.ranges.source``.
     """
 
     batch: int
@@ -99,14 +96,12 @@ class Order:
         return [Order(self.batch, self.bound, piece) for piece in reversed(self.piece.rest(pause))]
 
 
-def orders_of(
-    batch: int, bound: Bound, ranges: Part, lanes: int, most: int, units: int = 1
-) -> Iterator[Order]:
+def orders_of(batch: int, bound: Bound, lanes: int, most: int, units: int = 1) -> Iterator[Order]:
     """A part of a bound probe in tasks of at most ``most`` evaluations, enough for all lanes.
 
     ``units`` is what a lane holds at a time, see :func:`penstock.host.device.cut.cut`.
     """
-    for whole in ranges.pieces:
+    for whole in bound.ranges.pieces:
         for piece in cut(
             whole,
             lanes,

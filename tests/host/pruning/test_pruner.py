@@ -16,7 +16,7 @@ from penstock.host.completeness.run import WindowRun
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.prepare import Layout, StreamKeys
 from penstock.host.pruning.boxes import make_tester
-from penstock.host.pruning.plan import Part, inside
+from penstock.host.pruning.plan import Part
 from penstock.host.pruning.pruner import MOST_SKIPPED, Pruner
 from penstock.host.pruning.sizes import Pruning
 from penstock.program import BandProgram, Mode, Program
@@ -70,11 +70,10 @@ def met(parts: Sequence[Part], join: Join, mode: Mode) -> list[tuple[int, int]]:
             assert (piece.start < piece.end).all()
             for row, start, end in zip(piece.rows, piece.start, piece.end, strict=True):
                 places = np.arange(start, end)
-                own = (np.full(len(places), limit[row]) for limit in (join.start, join.end))
-                positions, kept = inside(part.source, places, *own)
-                if kept is not None:
-                    assert mode is Mode.PAIRS
-                    positions = positions[kept]
+                own = np.full(len(places), row)
+                _, positions = part.matches(own, places, join.start, join.end)
+                assert part.inside or mode is Mode.PAIRS
+                assert len(positions) == len(places) or not part.inside
                 found += [(int(row), int(p)) for p in positions]
     return found
 
