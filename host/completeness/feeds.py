@@ -123,13 +123,23 @@ class Feeds:
 
     def promise(self, now: float) -> int:
         """The time below which no later row of the side comes; it never goes back."""
-        for feed in self._feeds.values():
-            if self.idle_s is not None and now - feed.heard > self.idle_s:
-                feed.idle = True
+        self._count_promises()
+        if self.idle_s is None:
+            return self._promise
+        # One after the other, as they fell silent: until the last did, its promise counted, however
+        # late this is asked.
+        silent = [f for f in self._feeds.values() if not f.idle and now - f.heard > self.idle_s]
+        for moment in sorted({feed.heard for feed in silent}):
+            for feed in silent:
+                feed.idle = feed.idle or feed.heard == moment
+            self._count_promises()
+        return self._promise
+
+    def _count_promises(self) -> None:
+        """The side is complete up to what all feeds promise that are not silent."""
         live = [f.admission.promise for f in self._feeds.values() if not f.idle]
         if live:
             self._promise = max(self._promise, min(live))
-        return self._promise
 
     def next_idle(self, now: float) -> float | None:
         """When the next feed falls silent for too long, if nothing comes before."""

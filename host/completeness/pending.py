@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import pyarrow as pa
 
+from penstock.host.batch_bytes import byte_counter
 from penstock.host.completeness.admission import FOREVER
 from penstock.host.sides import Arrival
 from penstock.query.plan import LEFT, RIGHT
@@ -24,6 +26,7 @@ class Pending:
 
     def __init__(self, extra_bytes: Mapping[str, int]) -> None:
         self._extra_bytes = extra_bytes
+        self._batch_bytes: dict[str, Callable[[pa.RecordBatch], int]] = {}
         self._waiting: deque[tuple[Arrival, int]] = deque()  # with their bytes
         self.nbytes = 0
 
@@ -62,6 +65,10 @@ class Pending:
         return min(times, default=FOREVER)
 
     def _put(self, put: Callable[[tuple[Arrival, int]], None], arrival: Arrival) -> None:
-        nbytes = arrival.base.nbytes + len(arrival.rows) * self._extra_bytes[arrival.side]
+        side = arrival.side
+        if side not in self._batch_bytes:
+            self._batch_bytes[side] = byte_counter(arrival.base.schema)
+        nbytes = self._batch_bytes[side](arrival.base)
+        nbytes += len(arrival.rows) * self._extra_bytes[side]
         put((arrival, nbytes))
         self.nbytes += nbytes

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError, SchemaError, UsageError
 from penstock.expr.node import Expr
+from penstock.host.batch_bytes import byte_counter
 from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.feeds import ONLY, Feeds
@@ -75,6 +76,7 @@ class Intake:
         self._kept = {side: _of_groups(query, side) for side in self.sources}
         self._largest: dict[str, int] = {}
         self._extra_bytes = {side: _extra_bytes(side, forms.values()) for side in self.sources}
+        self._batch_bytes = {side: byte_counter(schema) for side, schema in schemas.items()}
         self._pending = Pending(self._extra_bytes)
         self._timeless: list[Arrival] = []
         self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
@@ -87,7 +89,8 @@ class Intake:
 
     def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
         """What rows take once they are in their window, at most, about."""
-        return batch.nbytes + batch.num_rows * self._extra_bytes[own.side.side]
+        side = own.side.side
+        return self._batch_bytes[side](batch) + batch.num_rows * self._extra_bytes[side]
 
     def find(self, name: str) -> Source:
         """The source of this alias, or else of this table.

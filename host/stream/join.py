@@ -91,10 +91,10 @@ class JoinStream:
             idle_s=self.flow.idle_s,
         )
         self.stats.late = self._intake.late
-        self._outlet = Outlet(self.budget, self.latency)
         self._lock = threading.RLock()
         self._closed = False
         self._delivery = open_delivery(query, self.schemas)
+        self._outlet = Outlet(self.budget, self.latency, self._delivery.schema)
         self._session = Session(
             open_engine(query, forms, self._intake.number),
             self._delivery,

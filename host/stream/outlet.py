@@ -7,6 +7,7 @@ from collections import deque
 
 import pyarrow as pa
 
+from penstock.host.batch_bytes import byte_counter
 from penstock.host.budget import RESULTS, Budget
 from penstock.host.metrics import Latency
 from penstock.host.postprocess.output import Rows
@@ -21,11 +22,14 @@ class Outlet:
         Counts their bytes.
     latency : Latency
         Is told when pairs leave.
+    schema : pyarrow.Schema
+        Of the rows.
     """
 
-    def __init__(self, budget: Budget, latency: Latency) -> None:
+    def __init__(self, budget: Budget, latency: Latency, schema: pa.Schema) -> None:
         self.budget = budget
         self.latency = latency
+        self._bytes = byte_counter(schema)
         self._results: deque[pa.RecordBatch] = deque()
 
     @property
@@ -37,7 +41,7 @@ class Outlet:
         """Rows leave the join."""
         pairs = rows.later[rows.later != rows.earlier]  # others waited for their window to close
         self.latency.left(pairs, time.monotonic())
-        self.budget.add(RESULTS, rows.batch.nbytes)
+        self.budget.add(RESULTS, self._bytes(rows.batch))
         self._results.append(rows.batch)
 
     def take(self) -> list[pa.RecordBatch]:
@@ -45,5 +49,5 @@ class Outlet:
         found = []
         while self._results:
             found.append(self._results.popleft())
-        self.budget.add(RESULTS, -sum(batch.nbytes for batch in found))
+        self.budget.add(RESULTS, -sum(map(self._bytes, found)))
         return found

@@ -68,6 +68,14 @@ def test_silent_feeds_count_no_longer_until_they_are_heard() -> None:
     assert feeds.promise(3.5) == 100
 
 
+@pytest.mark.parametrize("asked", [3.5, 50.0])
+def test_it_does_not_matter_when_silence_is_noticed(asked: float) -> None:
+    """South fell silent while north was still heard of, even if both are when somebody asks."""
+    feeds = two(idle_s=2.0)
+    feeds.signal("north", 100, 3.0)
+    assert feeds.promise(asked) == 100
+
+
 def test_if_all_are_silent_nothing_moves() -> None:
     feeds = two(idle_s=1.0)
     feeds.signal("north", 100, 0.0)
