@@ -20,6 +20,7 @@ from penstock.host.remote.device import RemoteDevice
 from penstock.host.server.limits import Limits
 from penstock.host.server.service import DeviceServer
 from penstock.host.wire.message import BODY_SCHEMA
+from penstock.host.wire.segment import Segment
 from penstock.program import BandProgram
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.serving import serving, socket_address, until
@@ -255,6 +256,25 @@ def test_a_result_larger_than_the_server_s_room_pauses(faulty: FaultyDevice) -> 
         results = run_to_end(kernel, load(kernel, join), join, 10_000)
         assert len(results) > 10
         np.testing.assert_array_equal(sorted_pairs(results), expected(join))
+
+
+def test_without_shared_memory_data_goes_through_flight(
+    server: DeviceServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the client is in another container; it is an error only to who insists."""
+
+    def elsewhere(*_: object) -> None:
+        raise DeviceError("the client's memory cannot be shared (No such file or directory)")
+
+    monkeypatch.setattr(Segment, "found", elsewhere)
+    with connected(server) as device:
+        works(device)
+        assert device.link().shared is False
+    with (
+        connected(server, transport="shared") as device,
+        pytest.raises(DeviceError, match="cannot be shared"),
+    ):
+        works(device)
 
 
 # -- errors ---------------------------------------------------------------------------------------
