@@ -68,7 +68,7 @@ class Outcome:
     """What became of it."""
 
     highest_bytes: int
-    #: Growth of the process from the steady state to its largest.
+    #: Growth of the process from the steady state to its largest, latencies of the bench included.
     rss_growth_bytes: int
     arrived: int
     shed: int
