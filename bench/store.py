@@ -40,12 +40,13 @@ class Store:
     ----------
     folder : Path
     again : bool
-        Whether to measure anew what is there.
+        Whether to measure anew what was there before; what this store has measured stays.
     """
 
     def __init__(self, folder: Path, *, again: bool = False) -> None:
         self.folder = folder
         self.again = again
+        self._measured: set[Path] = set()
 
     def get(self, step: dict[str, Any], content: str, measure: Callable[[], Any]) -> Any:
         """What ``measure`` returns, from the folder if it was measured of the same content.
@@ -61,11 +62,12 @@ class Store:
         """
         key = hashlib.sha256(json.dumps([step, content], sort_keys=True).encode()).hexdigest()
         path = self.folder / f"{key[:32]}.json"
-        if path.is_file() and not self.again:
+        if path.is_file() and (not self.again or path in self._measured):
             return json.loads(path.read_text())["result"]
         result = measure()
         self.folder.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps({"step": step, "result": result}, indent=2))
         os.replace(temporary, path)
+        self._measured.add(path)
         return result
