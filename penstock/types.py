@@ -94,6 +94,11 @@ class Type:
             return 64
         return bits_for(self.lo, self.hi)
 
+    @property
+    def signed_bits(self) -> int:
+        """Width of a signed register that holds every value of an integer type."""
+        return self.bits + (not self.signed)
+
     def within(self, lo: int, hi: int) -> Type:
         """The same type with other bounds."""
         return replace(self, lo=lo, hi=hi)

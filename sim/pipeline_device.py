@@ -12,7 +12,7 @@ from penstock.expr import build
 from penstock.host.device.base import PAIRS, Device
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
-from penstock.hw.join.modes import refused_sum, signed_bits
+from penstock.hw.join.modes import refused_sum
 from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
 
 #: Width of positions in every build of these devices.
@@ -32,7 +32,7 @@ def value_bits(program: Program, modes: frozenset[Mode]) -> int:
     if not isinstance(program, BandProgram) or not any(mode.needs_value for mode in modes):
         return 0
     assert program.payload is not None
-    return signed_bits(program.payload)
+    return program.payload.signed_bits
 
 
 def _refused_value(program: Program, modes: frozenset[Mode]) -> str | None:
@@ -43,7 +43,7 @@ def _refused_value(program: Program, modes: frozenset[Mode]) -> str | None:
     else:
         assert program.payload is not None
         dtype = program.payload
-    bits = signed_bits(dtype)
+    bits = dtype.signed_bits
     if Mode.SUM in modes and (reason := refused_sum(bits, POSITION_BITS)):
         return reason
     if isinstance(program, BandProgram) and bits > MAX_VALUE_BITS:

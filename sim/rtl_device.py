@@ -222,6 +222,19 @@ class RtlDevice(PipelineDevice):
         self._kernels: list[RtlKernel | RtlWindowKernel] = []
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
+        kernel = RtlKernel(self, program, modes, self.build_for(program, modes))
+        with self._lock:
+            self._kernels.append(kernel)
+        return kernel
+
+    def build_for(self, program: Program, modes: frozenset[Mode] = PAIRS) -> KernelConfig:
+        """The build that a program runs on.
+
+        Raises
+        ------
+        DeviceError
+            The device refuses the program.
+        """
         self._check_program(program, modes)
         if isinstance(program, BandProgram):
             join = self._join_config(
@@ -231,10 +244,7 @@ class RtlDevice(PipelineDevice):
             )
         else:
             join = self._join_config(program=program, modes=modes | PAIRS)
-        kernel = RtlKernel(self, program, modes, KernelConfig.fit(join, self._pipelines))
-        with self._lock:
-            self._kernels.append(kernel)
-        return kernel
+        return KernelConfig.fit(join, self._pipelines)
 
     def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
         for part in (program.a, program.b):

@@ -14,7 +14,7 @@ from penstock.hw.hls.check import refusal
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower, lower_value
 from penstock.hw.hls.schedule import Schedule, schedule
-from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum, signed_bits
+from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum
 from penstock.passes import Pass, plan, plan_batches
 from penstock.program import MAX_BAND_TESTS, GeneralProgram, Mode
 
@@ -163,7 +163,7 @@ class JoinConfig:
         """Width of the value that is folded, signed; 0 if no mode needs one."""
         if not self._needs_value or self.program is None or self.program.value is None:
             return self.value_bits
-        return signed_bits(self.program.value.type)
+        return self.program.value.type.signed_bits
 
     @property
     def table_bits(self) -> int:

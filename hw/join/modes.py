@@ -13,7 +13,6 @@ from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data
 
 from penstock.program import Mode
-from penstock.types import Type
 
 #: A mode as the hardware sees it: its place in the enumeration.
 CODES = {mode: code for code, mode in enumerate(Mode)}
@@ -137,11 +136,6 @@ def keep_control(
         return
     with m.If(write):
         m.d.sync += o.eq(value)
-
-
-def signed_bits(dtype: Type) -> int:
-    """Width of a signed register that holds every value of an integer type."""
-    return dtype.bits + (not dtype.signed)
 
 
 def refused_sum(operand_bits: int, position_bits: int) -> str | None:

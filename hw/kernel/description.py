@@ -88,6 +88,11 @@ class Description:
     modes: Mapping[str, int] | None = None
     constants: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
+    @property
+    def vlnv(self) -> str:
+        """Vendor, library, name and version, by which tools know the kernel."""
+        return f"{_VENDOR}:{self.library}:{self.kernel}:{_VERSION}"
+
     def table(self) -> dict[str, Any]:
         """Registers, memory layout and geometry, as values that JSON can hold."""
         described: dict[str, Any] = {
@@ -190,7 +195,7 @@ class Description:
             "kernel",
             name=self.kernel,
             language="ip_c",
-            vlnv=f"{_VENDOR}:{self.library}:{self.kernel}:{_VERSION}",
+            vlnv=self.vlnv,
             attributes="",
             preferredWorkGroupSizeMultiple="0",
             workGroupSize="1",

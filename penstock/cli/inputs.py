@@ -36,7 +36,10 @@ Scales = Annotated[
 ]
 Address = Annotated[
     str | None,
-    typer.Option(help="Take the device from the server there (penstock serve): unix:///PATH."),
+    typer.Option(
+        help="Take the device from the server there (penstock serve): unix:///PATH; or reach a "
+        "board: HOST:PORT."
+    ),
 ]
 TokenFile = Annotated[
     Path | None, typer.Option(help="File with the token of the server at --address.")
@@ -46,8 +49,15 @@ NoPruning = Annotated[
     bool, typer.Option("--no-pruning", help="Evaluate every pair that the window admits.")
 ]
 
+Package = Annotated[
+    str | None,
+    typer.Option(help="Folder of a package for the board device; several with commas between."),
+]
+
 #: The device that is in a server.
 REMOTE = "remote"
+#: The device whose address is that of a board.
+BOARD = "board"
 
 
 @dataclass(frozen=True)
@@ -105,5 +115,7 @@ def open_named(name: str, *, address: str | None = None, **options: Any) -> Devi
     given = {key: value for key, value in options.items() if value is not None}
     if address is None:
         return open_device(name, **given)
+    if name == BOARD:
+        return open_device(name, address=address, **given)
     served = None if name == REMOTE else name
     return open_device(REMOTE, address=address, device=served, **given)

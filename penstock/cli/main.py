@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import demo, devices, explain, export, plan, serve, sql, synth, top
+from penstock.cli import board, demo, devices, explain, export, plan, serve, sql, synth, top
 from penstock.cli.terminal import errors
 from penstock.errors import PenstockError
 
@@ -33,6 +33,7 @@ app.command("export")(export.command)
 app.command("plan")(plan.command)
 app.command("top")(top.command)
 app.command("serve")(serve.command)
+app.add_typer(board.app, name="board")
 
 
 def _print_version(wanted: bool) -> None:

@@ -57,6 +57,7 @@ def command(
     vcd: Annotated[Path | None, typer.Option(help="Waveform of a simulated device.")] = None,
     address: inputs.Address = None,
     token_file: inputs.TokenFile = None,
+    package: inputs.Package = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write .parquet, .csv or .arrow.")
     ] = None,
@@ -97,6 +98,7 @@ def command(
             rows_depth=rows_depth,
             address=address,
             token_file=token_file,
+            package=package,
         ) as opened,
         meter(progress) as shown,
     ):

@@ -125,20 +125,26 @@ class Board:
         """Write a register, both words of a pointer."""
         entry = self._registers[name]
         for word in range(entry["bits"] // 32):
-            part = value >> 32 * word & 0xFFFFFFFF
-            if not self._library.penstock_write(self._handle, entry["offset"] + 4 * word, part):
-                raise DeviceError(f"the kernel does not take a value for register {name}")
+            self.write_word(entry["offset"] + 4 * word, value >> 32 * word & 0xFFFFFFFF)
 
     def read(self, name: str) -> int:
         """Read a register, both words of a pointer."""
         entry, value = self._registers[name], 0
         for word in range(entry["bits"] // 32):
-            part = ctypes.c_uint32()
-            offset = entry["offset"] + 4 * word
-            if not self._library.penstock_read(self._handle, offset, ctypes.byref(part)):
-                raise DeviceError(f"the kernel does not answer a read of register {name}")
-            value |= part.value << 32 * word
+            value |= self.read_word(entry["offset"] + 4 * word) << 32 * word
         return value
+
+    def write_word(self, offset: int, value: int) -> None:
+        """Write 32 bits to an address of the register file."""
+        if not self._library.penstock_write(self._handle, offset, value):
+            raise DeviceError(f"the kernel does not take a value for its register at 0x{offset:X}")
+
+    def read_word(self, offset: int) -> int:
+        """32 bits at an address of the register file."""
+        word = ctypes.c_uint32()
+        if not self._library.penstock_read(self._handle, offset, ctypes.byref(word)):
+            raise DeviceError(f"the kernel does not answer a read of its register at 0x{offset:X}")
+        return word.value
 
     def run(self, arguments: Mapping[str, int], patience_cycles: int) -> int:
         """Run a task to its end.
@@ -188,15 +194,26 @@ class Board:
         DeviceError
             The kernel broke a rule of AXI.
         """
-        ended = self._library.penstock_wait(self._handle, cycles)
-        if violation := self._library.penstock_violation(self._handle):
-            raise DeviceError(f"the kernel broke a rule of AXI on {violation.decode()}")
-        if not ended:
+        if not self.step(cycles):
             return False
-        self.write("IP_ISR", self.read("IP_ISR"))
         if not self.read("CTRL") & self._bit("CTRL", "ap_done"):
             raise DeviceError("the kernel interrupted without being done")
         return True
+
+    def step(self, cycles: int) -> bool:
+        """Let so many cycles pass, or fewer if there is an interrupt, which is then acknowledged.
+
+        Raises
+        ------
+        DeviceError
+            The kernel broke a rule of AXI.
+        """
+        interrupted = self._library.penstock_wait(self._handle, cycles)
+        if violation := self._library.penstock_violation(self._handle):
+            raise DeviceError(f"the kernel broke a rule of AXI on {violation.decode()}")
+        if interrupted:
+            self.write("IP_ISR", self.read("IP_ISR"))
+        return bool(interrupted)
 
     def hold(self, port: int, held: bool = True) -> None:
         """Let a memory port take no more requests and no more words, or take them again."""

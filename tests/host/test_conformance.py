@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -59,11 +60,20 @@ SUBJECTS = {
     "rtl": ("rtl", {"units": 4}, (30, 200, 8)),
     "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
     "fjoin": ("fjoin", {"units": 4}, (30, 200, 2)),
+    "board": ("board", {"board_name": "zcu104"}, (30, 200, 4)),
+    "board, stalls": ("board", {"board_name": "pynq-z2", "stalls": 0.3}, (30, 200, 2)),
     "fjoin in Amaranth": ("fjoin-amaranth", {"units": 3}, (6, 24, 2)),
     "cpu of a server": ("remote", {"key_widths": (32,), "transport": "shared"}, (12, 40, 5)),
     "cpu of a server, through Flight": ("remote", {"transport": "flight"}, (12, 40, 5)),
 }
-SLOW = ("rtl", "rtl, two pipelines", "fjoin", "cpu of a server, through Flight")
+SLOW = (
+    "rtl",
+    "rtl, two pipelines",
+    "fjoin",
+    "board",
+    "board, stalls",
+    "cpu of a server, through Flight",
+)
 
 
 @contextmanager
@@ -82,6 +92,12 @@ def made(name: str, options: dict) -> Iterator[Device]:
         # Not for users, who have the other one; so it is no entry point.
         module = pytest.importorskip("penstock.sim.fjoin_device", exc_type=ModuleNotFoundError)
         with module.FJoinAmaranthDevice(**options) as device:
+            yield device
+        return
+    if name == "board":
+        # PYNQ has an environment of its own; see `make test-board`.
+        pytest.importorskip("pynq", exc_type=ModuleNotFoundError)
+        with import_module("tests.host.kit.virtual_board").VirtualBoard(**options) as device:
             yield device
         return
     if name not in device_names():

@@ -4,7 +4,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hw.join.fold import Fold, Folded
-from penstock.hw.join.modes import CODES, Folding, refused_sum, signed_bits
+from penstock.hw.join.modes import CODES, Folding, refused_sum
 from penstock.program import Mode
 from penstock.types import integer
 
@@ -51,8 +51,8 @@ def test_what_a_unit_gives(modes, fields):
 def test_widths_of_sums():
     assert refused_sum(32, 32) is None
     assert "a value of 33 bits is too wide to be summed" in refused_sum(33, 32)
-    assert signed_bits(integer(0, 255)) == 9
-    assert signed_bits(integer(-1, 255)) == 9
+    assert integer(0, 255).signed_bits == 9
+    assert integer(-1, 255).signed_bits == 9
 
 
 @pytest.mark.parametrize(

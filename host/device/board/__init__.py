@@ -1,0 +1,1 @@
+"""Kernels on a board, driven through PYNQ."""

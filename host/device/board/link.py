@@ -1,0 +1,195 @@
+"""A board that PYNQ reaches, with the overlay that is loaded into it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import DeviceError, MissingToolError
+from penstock.host.device.board.package import DESCRIPTION, Package
+from penstock.host.device.board.port import Memory, Port
+
+#: Where a deploy folder lies on a board.
+DEPLOYED = "/home/xilinx/penstock"
+#: Its file that names the packages, one a line.
+INDEX = "packages"
+#: Where a virtual board says what went wrong in it.
+FAULTS = "/sys/kernel/debug/penstock/faults"
+_DEFAULT_PORT = 7967
+
+
+@contextmanager
+def _talking(name: str) -> Iterator[None]:
+    """Errors of PYNQ and of its connection as errors of the device."""
+    try:
+        yield
+    except DeviceError:
+        raise
+    except ModuleNotFoundError as error:
+        raise MissingToolError(
+            f"the board device needs the package {error.name}, which is not installed; "
+            "pip install 'penstock[board]'"
+        ) from error
+    except Exception as error:  # PYNQ raises what its layers raise: RuntimeError, grpc.RpcError ...
+        said = getattr(error, "details", None)
+        text = said() if callable(said) else str(error)
+        raise DeviceError(f"{name}: {text}") from error
+
+
+class Link:
+    """A board.
+
+    Parameters
+    ----------
+    target : object
+        PYNQ's device.
+    name : str
+        What messages call it.
+
+    Attributes
+    ----------
+    overlay : object
+        PYNQ's overlay that is loaded; None before :meth:`load`.
+    """
+
+    def __init__(self, target: Any, name: str) -> None:
+        self.name = name
+        self._target = target
+        self._loaded: Package | None = None
+        self.overlay: Any = None
+
+    @staticmethod
+    def remote(address: str) -> Link:
+        """A board that serves PYNQ's remote protocol at ``host`` or ``host:port``.
+
+        Raises
+        ------
+        MissingToolError
+            PYNQ is not installed, or is too old for it.
+        DeviceError
+            Nobody answers there.
+        """
+        host, _, port = address.partition(":")
+        with _talking(f"board {address}"):
+            from pynq.pl_server.remote_device import RemoteDevice  # pyright: ignore
+
+            return Link(RemoteDevice(0, host, int(port or _DEFAULT_PORT)), f"board {address}")
+
+    @staticmethod
+    def local(index: int = 0) -> Link:
+        """A board that this process runs on, or a card in this machine.
+
+        Raises
+        ------
+        MissingToolError
+            PYNQ is not installed.
+        DeviceError
+            There is no such board.
+        """
+        with _talking("board"):
+            from pynq import Device  # pyright: ignore
+
+            found = Device.devices
+            if index >= len(found):
+                raise DeviceError(f"PYNQ finds {len(found)} boards here; there is no board {index}")
+            return Link(found[index], f"board {index}")
+
+    def deployed(self) -> list[Package]:
+        """Packages of the deploy folder on a remote board; their files are fetched when needed.
+
+        Raises
+        ------
+        DeviceError
+            There is none.
+        """
+        with _talking(self.name):
+            index = f"{DEPLOYED}/{INDEX}"
+            if not self._target.exists_file(index).exists:
+                raise DeviceError(
+                    f"{self.name} has no folder {DEPLOYED}; copy a deploy folder there, or give "
+                    "the folder of a package"
+                )
+            names = self._target.read_file(index).decode().split()
+            return [
+                Package.parse(
+                    self._target.read_file(f"{DEPLOYED}/{name}/{DESCRIPTION}").decode(),
+                    f"{self.name}:{DEPLOYED}/{name}/{DESCRIPTION}",
+                    Path(name),
+                )
+                for name in names
+            ]
+
+    def load(self, package: Package) -> list[Port]:
+        """Load an overlay, unless it is loaded; its kernels."""
+        with _talking(self.name):
+            if package != self._loaded:
+                self._loaded = None
+                self.overlay = self._load(package)
+                self._loaded = package
+            return [
+                Port(getattr(self.overlay, name), package.table, f"{self.name}, {name}")
+                for name in package.instances
+            ]
+
+    def _load(self, package: Package) -> Any:
+        from pynq import Overlay  # pyright: ignore
+
+        assert package.folder is not None
+        if package.folder.is_absolute():
+            return _opened(Overlay, package.path, self._target)
+        with tempfile.TemporaryDirectory(prefix="penstock-overlay-") as folder:
+            for name in package.files:
+                data = self._target.read_file(f"{DEPLOYED}/{package.folder}/{name}")
+                Path(folder, name).write_bytes(data)
+            return _opened(Overlay, Path(folder, package.overlay), self._target)
+
+    def allocate(self, size: int) -> Memory:
+        """Memory that the kernels reach."""
+        with _talking(self.name):
+            return Memory(self._target, size)
+
+    def talk(self, act: Callable[[], Any]) -> Any:
+        """What an act gives that talks to the board; its errors with the cause, where known."""
+        try:
+            with _talking(self.name):
+                return act()
+        except DeviceError as error:
+            if faults := self._faults():
+                raise DeviceError(f"{error}; the board says: {faults}") from error
+            raise
+
+    def _faults(self) -> str:
+        try:
+            if self._target.exists_file(FAULTS).exists:
+                return self._target.read_file(FAULTS).decode().strip().replace("\n", "; ")
+        except Exception:  # it vanished, or is not remote: there is nothing to add
+            pass
+        return ""
+
+
+def _opened(overlay: Any, path: Path, target: Any) -> Any:
+    """An overlay whose clocks are all known, and are those of this board.
+
+    PYNQ sets the clocks of the active device, and keeps the first one that it did so for; and 4.0
+    cannot set clocks of a Zynq-7000, whose handoff names dividers, not frequencies.
+    """
+    from pynq import Device  # pyright: ignore
+    from pynq.ps import Clocks  # pyright: ignore
+
+    Device.active_device = target
+    Clocks.device = target
+    if hasattr(Clocks, "_real_instance"):
+        del Clocks._real_instance
+    found = overlay(str(path), download=False, device=target)
+    for clock in getattr(found, "clock_dict", {}).values():
+        if "divisor0" in clock and clock.get("frequency", 0) is None:
+            clock["frequency"] = _ZYNQ_PLL_MHZ / (clock["divisor0"] * clock.get("divisor1", 1))
+    found.download()
+    return found
+
+
+#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
+_ZYNQ_PLL_MHZ = 1000

@@ -1,0 +1,154 @@
+"""A build for a board as a folder: the overlay, and what its kernels say of themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import DeviceError, FileError
+from penstock.host.device.base import PAIRS
+from penstock.host.device.board.fits import fits
+from penstock.program import BandProgram, Mode, Program
+
+#: Name of the file that describes a package.
+DESCRIPTION = "package.json"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A build.
+
+    Parameters
+    ----------
+    board : str
+        The board that it is for.
+    clock_mhz : float
+        Clock of its kernels.
+    overlay : str
+        Name of the file that PYNQ loads. It has the hash of its contents in it: PYNQ does not send
+        a file again whose name it has sent.
+    instances : list of str
+        Names of the kernels in the overlay.
+    table : mapping
+        The kernel's exported table.
+    program : mapping, optional
+        The program that is built in (:func:`penstock.host.wire.programs.program_header`), which
+        serves those that :func:`penstock.host.device.board.fits.fits` it; None where programs are
+        band programs and are loaded at run time.
+    folder : Path, optional
+        Where the files are.
+    """
+
+    board: str
+    clock_mhz: float
+    overlay: str
+    instances: list[str]
+    table: Mapping[str, Any]
+    program: Mapping[str, Any] | None = None
+    folder: Path | None = None
+
+    @staticmethod
+    def parse(text: str, origin: str, folder: Path | None = None) -> Package:
+        """A package by its description.
+
+        Raises
+        ------
+        FileError
+            The text is no description.
+        """
+        try:
+            return replace(Package(**json.loads(text)), folder=folder)
+        except (ValueError, TypeError) as error:
+            raise FileError(
+                f"{origin} does not describe a board package ({error}); make it again with "
+                "`penstock board package`"
+            ) from error
+
+    @staticmethod
+    def read(folder: Path) -> Package:
+        """A package on disk.
+
+        Raises
+        ------
+        FileError
+            A file is missing or damaged.
+        """
+        path = folder / DESCRIPTION
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise FileError(
+                f"{folder} is no board package: {error.strerror}: {path}; make one with "
+                "`penstock board package`"
+            ) from error
+        package = Package.parse(text, str(path), folder)
+        for name in package.files:
+            if not (folder / name).is_file():
+                raise FileError(f"{folder} lacks {name}, which {DESCRIPTION} names")
+        return package
+
+    def describe(self) -> str:
+        """The text of :data:`DESCRIPTION`."""
+        values = asdict(self)
+        del values["folder"]
+        return json.dumps(values, indent=2) + "\n"
+
+    @property
+    def files(self) -> list[str]:
+        """What PYNQ needs: the overlay, and for a bitstream its handoff."""
+        stem, _, suffix = self.overlay.rpartition(".")
+        return [self.overlay] if suffix == "xclbin" else [self.overlay, f"{stem}.hwh"]
+
+    @property
+    def path(self) -> Path:
+        """The overlay on disk."""
+        assert self.folder is not None
+        return self.folder / self.overlay
+
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        """Why its kernels cannot run a program; None if they can."""
+        if missing := modes - program.modes:
+            names = ", ".join(sorted(mode.value for mode in missing))
+            return f"it has nothing to fold for {names}"
+        geometry, built = self.table["geometry"], self.table["modes"]
+        if lacking := sorted(mode.value for mode in modes if mode.value not in built):
+            return f"{self.overlay} is built without {', '.join(lacking)}"
+        if self.program is not None:
+            if not fits(program, self.program):
+                return f"{self.overlay} has another predicate built in"
+            return None
+        if not isinstance(program, BandProgram):
+            return (
+                f"{self.overlay} has band tests, and the predicate is in general form; build it in "
+                "with `penstock board package --sql`"
+            )
+        if program.tests > geometry["tests"]:
+            return f"{self.overlay} has {geometry['tests']} band tests, not {program.tests}"
+        if program.key_bits > geometry["key_bits"]:
+            return f"{self.overlay} has keys of {geometry['key_bits']} bits, not {program.key_bits}"
+        if any(mode.needs_value for mode in modes):
+            assert program.payload is not None
+            bits = program.payload.signed_bits
+            if bits > geometry["window_value_bits"]:
+                return f"{self.overlay} folds {geometry['window_value_bits']} bits, not {bits}"
+        return None
+
+
+def choose(packages: Iterable[Package], program: Program, modes: frozenset[Mode]) -> Package:
+    """The first package that runs a program.
+
+    Raises
+    ------
+    DeviceError
+        None does; the message says why of each.
+    """
+    reasons = []
+    for package in packages:
+        reason = package.refuses(program, modes)
+        if reason is None:
+            return package
+        reasons.append(reason)
+    raise DeviceError("; ".join(reasons) or "there is no package for the board")

@@ -1,0 +1,172 @@
+"""The hardware handoff of a Zynq design, as PYNQ reads it: kernels, registers, clock.
+
+Vivado writes a handoff beside a bitstream. This one says the same of the kernels without Vivado,
+from the declaration of their registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from xml.etree import ElementTree as xml
+
+from penstock.constraints.boards import Board
+from penstock.hw.board.placement import System, register_range, system_of
+from penstock.hw.kernel.description import CONTROL, Description
+from penstock.hw.kernel.registers import RANGE_BYTES, Access, Register
+
+#: PYNQ sets the clocks of the programmable logic to what the handoff says; the first is ours.
+_CLOCKS = 4
+
+
+def handoff(description: Description, board: Board, instances: Sequence[str]) -> str:
+    """XML of a design with some kernels.
+
+    Parameters
+    ----------
+    description : Description
+        The kernel.
+    board : Board
+    instances : sequence of str
+        Names of its copies, in the order of their addresses.
+    """
+    system = system_of(board)
+    root = xml.Element("EDKSYSTEM", EDWVERSION="1.2", TIMESTAMP="", VIVADOVERSION="2024.1")
+    device, _, package = board.part.removeprefix("xc").partition("-")
+    xml.SubElement(root, "SYSTEMINFO", ARCH="zynq", DEVICE=device, NAME="penstock", PACKAGE=package)
+    xml.SubElement(root, "EXTERNALPORTS")
+    xml.SubElement(root, "EXTERNALINTERFACES")
+    modules = xml.SubElement(root, "MODULES")
+    for name in instances:
+        _kernel(modules, description, name)
+    _system(modules, system, board, description, instances)
+    xml.indent(root)
+    return xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _module(modules: xml.Element, name: str, kind: str, vlnv: str, **more: str) -> xml.Element:
+    attributes = {"FULLNAME": f"/{name}", "INSTANCE": name, "MODTYPE": kind, "VLNV": vlnv}
+    return xml.SubElement(modules, "MODULE", attributes | more)
+
+
+def _bus(buses: xml.Element, name: str, kind: str) -> None:
+    vlnv = "xilinx.com:interface:aximm:1.0"
+    bus = xml.SubElement(buses, "BUSINTERFACE", NAME=name, TYPE=kind, VLNV=vlnv)
+    xml.SubElement(bus, "PORTMAPS")
+
+
+def _kernel(modules: xml.Element, description: Description, name: str) -> None:
+    module = _module(modules, name, description.kernel, description.vlnv, IPTYPE="PERIPHERAL")
+    blocks = xml.SubElement(module, "ADDRESSBLOCKS")
+    block = xml.SubElement(
+        blocks,
+        "ADDRESSBLOCK",
+        ACCESS="read-write",
+        INTERFACE=CONTROL,
+        NAME="reg0",
+        RANGE=str(RANGE_BYTES),
+        USAGE="register",
+    )
+    registers = xml.SubElement(block, "REGISTERS")
+    for register in description.registers.registers:
+        for instance, offset in description.registers.instances(register):
+            _register(registers, register, instance, offset)
+    xml.SubElement(module, "PARAMETERS")
+    xml.SubElement(module, "PORTS")
+    buses = xml.SubElement(module, "BUSINTERFACES")
+    _bus(buses, CONTROL, "SLAVE")
+    for port in description.ports:
+        _bus(buses, port, "MASTER")
+
+
+def _register(parent: xml.Element, register: type[Register], name: str, offset: int) -> None:
+    """A register; a wide one as the words that a processor reads and writes."""
+    words = register.bits // 32
+    access = "read-only" if register.access is Access.STATUS else "read-write"
+    for word in range(words):
+        own = name if words == 1 else f"{name}_{word + 1}"
+        item = xml.SubElement(parent, "REGISTER", NAME=own)
+        _properties(
+            item,
+            {
+                "DESCRIPTION": (register.__doc__ or "").strip().splitlines()[0],
+                "ADDRESS_OFFSET": f"0x{offset + 4 * word:X}",
+                "SIZE": "32",
+                "ACCESS": access,
+                "IS_ENABLED": "true",
+                "RESET_VALUE": "0x0",
+            },
+        )
+        fields = xml.SubElement(item, "FIELDS")
+        for field, (bit, meaning) in register.fields.items():
+            entry = xml.SubElement(fields, "FIELD", NAME=field)
+            _properties(
+                entry,
+                {
+                    "DESCRIPTION": meaning,
+                    "ACCESS": access,
+                    "BIT_OFFSET": str(bit),
+                    "BIT_WIDTH": "1",
+                },
+            )
+
+
+def _properties(parent: xml.Element, values: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        xml.SubElement(parent, "PROPERTY", NAME=name, VALUE=value)
+
+
+def _system(
+    modules: xml.Element,
+    system: System,
+    board: Board,
+    description: Description,
+    instances: Sequence[str],
+) -> None:
+    vlnv = f"xilinx.com:ip:{system.name}:{system.version}"
+    module = _module(
+        modules, system.instance, system.name, vlnv, IPTYPE="PERIPHERAL", IS_PL="FALSE"
+    )
+    parameters = xml.SubElement(module, "PARAMETERS")
+    for name, value in clock_parameters(system, board.clock_mhz).items():
+        xml.SubElement(parameters, "PARAMETER", NAME=name, VALUE=value)
+    xml.SubElement(module, "PORTS")
+    buses = xml.SubElement(module, "BUSINTERFACES")
+    _bus(buses, system.manager, "MASTER")
+    ranges = xml.SubElement(module, "MEMORYMAP")
+    for number, name in enumerate(instances):
+        addresses = register_range(board, number)
+        xml.SubElement(
+            ranges,
+            "MEMRANGE",
+            ADDRESSBLOCK="reg0",
+            BASENAME="C_BASEADDR",
+            BASEVALUE=f"0x{addresses.start:08X}",
+            HIGHNAME="C_HIGHADDR",
+            HIGHVALUE=f"0x{addresses.stop - 1:08X}",
+            INSTANCE=name,
+            IS_DATA="TRUE",
+            MASTERBUSINTERFACE=system.manager,
+            MEMTYPE="REGISTER",
+            SLAVEBUSINTERFACE=CONTROL,
+        )
+
+
+def clock_parameters(system: System, clock_mhz: int) -> dict[str, str]:
+    """Parameters of a processing system whose first clock has a frequency and whose others rest."""
+    divisor = system.divisor(clock_mhz)
+    found = {}
+    for number in range(_CLOCKS):
+        enabled = "1" if number == 0 else "0"
+        if system.name == "processing_system7":
+            found[f"PCW_FPGA_FCLK{number}_ENABLE"] = enabled
+            found[f"PCW_FCLK{number}_PERIPHERAL_DIVISOR0"] = str(divisor)
+            found[f"PCW_FCLK{number}_PERIPHERAL_DIVISOR1"] = "1"
+            found[f"PCW_FCLK{number}_PERIPHERAL_CLKSRC"] = "IO PLL"
+        else:
+            control = f"PSU__CRL_APB__PL{number}_REF_CTRL"
+            found[f"PSU__FPGA_PL{number}_ENABLE"] = enabled
+            found[f"{control}__DIVISOR0"] = str(divisor)
+            found[f"{control}__DIVISOR1"] = "1"
+            found[f"{control}__SRCSEL"] = "IOPLL"
+            found[f"{control}__ACT_FREQMHZ"] = f"{system.pll_mhz / divisor:g}"
+    return found

@@ -1,0 +1,86 @@
+"""Where the kernels of a Zynq board lie for its processing system."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.constraints.boards import Board, Flow
+from penstock.hw.kernel.registers import RANGE_BYTES
+
+#: From one kernel's registers to the next one's: what Vivado gives an address segment at least.
+STRIDE_BYTES = 0x1_0000
+
+
+@dataclass(frozen=True)
+class System:
+    """A processing system, as block designs and PYNQ name it.
+
+    Parameters
+    ----------
+    name : str
+        Module type.
+    version : str
+        Of the IP.
+    manager : str
+        The port that reaches the kernels' registers.
+    memory : tuple of str
+        Ports by which kernels reach the memory.
+    base : int
+        Address of the first kernel's registers.
+    pll_mhz : int
+        PLL that the logic's clocks are divided from.
+    """
+
+    name: str
+    version: str
+    manager: str
+    memory: tuple[str, ...]
+    base: int
+    pll_mhz: int
+
+    def divisor(self, clock_mhz: float) -> int:
+        """What the PLL is divided by for a clock that is no faster."""
+        return math.ceil(self.pll_mhz / clock_mhz)
+
+    @property
+    def instance(self) -> str:
+        """Its name in a block design."""
+        return f"{self.name}_0"
+
+
+ZYNQ = System(
+    name="processing_system7",
+    version="5.5",
+    manager="M_AXI_GP0",
+    memory=tuple(f"S_AXI_HP{port}" for port in range(4)),
+    base=0x43C0_0000,
+    pll_mhz=1000,
+)
+ULTRASCALE = System(
+    name="zynq_ultra_ps_e",
+    version="3.5",
+    manager="M_AXI_HPM0_FPD",
+    memory=tuple(f"S_AXI_HP{port}_FPD" for port in range(4)),
+    base=0xA000_0000,
+    pll_mhz=1500,
+)
+
+
+def system_of(board: Board) -> System:
+    """The processing system of a Zynq board's part."""
+    return ZYNQ if board.part.startswith("xc7z") else ULTRASCALE
+
+
+def clock_of(board: Board) -> float:
+    """Clock of the kernels in MHz: on a Zynq board what its PLL can be divided to."""
+    if board.flow is Flow.VITIS:
+        return board.clock_mhz
+    system = system_of(board)
+    return system.pll_mhz / system.divisor(board.clock_mhz)
+
+
+def register_range(board: Board, number: int) -> range:
+    """Addresses of the registers of kernel ``number``, counted from 0."""
+    base = system_of(board).base + number * STRIDE_BYTES
+    return range(base, base + max(RANGE_BYTES, STRIDE_BYTES))

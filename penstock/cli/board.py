@@ -1,0 +1,175 @@
+"""``penstock board``: boards, virtual and real."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from penstock.cli import build, inputs
+from penstock.cli.terminal import results
+from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import board as find_board
+from penstock.errors import MissingToolError, UsageError
+from penstock.host.device.board.package import Package
+
+app = typer.Typer(help="Run a virtual board, make packages, test a board.", no_args_is_help=True)
+
+#: PYNQ's port, which boards with its remote image listen on.
+_LISTEN = "127.0.0.1:7967"
+_MEMORY_MIB = 1024
+
+
+@app.callback(invoke_without_command=True)
+def command(
+    context: typer.Context,
+    virtual: Annotated[
+        str | None, typer.Option(help="Run the virtual board of this name until interrupted.")
+    ] = None,
+    package: Annotated[
+        list[Path] | None,
+        typer.Option(help="Package that lies on it; repeat. Default: one with two band tests."),
+    ] = None,
+    listen: Annotated[str, typer.Option(help="HOST:PORT; port 0 takes a free one.")] = _LISTEN,
+    units: Annotated[int, typer.Option(help="Join units of the default package.")] = 16,
+    memory_mib: Annotated[int, typer.Option(help="Memory of the board.")] = _MEMORY_MIB,
+    latency_cycles: Annotated[int, typer.Option(help="Latency of that memory.")] = 0,
+    stalls: Annotated[float, typer.Option(help="Share of cycles in which a port stalls.")] = 0.0,
+) -> None:
+    """Boards, virtual and real."""
+    if context.invoked_subcommand is not None:
+        return
+    if virtual is None:
+        raise UsageError("give --virtual BOARD, or a command: penstock board --help")
+    entry = find_board(virtual)
+    if entry.flow is not Flow.VIVADO:
+        zynq = ", ".join(name for name, one in BOARDS.items() if one.flow is Flow.VIVADO)
+        raise UsageError(f"{virtual} has no remote protocol; virtual boards are {zynq}")
+    try:
+        from penstock.sim.virtual_board.service import Server
+    except ModuleNotFoundError as error:
+        raise MissingToolError(
+            f"the virtual board needs the package {error.name}, which is not installed; "
+            "pip install 'penstock[board,rtl]' into an environment of its own"
+        ) from error
+    from penstock.hw.board.placement import ZYNQ, system_of
+    from penstock.hw.join.config import JoinConfig
+    from penstock.hw.kernel.config import KernelConfig
+    from penstock.sim.deploy import deploy
+    from penstock.sim.pipeline_device import block_of
+    from penstock.sim.verilated.board import MemoryModel
+    from penstock.sim.virtual_board.deploy import virtual_package
+    from penstock.sim.virtual_board.files import Files
+    from penstock.sim.virtual_board.machine import Machine
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as cleanup:
+        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="penstock-board-")))
+        if package:
+            packages = [Package.read(one) for one in package]
+        else:
+            join = JoinConfig(units=units, units_per_block=block_of(units), tests=2, key_bits=32)
+            packages = [virtual_package(KernelConfig.fit(join), virtual, folder / "default")]
+        deploy(packages, folder / "deployed")
+        model = MemoryModel(latency_cycles=latency_cycles, stalls=stalls)
+        machine = Machine(entry, memory_mib << 20, model)
+        files = Files(virtual, system_of(entry) is not ZYNQ, folder / "deployed", machine)
+        server = cleanup.enter_context(Server(machine, files, listen))
+        host = listen.rpartition(":")[0]
+        _say(f"virtual {virtual} at {host}:{server.port}")
+        for one in packages:
+            _say(f"  {one.overlay}: {_summary(one)}")
+        while not stop.wait(3600.0):
+            pass
+    _say("stopped")
+
+
+@app.command("package")
+def package(
+    board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")],
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="For the virtual board, which runs Verilog.")
+    ] = False,
+    overlay: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the vendor's tools made of the export: .bit (with .hwh) or .xclbin."
+        ),
+    ] = None,
+    units: build.Units = 16,
+    pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    kernels: Annotated[int, typer.Option(help="Kernels on the board.")] = 1,
+    band: build.Band = None,
+    key_bits: build.KeyBits = None,
+    modes: build.Modes = None,
+    sql: build.Sql = None,
+    table: build.SqlTables = None,
+    window: build.Window = None,
+    time: inputs.Times = None,
+    rows: inputs.RowsOption = None,
+    within: inputs.WithinOption = None,
+    param: inputs.Params = None,
+    scale: inputs.Scales = None,
+    no_band: inputs.NoBand = False,
+) -> None:
+    """Make the folder that the board device loads a kernel from.
+
+    The options of the kernel are those of `penstock export`, and must be the same for an --overlay
+    that was made from an export.
+    """
+    if virtual == (overlay is not None):
+        raise UsageError("give either --virtual, or the --overlay that the vendor's tools made")
+    query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
+    join = build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
+    from penstock.hw.kernel.config import KernelConfig
+    from penstock.sim.deploy import made_package
+    from penstock.sim.virtual_board.deploy import virtual_package
+
+    config = KernelConfig.fit(join, pipelines)
+    if overlay is None:
+        made = virtual_package(config, board, out, kernels=kernels)
+    else:
+        made = made_package(config, board, out, overlay, kernels=kernels)
+    _say(f"{out}: {made.overlay}, {_summary(made)}")
+
+
+@app.command("selftest")
+def selftest(
+    address: inputs.Address = None,
+    package: inputs.Package = None,
+    timeout_s: Annotated[float, typer.Option(help="Seconds a task may take.")] = 60.0,
+) -> None:
+    """Test registers and memory of a board, a known join, and its cycles against the model."""
+    from penstock.host.device.board.selftest import selftest as findings
+
+    given = {"address": address, "package": package, "timeout_s": timeout_s}
+    passed = True
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("step", "", ""):
+        shown.add_column(name, overflow="fold")
+    with inputs.open_named(inputs.BOARD, **given) as device:
+        for finding in findings(device):  # pyright: ignore[reportArgumentType]
+            passed &= finding.passed
+            mark = "[green]ok[/]" if finding.passed else "[red]FAILED[/]"
+            shown.add_row(finding.what, mark, finding.text)
+    results.print(shown)
+    raise typer.Exit(0 if passed else 1)
+
+
+def _summary(package) -> str:
+    geometry = package.table["geometry"]
+    form = f"{geometry['tests']} band tests" if package.program is None else "a built-in predicate"
+    return f"{len(package.instances)} x {geometry['units']} units, {form}"
+
+
+def _say(text: str) -> None:
+    results.print(text, highlight=False, soft_wrap=True)

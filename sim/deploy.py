@@ -1,0 +1,94 @@
+"""Packages and deploy folders: an overlay with what its kernels say of themselves."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.constraints.boards import Flow
+from penstock.constraints.boards import board as find_board
+from penstock.errors import FileError, UsageError
+from penstock.host.device.board.link import INDEX
+from penstock.host.device.board.package import DESCRIPTION, Package
+from penstock.host.wire.programs import program_header
+from penstock.hw.board.placement import clock_of
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.describe import table
+from penstock.hw.kernel.link import compute_units
+
+
+def write_package(
+    config: KernelConfig, board: str, out: Path, files: Mapping[str, bytes], *, kernels: int
+) -> Package:
+    """Write a package.
+
+    Parameters
+    ----------
+    config : KernelConfig
+        The kernels.
+    board : str
+    out : Path
+        Made if it is not there.
+    files : mapping of str to bytes
+        By suffix, first the overlay. They are named by the hash of the overlay, since PYNQ sends
+        a file of a name that it knows no second time.
+    kernels : int
+        Copies of the kernel in the overlay.
+    """
+    suffix = next(iter(files))
+    stem = f"penstock_{hashlib.sha256(files[suffix]).hexdigest()[:16]}"
+    program = config.join.program
+    package = Package(
+        board=board,
+        clock_mhz=clock_of(find_board(board)),
+        overlay=stem + suffix,
+        instances=compute_units(kernels),
+        table=table(config),
+        program=None if program is None else program_header(program),
+        folder=out.resolve(),
+    )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for ending, data in files.items():
+            (out / (stem + ending)).write_bytes(data)
+        (out / DESCRIPTION).write_text(package.describe(), encoding="utf-8")
+    except OSError as error:
+        raise FileError(f"{out} cannot be written: {error.strerror}") from error
+    return package
+
+
+def made_package(
+    config: KernelConfig, board: str, out: Path, overlay: Path, *, kernels: int
+) -> Package:
+    """A package of an overlay that the vendor's tools made from the export of the same kernel.
+
+    Raises
+    ------
+    UsageError
+        The overlay is not of the board's kind.
+    FileError
+        A file cannot be read or written.
+    """
+    suffix = ".xclbin" if find_board(board).flow is Flow.VITIS else ".bit"
+    if overlay.suffix != suffix:
+        raise UsageError(f"{board} takes a {suffix} file, not {overlay.name}")
+    endings = [suffix] if suffix == ".xclbin" else [suffix, ".hwh"]
+    try:
+        files = {ending: overlay.with_suffix(ending).read_bytes() for ending in endings}
+    except OSError as error:
+        raise FileError(f"{error.filename} cannot be read: {error.strerror}") from error
+    return write_package(config, board, out, files, kernels=kernels)
+
+
+def deploy(packages: Iterable[Package], folder: Path) -> None:
+    """Write a deploy folder: what is copied to a board, so that it has the packages itself."""
+    names = []
+    for number, package in enumerate(packages):
+        assert package.folder is not None
+        names.append(f"{number}-{package.overlay.partition('.')[0]}")
+        own = folder / names[-1]
+        own.mkdir(parents=True, exist_ok=True)
+        for name in (DESCRIPTION, *package.files):
+            (own / name).write_bytes((package.folder / name).read_bytes())
+    (folder / INDEX).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")

@@ -1,0 +1,56 @@
+"""Packages whose overlays the virtual board loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.constraints.boards import Flow
+from penstock.constraints.boards import board as find_board
+from penstock.errors import UsageError
+from penstock.host.device.board.package import Package
+from penstock.hw.board.hwh import handoff
+from penstock.hw.board.placement import register_range
+from penstock.hw.export import kernel_verilog
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.describe import describe
+from penstock.hw.kernel.kernel import KERNEL
+from penstock.hw.kernel.link import compute_units
+from penstock.sim.deploy import write_package
+from penstock.sim.verilated.build import cache_folder
+from penstock.sim.virtual_board.bitfile import Image, write_bit
+
+
+def virtual_package(
+    config: KernelConfig, board: str, out: Path, *, kernels: int = 1, verilog: str | None = None
+) -> Package:
+    """Write a package of a join kernel for the virtual board.
+
+    Parameters
+    ----------
+    config : KernelConfig
+    board : str
+        A Zynq board of the table.
+    out : Path
+        Made if it is not there.
+    kernels : int
+        Copies of the kernel.
+    verilog : str, optional
+        Other Verilog than the exported one, to see what becomes of a broken kernel.
+
+    Raises
+    ------
+    UsageError
+        The board is none that PYNQ reaches remotely.
+    """
+    entry = find_board(board)
+    if entry.flow is not Flow.VIVADO:
+        raise UsageError(f"{board} has no remote protocol, so there is no virtual one")
+    description = describe(config)
+    bases = [register_range(entry, number).start for number in range(kernels)]
+    text = kernel_verilog(config, cache=cache_folder()) if verilog is None else verilog
+    image = Image(entry.part, KERNEL, text, description.table(), bases)
+    files = {
+        ".bit": write_bit(image, KERNEL),
+        ".hwh": handoff(description, entry, compute_units(kernels)).encode(),
+    }
+    return write_package(config, board, out, files, kernels=kernels)

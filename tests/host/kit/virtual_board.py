@@ -1,0 +1,61 @@
+"""The board device on a virtual board in the same process, with a package for each program."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from penstock.constraints.boards import board
+from penstock.host.device.base import PAIRS
+from penstock.host.device.board.device import BoardDevice, BoardKernel
+from penstock.host.device.board.package import Package
+from penstock.hw.board.placement import ZYNQ, system_of
+from penstock.program import BandProgram, Mode, Program
+from penstock.sim.rtl_device import RtlDevice
+from penstock.sim.verilated.board import MemoryModel
+from penstock.sim.virtual_board.deploy import virtual_package
+from penstock.sim.virtual_board.files import Files
+from penstock.sim.virtual_board.machine import Machine
+from penstock.sim.virtual_board.service import Server
+
+MEMORY_BYTES = 1 << 30
+
+
+def serve(name: str, memory: MemoryModel | None = None, deployed: Path | None = None) -> Server:
+    """A virtual board on a free port of this host."""
+    entry = board(name)
+    machine = Machine(entry, MEMORY_BYTES, memory or MemoryModel())
+    return Server(machine, Files(name, system_of(entry) is not ZYNQ, deployed, machine))
+
+
+class VirtualBoard(BoardDevice):
+    """Refuses what the rtl device refuses; each program gets a package as it is opened."""
+
+    def __init__(self, board_name: str, units: int = 4, kernels: int = 1, **memory: Any) -> None:
+        self._planner = RtlDevice(units)
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
+        self._board_name, self._kernels = board_name, kernels
+        first = self._package(BandProgram(tests=1, table=2), PAIRS)
+        self.server = serve(board_name, MemoryModel(**memory))
+        super().__init__(f"127.0.0.1:{self.server.port}", package=first.folder)
+        self.key_widths = self._planner.key_widths
+
+    def _package(self, program: Program, modes: frozenset[Mode]) -> Package:
+        config = self._planner.build_for(program, modes)
+        folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+        return virtual_package(config, self._board_name, folder, kernels=self._kernels)
+
+    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+        return self._planner.refuses(program, modes)
+
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> BoardKernel:
+        if super().refuses(program, modes) is not None:
+            self.packages.append(self._package(program, modes))
+        return super().open(program, modes)
+
+    def close(self) -> None:
+        super().close()
+        self._planner.close()
+        self.server.close()
+        self._folder.cleanup()
