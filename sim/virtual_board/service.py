@@ -85,6 +85,7 @@ class _Buffers(buffer_pb2_grpc.RemoteBufferServicer):
         except DeviceError as error:
             # The client does not look at the message of this answer.
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+            raise
         self._sizes[name] = request.size
         return buffer_pb2.AllocateResponse(buffer_id=name)
 
