@@ -39,7 +39,8 @@ class Memory:
             raise DeviceError(f"a buffer of {size} bytes does not fit; PYNQ allocates below 2 GiB")
         self.size = size
         self._buffer = target.allocate((size,), np.uint8)
-        self.array: np.ndarray = self._buffer
+        # A view without PYNQ's class, whose results some versions cannot compute with.
+        self.array: np.ndarray = self._buffer.view(np.ndarray)
         self.address = int(self._buffer.device_address)
 
     def to_device(self) -> None:
