@@ -32,14 +32,14 @@ test-full: setup ## Run all tests
 	$(BIN)/pytest -n auto $(ARGS)
 
 # PYNQ pins an old NumPy, so it has environments of its own, one for each version that boards need.
-PYNQ ?= 3.1.2 4.0.0
+PYNQ ?= 3.0.1 3.1.2 4.0.0
 BOARD_VENV := .venv-board
 
 .PHONY: test-board
 test-board: ## Run the tests of boards through PYNQ's own clients on a virtual board
 	@for version in $(PYNQ); do \
 	  scripts/board_env.sh $(BOARD_VENV)/$$version $$version && \
-	  $(BOARD_VENV)/$$version/bin/pytest -W default -m slow -k board \
+	  $(BOARD_VENV)/$$version/bin/pytest -W default -m slow -k "board or card" \
 	    tests/host/test_board.py tests/host/test_conformance.py $(ARGS) || exit 1; \
 	done
 

@@ -8,4 +8,6 @@ wanted=$(cat pyproject.toml "$0" | sha256sum)
 python3 -m venv "$folder"
 "$folder/bin/pip" install --quiet --upgrade pip
 "$folder/bin/pip" install --quiet -e '.[rtl,board]' "pynq==$version" pytest pytest-timeout hypothesis
+# PYNQ 3.0 installs its own tests as a package of that name, which would hide ours.
+rm -rf "$folder"/lib/python3*/site-packages/tests
 printf '%s\n' "$wanted" > "$mark"

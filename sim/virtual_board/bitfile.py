@@ -45,11 +45,37 @@ class Image:
     bases: list[int]
 
 
-def write_bit(image: Image, name: str) -> bytes:
-    """Contents of a ``.bit`` file: header, then the image as its data."""
+def pack(image: Image) -> bytes:
+    """An image as whole words."""
     payload = zlib.compress(json.dumps(asdict(image), sort_keys=True).encode(), 9)
     data = _MAGIC + struct.pack(">I", len(payload)) + payload
-    data += bytes(-len(data) % 4)
+    return data + bytes(-len(data) % 4)
+
+
+def unpack(data: bytes) -> Image:
+    """The image that was packed.
+
+    Raises
+    ------
+    DeviceError
+        There is none, or it is damaged.
+    """
+    if not data.startswith(_MAGIC):
+        raise DeviceError(
+            "this overlay was not made for a virtual board, which runs Verilog; make one with "
+            "`penstock board package --virtual`"
+        )
+    start = len(_MAGIC) + 4
+    (length,) = struct.unpack(">I", data[start - 4 : start])
+    try:
+        return Image(**json.loads(zlib.decompress(data[start : start + length])))
+    except (zlib.error, ValueError, TypeError) as error:
+        raise DeviceError(f"the overlay is damaged: {error}") from error
+
+
+def write_bit(image: Image, name: str) -> bytes:
+    """Contents of a ``.bit`` file: header, then the image as its data."""
+    data = pack(image)
     found = bytearray(_PREAMBLE)
     fields = {b"a": f"{name};Version=virtual", b"b": image.part.removeprefix("xc")}
     for key, text in (fields | {b"c": "1970/01/01", b"d": "00:00:00"}).items():
@@ -69,15 +95,4 @@ def read_bin(binary: bytes) -> Image:
     """
     if len(binary) % 4:
         raise DeviceError(f"a bitstream has whole words, not {len(binary)} bytes")
-    data = np.frombuffer(binary, "<u4").byteswap().tobytes()
-    if not data.startswith(_MAGIC):
-        raise DeviceError(
-            "this bitstream was not made for the virtual board, which runs Verilog; make one with "
-            "`penstock board package --virtual`"
-        )
-    start = len(_MAGIC) + 4
-    (length,) = struct.unpack(">I", data[start - 4 : start])
-    try:
-        return Image(**json.loads(zlib.decompress(data[start : start + length])))
-    except (zlib.error, ValueError, TypeError) as error:
-        raise DeviceError(f"the bitstream is damaged: {error}") from error
+    return unpack(np.frombuffer(binary, "<u4").byteswap().tobytes())

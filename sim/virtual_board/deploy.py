@@ -6,7 +6,6 @@ from pathlib import Path
 
 from penstock.constraints.boards import Flow
 from penstock.constraints.boards import board as find_board
-from penstock.errors import UsageError
 from penstock.host.device.board.package import Package
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import register_range
@@ -29,28 +28,28 @@ def virtual_package(
     ----------
     config : KernelConfig
     board : str
-        A Zynq board of the table.
+        An Alveo card's overlay needs PYNQ to be made.
     out : Path
         Made if it is not there.
     kernels : int
         Copies of the kernel.
     verilog : str, optional
         Other Verilog than the exported one, to see what becomes of a broken kernel.
-
-    Raises
-    ------
-    UsageError
-        The board is none that PYNQ reaches remotely.
     """
     entry = find_board(board)
-    if entry.flow is not Flow.VIVADO:
-        raise UsageError(f"{board} has no remote protocol, so there is no virtual one")
     description = describe(config)
     bases = [register_range(entry, number).start for number in range(kernels)]
     text = kernel_verilog(config, cache=cache_folder()) if verilog is None else verilog
     image = Image(entry.part, KERNEL, text, description.table(), bases)
-    files = {
-        ".bit": write_bit(image, KERNEL),
-        ".hwh": handoff(description, entry, compute_units(kernels)).encode(),
-    }
+    names = compute_units(kernels)
+    if entry.flow is Flow.VITIS:
+        # PYNQ has the structures of the file.
+        from penstock.sim.virtual_board.xclbin import write_xclbin
+
+        files = {".xclbin": write_xclbin(description, entry, image, names)}
+    else:
+        files = {
+            ".bit": write_bit(image, KERNEL),
+            ".hwh": handoff(description, entry, names).encode(),
+        }
     return write_package(config, board, out, files, kernels=kernels)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from penstock.errors import DeviceError
 from penstock.host.device.board.link import DEPLOYED, FAULTS
+from penstock.sim.virtual_board.bitfile import read_bin
 from penstock.sim.virtual_board.machine import Machine
 
 _FIRMWARE = "/lib/firmware/"
@@ -75,7 +76,8 @@ class Files:
         """
         self._files[path] = data
         if path == f"{_MANAGER}firmware":
-            self._machine.configure(self.read(_FIRMWARE + data.decode().strip()))
+            name = data.decode().strip()
+            self._machine.configure(read_bin(self.read(_FIRMWARE + name)))
             self._files[f"{_MANAGER}state"] = b"operating\n"
 
     def _on_disk(self, path: str) -> Path | None:

@@ -15,7 +15,7 @@ from penstock.hw.board.placement import STRIDE_BYTES, system_of
 from penstock.sim.verilated.board import Board as Kernel
 from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.verilated.build import board_library
-from penstock.sim.virtual_board.bitfile import read_bin
+from penstock.sim.virtual_board.bitfile import Image
 
 #: Where buffers begin; below it is what Linux would take.
 _MEMORY_BASE = 0x1000_0000
@@ -138,17 +138,16 @@ class Machine:
 
     # -- programmable logic -----------------------------------------------------------------------
 
-    def configure(self, binary: bytes) -> None:
-        """Load a bitstream in place of the one before.
+    def configure(self, image: Image) -> None:
+        """Load an overlay in place of the one before.
 
         Raises
         ------
         DeviceError
-            It is not one of the virtual board's, or for another part.
+            It is for another part.
         """
-        image = read_bin(binary)
         if image.part != self.entry.part:
-            raise DeviceError(f"the bitstream is for {image.part}, this is {self.entry.part}")
+            raise DeviceError(f"the overlay is for {image.part}, this is {self.entry.part}")
         path = board_library(image.verilog, image.top, image.table["ports"])
         self.unload()
         self._copies = {

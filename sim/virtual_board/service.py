@@ -11,7 +11,7 @@ from concurrent import futures
 from types import TracebackType
 from typing import Any
 
-import grpc
+import grpc  # pyright: ignore
 import numpy as np
 from pynq.remote import (  # pyright: ignore
     buffer_pb2,

@@ -258,7 +258,7 @@ class TestFailures:
             BoardDevice(at(server), package=tmp_path)
 
     def test_a_vendors_bitstream(self) -> None:
-        with pytest.raises(DeviceError, match="was not made for the virtual board"):
+        with pytest.raises(DeviceError, match="was not made for a virtual board"):
             read_bin(bytes(64))
 
     def test_a_truncated_bitstream(self) -> None:

@@ -189,10 +189,7 @@ class BoardDevice(Device):
         cards: int = 1,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        if address is not None:
-            self.links = [Link.remote(one) for one in address.split(",")]
-        else:
-            self.links = [Link.local(number) for number in range(cards)]
+        self.links = self._connect(address, cards)
         if package is not None:
             folders = [Path(one).resolve() for one in str(package).split(",")]
             self.packages = [Package.read(folder) for folder in folders]
@@ -209,6 +206,11 @@ class BoardDevice(Device):
         self._open: dict[BoardKernel, Package] = {}
         self._sums: Counter[str] = Counter()
         self._lock = Lock()
+
+    def _connect(self, address: str | None, cards: int) -> list[Link]:
+        if address is not None:
+            return [Link.remote(one) for one in address.split(",")]
+        return [Link.local(number) for number in range(cards)]
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         try:

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.constraints.boards import board
+from penstock.constraints.boards import Flow, board
 from penstock.host.device.base import PAIRS
 from penstock.host.device.board.device import BoardDevice, BoardKernel
+from penstock.host.device.board.link import Link
 from penstock.host.device.board.package import Package
 from penstock.hw.board.placement import ZYNQ, system_of
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim.rtl_device import RtlDevice
 from penstock.sim.verilated.board import MemoryModel
+from penstock.sim.virtual_board.card import VirtualCard
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.files import Files
 from penstock.sim.virtual_board.machine import Machine
-from penstock.sim.virtual_board.service import Server
+
+if TYPE_CHECKING:
+    from penstock.sim.virtual_board.service import Server
 
 MEMORY_BYTES = 1 << 30
 
 
 def serve(name: str, memory: MemoryModel | None = None, deployed: Path | None = None) -> Server:
     """A virtual board on a free port of this host."""
+    # PYNQ 3.0, for Alveo cards, has no remote protocol.
+    from penstock.sim.virtual_board.service import Server
+
     entry = board(name)
     machine = Machine(entry, MEMORY_BYTES, memory or MemoryModel())
     return Server(machine, Files(name, system_of(entry) is not ZYNQ, deployed, machine))
@@ -37,14 +44,23 @@ class VirtualBoard(BoardDevice):
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
         self._board_name, self._kernels = board_name, kernels
         first = self._package(BandProgram(tests=1, table=2), PAIRS)
-        self.server = serve(board_name, MemoryModel(**memory))
-        super().__init__(f"127.0.0.1:{self.server.port}", package=first.folder)
+        self._model = MemoryModel(**memory)
+        super().__init__(package=first.folder)
         self.key_widths = self._planner.key_widths
 
     def _package(self, program: Program, modes: frozenset[Mode]) -> Package:
         config = self._planner.build_for(program, modes)
         folder = Path(tempfile.mkdtemp(dir=self._folder.name))
         return virtual_package(config, self._board_name, folder, kernels=self._kernels)
+
+    def _connect(self, address: str | None, cards: int) -> list[Link]:
+        if board(self._board_name).flow is Flow.VITIS:
+            machine = Machine(board(self._board_name), MEMORY_BYTES, self._model)
+            self._end = machine.unload
+            return [Link(VirtualCard(f"virtual {self._board_name}", machine), "virtual card")]
+        server = serve(self._board_name, self._model)
+        self._end = server.close
+        return [Link.remote(f"127.0.0.1:{server.port}")]
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         return self._planner.refuses(program, modes)
@@ -57,5 +73,5 @@ class VirtualBoard(BoardDevice):
     def close(self) -> None:
         super().close()
         self._planner.close()
-        self.server.close()
+        self._end()
         self._folder.cleanup()

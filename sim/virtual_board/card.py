@@ -1,0 +1,108 @@
+"""A virtual Alveo card: PYNQ's device in this process, with Verilated kernels behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pynq.buffer import PynqBuffer  # pyright: ignore
+from pynq.pl_server.device import Device  # pyright: ignore
+from pynq.pl_server.xclbin_parser import XclBin  # pyright: ignore
+
+from penstock.sim.virtual_board.machine import Machine
+from penstock.sim.virtual_board.xclbin import read_xclbin
+
+
+class _CardBuffer(PynqBuffer):
+    """A buffer that gives its memory back to the card, not to XRT."""
+
+    owner: VirtualCard | None = None
+
+    def freebuffer(self) -> None:
+        """Give the memory back; a second time does nothing."""
+        if self.owner is not None:
+            self.owner.release(self.bo)
+            self.owner = None
+
+
+class VirtualCard(Device):
+    """A card.
+
+    Parameters
+    ----------
+    name : str
+        Tag of the device.
+    machine : Machine
+        Its kernels and memory.
+    """
+
+    _probe_priority_ = 900
+
+    @classmethod
+    def _probe_(cls) -> list[Device]:
+        return []
+
+    def __init__(self, name: str, machine: Machine) -> None:
+        super().__init__(name)
+        self.name = name
+        self._machine = machine
+        self._hosts: dict[str, np.ndarray] = {}
+        self.capabilities = {"REGISTER_RW": True, "CALLABLE": True}
+
+    def get_bitfile_metadata(self, name: Any, partial: bool = False) -> Any:
+        """What PYNQ knows of an overlay."""
+        return XclBin(str(name))
+
+    def download(self, bitstream: Any, parser: Any = None) -> None:
+        """Load an overlay."""
+        self._machine.configure(read_xclbin(Path(bitstream.bitfile_name).read_bytes()))
+        if parser is not None:
+            self.mem_dict, self.ip_dict = parser.mem_dict, parser.ip_dict
+
+    def open_context(self, description: Any, shared: bool = True) -> int:
+        """Reserve a kernel; its number."""
+        return description["cu_index"]
+
+    def read_registers(self, address: int, length: int) -> bytes:
+        """Words at an address."""
+        words = [self._machine.read(address + at) for at in range(0, length, 4)]
+        return np.array(words, "<u4").tobytes()
+
+    def write_registers(self, address: int, data: Any) -> None:
+        """Write words to an address."""
+        for number, word in enumerate(np.frombuffer(bytes(data), "<u4").tolist()):
+            self._machine.write(address + 4 * number, word)
+
+    def allocate(self, shape: Any, dtype: Any, **options: Any) -> PynqBuffer:
+        """A buffer of this process, with memory of the card behind it."""
+        count = int(np.prod(shape))
+        size = count * np.dtype(dtype).itemsize
+        name = self._machine.allocate(size)
+        host = np.zeros(size, np.uint8)
+        buffer = _CardBuffer(
+            shape,
+            dtype,
+            buffer=host,
+            device=self,
+            device_address=self._machine.buffer(name).address,
+            bo=name,
+        )
+        buffer.owner = self
+        self._hosts[name] = host
+        return buffer
+
+    def release(self, bo: str) -> None:
+        """Free a buffer's memory."""
+        self._hosts.pop(bo, None)
+        self._machine.free(bo)
+
+    def flush(self, bo: str, offset: int, address: Any, size: int) -> None:
+        """Copy a part of a buffer to the card."""
+        part = slice(offset, offset + size)
+        self._machine.buffer(bo).data[part] = self._hosts[bo][part]
+
+    def invalidate(self, bo: str, offset: int, address: Any, size: int) -> None:
+        """Copy a part of a buffer from the card."""
+        part = slice(offset, offset + size)
+        self._hosts[bo][part] = self._machine.buffer(bo).data[part]
