@@ -43,6 +43,10 @@ test-board: ## Run the tests of boards through PYNQ's own clients on a virtual b
 	    tests/host/test_board.py tests/host/test_conformance.py $(ARGS) || exit 1; \
 	done
 
+.PHONY: bitstream
+bitstream: setup ## Build what a board loads with the vendor's tools: BOARD=zcu104
+	$(BIN)/penstock board build --board $(BOARD) --out build/bitstream/$(BOARD) $(ARGS)
+
 .PHONY: lint
 lint: setup ## Check style, format and types
 	@# All checks run, so that one round shows everything there is to mend.

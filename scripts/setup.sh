@@ -75,15 +75,18 @@ apt_install() {
   apt-get -o Acquire::http::Timeout=30 install --yes --no-install-recommends "$@" >/dev/null
 }
 
-if ! command -v iverilog >/dev/null; then
+# Programs that some tests want, each with its Debian package; those tests skip without.
+missing=()
+command -v iverilog >/dev/null || missing+=(iverilog)
+command -v tclsh >/dev/null || missing+=(tcl)
+if [ "${#missing[@]}" -gt 0 ]; then
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-    printf 'setup: installing Icarus Verilog with apt\n'
+    printf 'setup: installing %s with apt\n' "${missing[*]}"
     # The package lists of a fresh container are empty, so that only the second try succeeds.
-    apt_install iverilog 2>/dev/null ||
-      { apt-get -o Acquire::http::Timeout=30 update >/dev/null && apt_install iverilog; } ||
-      printf 'setup: Icarus Verilog could not be installed; its tests will skip\n' >&2
+    apt_install "${missing[@]}" 2>/dev/null ||
+      { apt-get -o Acquire::http::Timeout=30 update >/dev/null && apt_install "${missing[@]}"; } ||
+      printf 'setup: %s could not be installed; some tests will skip\n' "${missing[*]}" >&2
   else
-    printf 'setup: no Icarus Verilog on this machine; its tests will skip\n'
-    printf 'setup: on Debian and Ubuntu: sudo apt install iverilog\n'
+    printf 'setup: on Debian and Ubuntu: sudo apt install %s; some tests skip without\n' "${missing[*]}"
   fi
 fi

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree as xml
 
 from penstock.hw.kernel.config import WORD_BYTES
@@ -17,9 +17,6 @@ from penstock.hw.kernel.registers import RANGE_BYTES, Register, RegisterMap
 
 #: The register file's port.
 CONTROL = "s_axi_control"
-
-#: Vendor and version in the kernel's identifier.
-_VENDOR, _VERSION = "penstock", "1.0"
 
 #: Registers of an array in the largest build, for the document.
 _MOST_INSTANCES = 8
@@ -87,11 +84,14 @@ class Description:
     geometry: Mapping[str, Any] = field(default_factory=dict)
     modes: Mapping[str, int] | None = None
     constants: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    #: In the kernel's identifier.
+    vendor: ClassVar[str] = "penstock"
+    version: ClassVar[str] = "1.0"
 
     @property
     def vlnv(self) -> str:
         """Vendor, library, name and version, by which tools know the kernel."""
-        return f"{_VENDOR}:{self.library}:{self.kernel}:{_VERSION}"
+        return f"{self.vendor}:{self.library}:{self.kernel}:{self.version}"
 
     def table(self) -> dict[str, Any]:
         """Registers, memory layout and geometry, as values that JSON can hold."""

@@ -18,6 +18,7 @@ from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import MissingToolError, UsageError
 from penstock.host.device.board.package import Package
+from penstock.host.files import write_text
 
 app = typer.Typer(help="Run a virtual board, make packages, test a board.", no_args_is_help=True)
 
@@ -140,6 +141,55 @@ def package(
     else:
         made = made_package(config, board, out, overlay, kernels=kernels)
     _say(f"{out}: {made.overlay}, {_summary(made)}")
+
+
+@app.command("build")
+def make(
+    board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to build in.")],
+    units: build.Units = 64,
+    pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    kernels: Annotated[int, typer.Option(help="Kernels on the board.")] = 1,
+    band: build.Band = None,
+    key_bits: build.KeyBits = None,
+    modes: build.Modes = None,
+    scripts_only: Annotated[
+        bool, typer.Option("--scripts-only", help="Write everything, run nothing.")
+    ] = False,
+) -> None:
+    """Build what a board loads: export a kernel, run Vivado (and v++ for a card), make a package.
+
+    The vendor's tools must be on the path. Takes an hour for a small board, many for a card.
+    """
+    join = build.join_config(
+        build.Query(None), units=units, tests=band, key_bits=key_bits, modes=modes
+    )
+    from penstock.hw.board.build import build_overlay, check_tools
+    from penstock.hw.board.scripts import build_scripts
+    from penstock.hw.export import export_kernel
+    from penstock.hw.kernel.config import KernelConfig
+    from penstock.hw.kernel.describe import describe
+    from penstock.hw.kernel.link import compute_units
+    from penstock.sim.deploy import made_package
+
+    entry = find_board(board)
+    if not scripts_only:
+        check_tools(entry)
+    config = KernelConfig.fit(join, pipelines)
+    # Several kernels on a Zynq board are in its block design; the export knows cards only.
+    linked = kernels if entry.flow is Flow.VITIS else 1
+    files = export_kernel(config, board, out, kernels=linked)
+    description = describe(config)
+    for name, text in build_scripts(description, entry, compute_units(kernels)).items():
+        files.append(out / name)
+        write_text(files[-1], text)
+    for file in files:
+        _say(str(file))
+    if scripts_only:
+        return
+    overlay = build_overlay(description, entry, out, _say)
+    made = made_package(config, board, out / "package", overlay, kernels=kernels)
+    _say(f"{out / 'package'}: {made.overlay}, {_summary(made)}")
 
 
 @app.command("selftest")
