@@ -3,7 +3,7 @@
 From the moment when the dispatcher hands a task to its lane until its rows are published, less what
 the trace of the lane shows as device time (``task``), copying to the device (``sync``) and making
 rows of pairs (``pairs``, ``rows``). One task at a time per lane (``depth=1``): with the usual two,
-most of this hides behind the other task.
+most of this hides behind the other task, and what is left is :func:`gaps`.
 """
 
 from __future__ import annotations
@@ -87,6 +87,24 @@ def hidden_share(spans: Iterable[Span]) -> float:
                     hidden += ended - began
                     until = ended
     return hidden / copied if copied else float("nan")
+
+
+def gaps(spans: Iterable[Span], lanes: int) -> list[float]:
+    """Seconds for which a lane of the device had nothing to do between two tasks.
+
+    A task begins on the lane that became free last of those that are free.
+    """
+    tasks = sorted((s for s in spans if s.name == "task"), key=lambda s: s.began)
+    free: list[float] = []
+    running: list[float] = []
+    found = []
+    for task in tasks:
+        free += sorted(end for end in running if end <= task.began)
+        running = [end for end in running if end > task.began]
+        if len(running) + len(free) >= lanes and free:
+            found.append(task.began - free.pop())
+        running.append(task.ended)
+    return found
 
 
 def measure(device: Device, window_tuples: int, stream_tuples: int, batches: int) -> list[Overhead]:

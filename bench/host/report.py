@@ -295,6 +295,15 @@ class Report:
                     values=[asdict(one) for one in found],
                 )
             )
+            idle = np.array(self.runs.gaps(units))
+            p50, p99 = np.quantile(idle, (0.5, 0.99))
+            self.add(
+                Row(
+                    f"{name_of(units)}: the device waits between two of {len(idle) + 1:,} tasks",
+                    f"p50 {p50 * 1e6:.0f}, p99 {p99 * 1e6:.0f} us, two orders in flight",
+                    values=idle.tolist(),
+                )
+            )
             share = self.runs.hidden_share(units, self.scale.batches)
             self.add(
                 Row(

@@ -107,6 +107,16 @@ class Measurements:
 
         return self._get("hidden", {"units": units, "batches": batches}, measure)
 
+    def gaps(self, units: int) -> list[float]:
+        """What a lane of a system's device waits between two tasks of a batch of many."""
+
+        def measure() -> list[float]:
+            with opened(units) as device:
+                spans = overhead.trace(device, 1 << 17, 1 << 18, 1, depth=2)
+                return overhead.gaps(spans, device.lanes)
+
+        return self._get("gaps", {"units": units}, measure)
+
     def overloaded(self, units: int, plan: overload.Plan) -> overload.Outcome:
         """A system under too much load."""
 

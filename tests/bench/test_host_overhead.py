@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.host.overhead import hidden_share, measure, overheads
+from bench.host.overhead import gaps, hidden_share, measure, overheads
 from penstock.host.device.cpu import CpuDevice
 from penstock.host.lanes.trace import Trace
 
@@ -46,6 +46,16 @@ def test_what_is_hidden_behind_tasks() -> None:
     trace.add("lane", "rows", 8.5, 9.5)
     trace.add("other", "rows", 20.0, 20.5)
     assert hidden_share(trace.spans) == pytest.approx((1 + 1 + 0.5) / 4.5)
+
+
+def test_what_a_device_waits_between_tasks() -> None:
+    trace = Trace(True)
+    for began, ended in ((0.0, 4.0), (0.5, 3.0), (3.25, 5.0), (4.75, 6.0), (5.0, 7.0)):
+        trace.add("lane device", "task", began, ended)
+    trace.add("lane", "sync", 0.0, 9.0)
+    assert gaps(trace.spans, lanes=2) == pytest.approx([0.25, 0.75, 0.0])
+    # Tasks that follow each other on a device with room for more say nothing.
+    assert gaps(trace.spans, lanes=6) == []
 
 
 def test_every_long_task_of_a_join_is_found() -> None:
