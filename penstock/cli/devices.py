@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from penstock.cli import inputs
@@ -38,7 +39,7 @@ def _installed(table: Table) -> None:
                 summary = (type(device).__doc__ or "").splitlines()[0]
                 table.add_row(name, str(device.lanes), _widths(device.key_widths), summary)
         except PenstockError as error:
-            table.add_row(name, "-", "-", str(error), style="dim")
+            table.add_row(name, "-", "-", escape(str(error)), style="dim")
 
 
 def _served(table: Table, address: str, token_file: Any) -> None:

@@ -1,0 +1,94 @@
+"""``penstock board``: packages, scripts and refusals. What needs PYNQ is in tests/host."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from penstock.host.device.board.package import Package
+from penstock.host.wire.programs import program_from
+from penstock.program import GeneralProgram
+from tests.hw.kit import needs_yosys
+
+without_pynq = pytest.mark.skipif(find_spec("pynq") is not None, reason="pynq is installed")
+SMALL = ("--units", "4", "--band", "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--units", "4"], "give --virtual BOARD, or a command"),
+        (["--virtual", "u280"], "u280 has no remote protocol; virtual boards are pynq-z2, zcu104"),
+        (["--virtual", "zcu999"], "there is no board named 'zcu999'"),
+        (["package", "--board", "zcu104", "-o", "x"], "give either --virtual, or the --overlay"),
+        (["build", "--board", "zcu104", "-o", "x", *SMALL], "vivado is not on the path"),
+    ],
+)
+def test_refuses(cli, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, err, status = cli("board", *arguments)
+    assert status != 0
+    assert message in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+@without_pynq
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["board", "--virtual", "zcu104"],
+        ["board", "selftest", "--address", "127.0.0.1:1"],
+        ["devices"],
+    ],
+)
+def test_says_how_pynq_is_installed(cli, arguments):
+    out, err, _ = cli(*arguments)
+    assert "pip install 'penstock[board" in " ".join((out + err).split())
+
+
+@needs_yosys
+def test_package_of_a_band_kernel(cli, tmp_path):
+    out, err, status = cli(
+        "board", "package", "--board", "zcu104", "--virtual", "-o", tmp_path, *SMALL
+    )
+    assert status == 0, err
+    assert "1 x 4 units, 1 band tests" in " ".join(out.split())
+    package = Package.read(tmp_path)
+    assert package.clock_mhz == 187.5
+    assert package.overlay in out
+    assert {file.name for file in tmp_path.iterdir()} == {"package.json", *package.files}
+
+
+@needs_yosys
+def test_package_of_a_query(cli, tables, tmp_path):
+    """The package says what is built in."""
+    given = [item for n in "ab" for item in ("--table", f"{n}={tables / n}.parquet")]
+    sql = "SELECT a.id AS i FROM a JOIN b ON a.x * b.x > 12"
+    arguments = ["--sql", sql, *given, "--time", "a=t", "--time", "b=t", "--within", "5"]
+    out, err, status = cli(
+        "board", "package", "--board", "kv260", "--virtual", "-o", tmp_path / "p", "--units", "4",
+        *arguments,
+    )  # fmt: skip
+    assert status == 0, err
+    assert "a built-in predicate" in out
+    assert isinstance(program_from(dict(Package.read(tmp_path / "p").program)), GeneralProgram)
+
+
+@needs_yosys
+@pytest.mark.parametrize(
+    ("board", "files"),
+    [
+        ("pynq-z2", {"package.tcl", "design.tcl", "board.xdc"}),
+        ("u280", {"package.tcl", "link.cfg"}),
+    ],
+)
+def test_scripts(cli, board, files, tmp_path):
+    arguments = ("--board", board, "-o", tmp_path, "--scripts-only", "--kernels", "2", *SMALL)
+    out, err, status = cli("board", "build", *arguments)
+    assert status == 0, err
+    written = {Path(line).name for line in out.split()}
+    assert files <= written
+    assert {file.name for file in tmp_path.iterdir()} == written
