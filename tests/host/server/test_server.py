@@ -357,7 +357,7 @@ def test_malformed_streams(server: DeviceServer, command: bytes) -> None:
         (b'{"call": "write", "window": 9, "offset": 0}', "window 9 was freed, or never was"),
         (b'{"call": "task", "window": 9}', "begins with two columns"),
         (b'{"call": "task", "shared": 5}', "shared memory that is not there"),
-        (b'{"call": "refuses join"}', "band or general"),
+        (b'{"call": "refuses join"}', "a program is an object"),
         (b'{"call": "join room", "join": 1, "rows": [1, 2]}', "kernel 1 was closed, or never"),
         (b'{"call": "join task", "join": 1, "rows": [1, "2"]}', "no two integers"),
         (b'{"call": "share", "segment": 5}', "a segment is given by"),

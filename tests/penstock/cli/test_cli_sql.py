@@ -218,7 +218,7 @@ def test_disorder_beyond_the_bound(cli, tables):
 def test_unknown_device(cli, tables):
     _, err, status = cli(*arguments(tables, JOIN, "--device", "gpu"))
     assert status == 5
-    assert "choose one of amaranth, cpu" in err
+    assert "choose one of amaranth, board, cpu" in err
 
 
 @pytest.mark.parametrize(
