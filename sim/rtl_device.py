@@ -128,9 +128,7 @@ class RtlKernel(PipelineKernel):
             raise DeviceError("the kernel was closed; open the program again")
         job = self._driver.job(work, window.capacity)
         results = self._simulate(job, window.memory)
-        size = self._driver.packing.word_bytes
-        header = self._driver.header(results[:size])
-        return self._driver.outcome(job, header, results[size : (header["words"] + 1) * size])
+        return self._driver.outcome(job, results)
 
     def _simulate(self, job: Job, window: np.ndarray) -> np.ndarray:
         """Run a task on a kernel that is free; the memory of its results."""

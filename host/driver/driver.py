@@ -113,30 +113,23 @@ class KernelDriver:
             steps=flits + len(start) + len(passes),
         )
 
-    def header(self, word: np.ndarray) -> dict[str, int]:
-        """The header of a task that has a result.
-
-        Raises
-        ------
-        DeviceError
-            The task ended with another status.
-        """
-        header = self.packing.header(word)
-        status = self._status.get(header["status"], str(header["status"]))
-        if status not in _GOOD:
-            raise DeviceError(f"the kernel ended the task with status {status}")
-        return header
-
-    def outcome(self, job: Job, header: Mapping[str, int], words: np.ndarray) -> Outcome:
+    def outcome(self, job: Job, results: np.ndarray) -> Outcome:
         """What a task came to.
 
         Parameters
         ----------
         job : Job
-        header : mapping of str to int
-        words : ndarray of uint8
-            As many result words as the header says, behind it.
+        results : ndarray of uint8
+            Memory of the results, at least the header and the words that it counts.
+
+        Raises
+        ------
+        DeviceError
+            The task ended with a status that has no result.
         """
+        size = self.packing.word_bytes
+        header = self._header(results[:size])
+        words = results[size : (header["words"] + 1) * size]
         work, passes, geometry = job.work, job.passes, self._geometry
         counters = {name: header[name] for name in _COUNTERS} | {"result_words": header["words"]}
         if work.mode is not Mode.PAIRS:
@@ -156,6 +149,13 @@ class KernelDriver:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self.units, records.unit[keep], records.ordinal[keep])
         return Outcome(i, j, stop, counters)
+
+    def _header(self, word: np.ndarray) -> dict[str, int]:
+        header = self.packing.header(word)
+        status = self._status.get(header["status"], str(header["status"]))
+        if status not in _GOOD:
+            raise DeviceError(f"the kernel ended the task with status {status}")
+        return header
 
 
 def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:

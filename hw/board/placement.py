@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from penstock.constraints.boards import Board, Flow
-from penstock.hw.kernel.registers import RANGE_BYTES
 
 #: From one kernel's registers to the next one's: what Vivado gives an address segment at least.
 STRIDE_BYTES = 0x1_0000
@@ -83,4 +82,4 @@ def clock_of(board: Board) -> float:
 def register_range(board: Board, number: int) -> range:
     """Addresses of the registers of kernel ``number``, counted from 0."""
     base = system_of(board).base + number * STRIDE_BYTES
-    return range(base, base + max(RANGE_BYTES, STRIDE_BYTES))
+    return range(base, base + STRIDE_BYTES)

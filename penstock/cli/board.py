@@ -53,21 +53,18 @@ def command(
         zynq = ", ".join(name for name, one in BOARDS.items() if one.flow is Flow.VIVADO)
         raise UsageError(f"{virtual} has no remote protocol; virtual boards are {zynq}")
     try:
-        from penstock.sim.virtual_board.service import Server
+        from penstock.sim.virtual_board.service import serve
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"the virtual board needs the package {error.name}, which is not installed; "
             "pip install 'penstock[board,rtl]' into an environment of its own"
         ) from error
-    from penstock.hw.board.placement import ZYNQ, system_of
     from penstock.hw.join.config import JoinConfig
     from penstock.hw.kernel.config import KernelConfig
     from penstock.sim.deploy import deploy
     from penstock.sim.pipeline_device import block_of
     from penstock.sim.verilated.board import MemoryModel
     from penstock.sim.virtual_board.deploy import virtual_package
-    from penstock.sim.virtual_board.files import Files
-    from penstock.sim.virtual_board.machine import Machine
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -80,10 +77,15 @@ def command(
             join = JoinConfig(units=units, units_per_block=block_of(units), tests=2, key_bits=32)
             packages = [virtual_package(KernelConfig.fit(join), virtual, folder / "default")]
         deploy(packages, folder / "deployed")
-        model = MemoryModel(latency_cycles=latency_cycles, stalls=stalls)
-        machine = Machine(entry, memory_mib << 20, model)
-        files = Files(virtual, system_of(entry) is not ZYNQ, folder / "deployed", machine)
-        server = cleanup.enter_context(Server(machine, files, listen))
+        server = cleanup.enter_context(
+            serve(
+                virtual,
+                MemoryModel(latency_cycles=latency_cycles, stalls=stalls),
+                memory_bytes=memory_mib << 20,
+                deployed=folder / "deployed",
+                address=listen,
+            )
+        )
         host = listen.rpartition(":")[0]
         _say(f"virtual {virtual} at {host}:{server.port}")
         for one in packages:

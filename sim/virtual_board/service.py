@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent import futures
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,7 +23,10 @@ from pynq.remote import (  # pyright: ignore
     remote_device_pb2_grpc,
 )
 
+from penstock.constraints.boards import board as find_board
 from penstock.errors import DeviceError
+from penstock.hw.board.placement import ZYNQ, system_of
+from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.virtual_board.files import Files
 from penstock.sim.virtual_board.machine import Machine
 
@@ -192,7 +196,7 @@ class Server:
     port : int
     """
 
-    def __init__(self, machine: Machine, files: Files, address: str = "127.0.0.1:0") -> None:
+    def __init__(self, machine: Machine, files: Files, address: str) -> None:
         self.machine = machine
         self._server = grpc.server(futures.ThreadPoolExecutor(8, "penstock-board"))
         mmio_pb2_grpc.add_MmioServicer_to_server(_Mmio(machine), self._server)
@@ -221,3 +225,31 @@ class Server:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def serve(
+    name: str,
+    model: MemoryModel,
+    *,
+    memory_bytes: int,
+    deployed: Path | None = None,
+    address: str = "127.0.0.1:0",
+) -> Server:
+    """A virtual board that listens.
+
+    Parameters
+    ----------
+    name : str
+        A Zynq board of the table.
+    model : MemoryModel
+        How its memory behaves for the kernels.
+    memory_bytes : int
+        Memory that clients can allocate.
+    deployed : Path, optional
+        Folder behind ``/home/xilinx/penstock``.
+    address : str
+        Host and port; port 0 takes a free one.
+    """
+    entry = find_board(name)
+    machine = Machine(entry, memory_bytes, model)
+    return Server(machine, Files(name, system_of(entry) is not ZYNQ, deployed, machine), address)

@@ -137,9 +137,7 @@ class BoardKernel(PipelineKernel):
             results = place.link.talk(lambda: self._on_board(place, window, job))
         finally:
             self._places.put(place)
-        size = self._driver.packing.word_bytes
-        header = self._driver.header(results[:size])
-        return self._driver.outcome(job, header, results[size : (header["words"] + 1) * size])
+        return self._driver.outcome(job, results)
 
     def _on_board(self, place: _Place, window: BoardWindow, job: Job) -> np.ndarray:
         """Run a task on a kernel; the memory of its results."""
@@ -179,7 +177,6 @@ class BoardDevice(Device):
     """
 
     name = "board"
-    key_widths = (32, 64)
 
     def __init__(
         self,

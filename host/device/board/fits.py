@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from penstock.expr.node import Expr, Op
-from penstock.host.wire.programs import program_from
+from penstock.expr.node import Expr, Op, walk
 from penstock.program import GeneralProgram, Program
 from penstock.types import Kind, Type
 
 
-def fits(program: Program, built: Mapping[str, Any]) -> bool:
+def fits(program: Program, built: Program) -> bool:
     """Whether a build computes a program.
 
     Arithmetic is exact, so the same operations on wider keys have the same results. A build also
@@ -21,40 +19,49 @@ def fits(program: Program, built: Mapping[str, Any]) -> bool:
     Parameters
     ----------
     program : Program
-    built : mapping
-        What :func:`penstock.host.wire.programs.program_header` gave for the build's program.
+    built : Program
+        The build's.
     """
-    other = program_from(dict(built))
-    if not (isinstance(program, GeneralProgram) and isinstance(other, GeneralProgram)):
+    if not (isinstance(program, GeneralProgram) and isinstance(built, GeneralProgram)):
         return False
-    if _shape(program.value) != _shape(other.value):
-        return False
-    wanted, has = _conjuncts(program.predicate), _conjuncts(other.predicate)
+    number = _numbered([program.predicate, program.value, built.predicate, built.value])
+    wanted, has = ({number[e]: e for e in _conjuncts(p.predicate)} for p in (program, built))
     return (
-        wanted <= has
-        and all(_is_flag(shape) for shape in has - wanted)
-        and _within(program.stream, other.stream)
-        and _within(program.window, other.window)
+        _same(number, program.value, built.value)
+        and wanted.keys() <= has.keys()
+        and all(_is_flag(has[shape]) for shape in has.keys() - wanted.keys())
+        and _within(program.stream, built.stream)
+        and _within(program.window, built.window)
     )
 
 
-def _shape(expr: Expr | None) -> Hashable:
-    """An expression without the types of its operations."""
-    if expr is None:
-        return None
-    if expr.op is Op.KEY:
-        return expr.op, expr.attr, expr.type.kind
-    return expr.op, expr.attr, tuple(_shape(argument) for argument in expr.args)
+def _numbered(roots: Sequence[Expr | None]) -> dict[Expr, int]:
+    """A number for each node, the same for nodes that differ only in the types of operations."""
+    shapes: dict[tuple, int] = {}
+    number: dict[Expr, int] = {}
+    for expr in walk(*(root for root in roots if root is not None)):
+        below = tuple(number[argument] for argument in expr.args)
+        kind = expr.type.kind if expr.op is Op.KEY else None
+        number[expr] = shapes.setdefault((expr.op, expr.attr, kind, below), len(shapes))
+    return number
 
 
-def _conjuncts(expr: Expr) -> frozenset[Hashable]:
+def _same(number: dict[Expr, int], one: Expr | None, other: Expr | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return number[one] == number[other]
+
+
+def _conjuncts(expr: Expr) -> Iterator[Expr]:
     if expr.op is Op.AND:
-        return frozenset().union(*(_conjuncts(argument) for argument in expr.args))
-    return frozenset({_shape(expr)})
+        for argument in expr.args:
+            yield from _conjuncts(argument)
+    else:
+        yield expr
 
 
-def _is_flag(shape: Any) -> bool:
-    return shape[0] is Op.KEY and shape[2] is Kind.BOOL
+def _is_flag(expr: Expr) -> bool:
+    return expr.op is Op.KEY and expr.type.kind is Kind.BOOL
 
 
 def _within(keys: Sequence[Type], built: Sequence[Type]) -> bool:

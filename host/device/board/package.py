@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from penstock.errors import DeviceError, FileError
 from penstock.host.device.base import PAIRS
 from penstock.host.device.board.fits import fits
+from penstock.host.wire.programs import program_from
 from penstock.program import BandProgram, Mode, Program
 
 #: Name of the file that describes a package.
@@ -108,6 +110,11 @@ class Package:
         assert self.folder is not None
         return self.folder / self.overlay
 
+    @cached_property
+    def built(self) -> Program | None:
+        """The program that is built in."""
+        return None if self.program is None else program_from(dict(self.program))
+
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         """Why its kernels cannot run a program; None if they can."""
         if missing := modes - program.modes:
@@ -116,8 +123,8 @@ class Package:
         geometry, built = self.table["geometry"], self.table["modes"]
         if lacking := sorted(mode.value for mode in modes if mode.value not in built):
             return f"{self.overlay} is built without {', '.join(lacking)}"
-        if self.program is not None:
-            if not fits(program, self.program):
+        if self.built is not None:
+            if not fits(program, self.built):
                 return f"{self.overlay} has another predicate built in"
             return None
         if not isinstance(program, BandProgram):

@@ -11,13 +11,11 @@ from penstock.host.device.base import PAIRS
 from penstock.host.device.board.device import BoardDevice, BoardKernel
 from penstock.host.device.board.link import Link
 from penstock.host.device.board.package import Package
-from penstock.hw.board.placement import ZYNQ, system_of
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim.rtl_device import RtlDevice
 from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.virtual_board.card import VirtualCard
 from penstock.sim.virtual_board.deploy import virtual_package
-from penstock.sim.virtual_board.files import Files
 from penstock.sim.virtual_board.machine import Machine
 
 if TYPE_CHECKING:
@@ -29,11 +27,11 @@ MEMORY_BYTES = 1 << 30
 def serve(name: str, memory: MemoryModel | None = None, deployed: Path | None = None) -> Server:
     """A virtual board on a free port of this host."""
     # PYNQ 3.0, for Alveo cards, has no remote protocol.
-    from penstock.sim.virtual_board.service import Server
+    from penstock.sim.virtual_board import service
 
-    entry = board(name)
-    machine = Machine(entry, MEMORY_BYTES, memory or MemoryModel())
-    return Server(machine, Files(name, system_of(entry) is not ZYNQ, deployed, machine))
+    return service.serve(
+        name, memory or MemoryModel(), memory_bytes=MEMORY_BYTES, deployed=deployed
+    )
 
 
 class VirtualBoard(BoardDevice):

@@ -1,0 +1,62 @@
+"""Which programs a built-in predicate serves."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.expr import build
+from penstock.expr.node import Expr
+from penstock.host.device.board.fits import fits
+from penstock.program import BandProgram, GeneralProgram
+from penstock.types import BOOL, Type, integer
+
+WIDE, NARROW = integer(-1000, 1000), integer(0, 10)
+FLAG = BOOL.as_nullable(False)
+
+
+def program(
+    number: Type, *, guarded: bool = True, limit: int = 50, value: bool = False
+) -> GeneralProgram:
+    """``s0 * w0 < limit``, with guards for NULL."""
+    number = number.as_nullable(False)
+    product = build.mul(build.key("s", 0, number), build.key("w", 0, number))
+    predicate = build.lt(product, build.const(limit))
+    if guarded:
+        predicate = build.and_(predicate, build.key("s", 1, FLAG), build.key("w", 1, FLAG))
+    keys = (number, FLAG)
+    return GeneralProgram(keys, keys, predicate, product if value else None)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_narrower_keys_with_or_without_guards(guarded: bool) -> None:
+    assert fits(program(NARROW, guarded=guarded), program(WIDE))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "built"),
+    [
+        (program(WIDE), program(NARROW)),
+        (program(NARROW, limit=51), program(WIDE)),
+        # A build without guards would take rows with NULL.
+        (program(NARROW), program(WIDE, guarded=False)),
+        (program(NARROW, value=True), program(WIDE)),
+        (program(NARROW), program(WIDE, value=True)),
+        (BandProgram(tests=1, table=2), program(WIDE)),
+        (program(NARROW), BandProgram(tests=1, table=2)),
+    ],
+)
+def test_what_does_not_fit(wanted: GeneralProgram, built: GeneralProgram) -> None:
+    assert not fits(wanted, built)
+
+
+def test_a_shared_operand_is_looked_at_once() -> None:
+    """As a tree this expression has 2**60 leaves."""
+
+    def summed(number: Type) -> GeneralProgram:
+        number = number.as_nullable(False)
+        sum_: Expr = build.key("s", 0, number)
+        for _ in range(60):
+            sum_ = build.bit_and(sum_, build.bit_not(sum_))
+        return GeneralProgram((number,), (), build.lt(sum_, build.const(5)))
+
+    assert fits(summed(NARROW), summed(WIDE))
