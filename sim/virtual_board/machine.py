@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,16 +61,16 @@ class Copy:
     def __init__(self, kernel: Kernel, machine: Machine) -> None:
         self._kernel = kernel
         self._machine = machine
-        self._lock = threading.Lock()
-        self._wake = threading.Condition(self._lock)
+        self._wake = threading.Condition()
         self._running = self._closed = False
+        self._asking, self._asking_lock = 0, threading.Lock()
         self._buffers: list[Buffer] = []
         self._thread = threading.Thread(target=self._run, name="penstock-pl", daemon=True)
         self._thread.start()
 
     def write(self, offset: int, value: int) -> None:
         """Write a register; a start lets the clock run."""
-        with self._wake:
+        with self._turn():
             if offset == _CTRL and value & _START and not self._running:
                 self._kernel.unmap()
                 self._buffers = self._machine.buffers()
@@ -77,25 +78,39 @@ class Copy:
                     self._kernel.map(buffer.address, buffer.data)
                 self._running = True
             self._kernel.write_word(offset, value)
-            self._wake.notify_all()
 
     def read(self, offset: int) -> int:
         """Read a register."""
-        with self._lock:
+        with self._turn():
             return self._kernel.read_word(offset)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The kernel before its clock goes on, which a lock alone would not ensure."""
+        with self._asking_lock:
+            self._asking += 1
+        with self._wake:
+            try:
+                yield
+            finally:
+                with self._asking_lock:
+                    self._asking -= 1
+                self._wake.notify_all()
 
     def close(self) -> None:
         """Stop the clock."""
-        with self._wake:
+        with self._turn():
             self._closed = True
-            self._wake.notify_all()
         self._thread.join()
         self._kernel.close()
+
+    def _may_go_on(self) -> bool:
+        return self._closed or (self._running and not self._asking)
 
     def _run(self) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._running or self._closed)
+                self._wake.wait_for(self._may_go_on)
                 if self._closed:
                     return
                 try:
