@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import DataError, QueryError, SchemaError
 from penstock.expr.columns import Vector, int_vector
+from penstock.host import gather
 from penstock.types import Kind, Type
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -102,13 +103,12 @@ def _zero(dtype: pa.DataType) -> pa.Scalar:
 
 def _integers(array: pa.Array, valid: np.ndarray | None) -> Vector:
     dtype = array.type
-    if pa.types.is_date32(dtype):
-        array = array.cast(pa.int32())
-    elif pa.types.is_date64(dtype):
-        array = array.cast(pa.date32()).cast(pa.int32())
-    elif pa.types.is_temporal(dtype):
-        array = array.cast(pa.int64())
-    values = array.to_numpy(zero_copy_only=False)
+    if pa.types.is_date64(dtype):
+        array = array.cast(pa.date32())
+    word = gather.word(array.type)
+    assert word is not None
+    signed = pa.types.is_temporal(dtype) or pa.types.is_signed_integer(dtype)
+    values = gather.values(array, np.dtype(f"i{word.itemsize}") if signed else word)
     if values.dtype == np.uint64 and values.size and int(values.max()) > _INT64[1]:
         return int_vector(values.astype(object), valid)
     return int_vector(values.astype(np.int64), valid)

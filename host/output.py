@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.expr.columns import Vector, evaluate_columns
 from penstock.expr.node import Expr, Op
+from penstock.host import gather
 from penstock.host.columns import arrow_type, load, to_arrow
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, columns
 
@@ -55,7 +56,7 @@ class Restorer:
         left, right : ndarray of int, shape (m,)
             -1 where a row of the other side leaves alone; its columns are NULL then.
         """
-        rows = {LEFT: self._index(LEFT, left), RIGHT: self._index(RIGHT, right)}
+        row = {LEFT: left, RIGHT: right}
         taken: dict[tuple[str, str], pa.Array] = {}
 
         def take(side: str, column: str) -> pa.Array:
@@ -63,7 +64,7 @@ class Restorer:
                 source = tables[side].column(column)
                 if isinstance(source, pa.ChunkedArray):
                     source = source.chunk(0) if source.num_chunks == 1 else source.combine_chunks()
-                found = source.take(rows[side])
+                found = self._taken(source, side, row[side])
                 if pa.types.is_dictionary(found.type):
                     found = found.dictionary_decode()
                 taken[side, column] = found
@@ -82,10 +83,10 @@ class Restorer:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _index(self, side: str, row: np.ndarray) -> pa.Array:
-        if side in self.query.kind.null_supplying:
-            return pa.array(row, mask=row < 0)
-        return pa.array(row)
+    def _taken(self, source: pa.Array, side: str, row: np.ndarray) -> pa.Array:
+        if side in self.query.kind.null_supplying and len(row) and int(row.min()) < 0:
+            return source.take(pa.array(row, mask=row < 0))
+        return gather.take(source, row)
 
     @staticmethod
     def _compute(

@@ -1,4 +1,4 @@
-"""How soon a thread that wakes up may run while another one is busy in Python.
+"""How soon a thread that wakes up may run while others are busy.
 
 The interpreter lets a busy thread go on for its switch interval, 5 ms by default, each time when
 another one wants to run. A batch wakes some six threads one after the other, so that a latency
@@ -7,6 +7,8 @@ target of 20 ms could not be kept beside a program that computes.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -45,6 +47,17 @@ def hold(latency_s: float) -> Callable[[], None]:
         _wanted.append(interval)
         _apply()
     return partial(_release, interval)
+
+
+def only_computes() -> None:
+    """Say of the calling thread that nobody waits for its start: others preempt it as they wake.
+
+    It keeps its share of the processors. Where the operating system has no such policy, or forbids
+    it, nothing changes.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _release(interval: float) -> None:

@@ -165,6 +165,8 @@ class Session:
     ) -> None:
         """Let new tuples, or only promises, into the windows; the work goes on in the lanes.
 
+        One call at a time.
+
         ``timeless`` are tuples without a time, which meet nothing.
 
         Raises
@@ -174,14 +176,20 @@ class Session:
         DeviceError
             A device refuses the predicate, or the join has failed before.
         """
+        self.check()
+        # The lanes need the lock to hand over what they have done: not while keys are bound.
+        step = replace(self.engine.step(arrivals, promises), timeless=tuple(timeless))
+        try:
+            orders = [order for probe in step.probes for order in self._orders(probe)]
+        except Exception as error:
+            with self._changed:
+                self._fail(error)  # the tuples are in their windows but were not probed
+            raise
         with self._changed:
-            self.check()
-            step = replace(self.engine.step(arrivals, promises), timeless=tuple(timeless))
             try:
-                orders = [order for probe in step.probes for order in self._orders(probe)]
                 closing = self.delivery.begin(self._batch, step, promises)
             except Exception as error:
-                self._fail(error)  # the tuples are in their windows but were not probed
+                self._fail(error)
                 raise
             alive = {run.number for run in self.engine.runs()}
             for binder in self._binders.values():

@@ -12,6 +12,7 @@ from penstock.errors import DataError
 from penstock.expr import build
 from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.host.columns import load
+from penstock.host.gather import take_batch
 from penstock.host.prepare import Columns
 from penstock.query.plan import JoinQuery, Side
 
@@ -81,7 +82,9 @@ class Arrival:
         if kept.num_columns == 0:  # a batch without columns forgets how many rows it has
             kept = pa.record_batch([pa.nulls(batch.num_rows)], names=["no column"])
         unnumbered = np.full(len(rows), -1, np.int64)
-        return Arrival(side, rows, kept.take(pa.array(rows.row)), unnumbered)
+        # Rows are picked in order, so as many as there are is all of them.
+        base = kept if len(rows) == batch.num_rows else take_batch(kept, rows.row)
+        return Arrival(side, rows, base, unnumbered)
 
     def numbered(self, ids: np.ndarray) -> Arrival:
         """The same tuples with these arrival numbers."""
@@ -89,7 +92,7 @@ class Arrival:
 
     def pick(self, chosen: np.ndarray) -> Arrival:
         """Some of the tuples, by index."""
-        base = self.base.take(pa.array(chosen))
+        base = take_batch(self.base, chosen)
         return Arrival(self.side, self.rows.pick(chosen), base, self.ids[chosen])
 
     def in_time_order(self) -> Arrival:

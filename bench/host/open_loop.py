@@ -24,7 +24,7 @@ from penstock.host.stream import Flow, JoinStream
 #: Quantiles that are kept of a run.
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 #: Most ticks per latency target: a source hands over what came within a tick at the tick's end.
-_TICKS_PER_TARGET = 10
+_TICKS_PER_TARGET = 5
 #: Shortest tick, and longest.
 _TICK_S = (0.001, 0.01)
 #: Seconds that results may be behind before a run is given up as not sustained.

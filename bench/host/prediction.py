@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
+from bench.host.closed_loop import sustained_per_s
+from bench.host.traffic import Traffic
 from penstock.errors import DeviceError
-from penstock.host.device.base import Device, Task
+from penstock.host.device.base import Task
 from penstock.host.device.registry import open_device
-from penstock.host.perfmodel import solve
-from penstock.host.perfmodel.cpu import KEYS, PROGRAM, SCHEMA, calibrate
-from penstock.host.perfmodel.load import Load, Probe
+from penstock.host.perfmodel.cpu import KEYS, PROGRAM, calibrate
+from penstock.host.perfmodel.load import Model, Probe
 from penstock.host.perfmodel.pipeline import task_cycles
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
-from penstock.query import compile_query
 
-#: Window and target of the runs on this machine.
-LOAD = Load(rate_per_s=1.0, ratio=1.0, before_s=2.0, after_s=2.0, latency_s=0.2)
-#: Column t is in units of 10 microseconds.
-TICKS_PER_S = 100_000
-QUERY = (
-    "SELECT a.n AS i, b.n AS j FROM a JOIN b ON abs(a.x - b.x) < 500 AND abs(a.y - b.y) < 500 "
-    f"AND b.t BETWEEN a.t - {int(LOAD.before_s * TICKS_PER_S)} "
-    f"AND a.t + {int(LOAD.after_s * TICKS_PER_S)}"
-)
+#: Latency target of the runs on this machine, and seconds of their windows to either side.
+TARGET_S, WINDOW_S = 0.2, 2.0
+#: Rows per second that are joined beside.
+RESULTS_PER_S = 100_000.0
 
 #: Units, stream tuples, window tuples and slide of the tasks whose cycles are counted.
 TASKS = [
@@ -47,75 +36,33 @@ QUICK_TASKS = 5
 
 @dataclass(frozen=True)
 class Rates:
-    """The rate that was predicted first, and the one at which arriving and joining keep step."""
+    """One prediction of the rate that is sustained, and what was measured beside it."""
 
     predicted_per_s: float
     measured_per_s: float
-    #: Of each run: rate of the streams by their times, and tuples per second that were joined.
-    runs: list[tuple[float, float]]
+
+    @property
+    def off(self) -> float:
+        """By which share the prediction is too large."""
+        return self.predicted_per_s / self.measured_per_s - 1
 
 
-def sustained_rates(runs: int, measured_s: float) -> Rates:
-    """Streams fed as fast as they are taken.
-
-    A run at rate T by the tuples' times joins R tuples per second. Evaluations go with R·T, so the
-    rate at which both are equal is near their geometric mean, where the next run is.
-    """
+def sustained_rates(runs: int, measured_s: float) -> list[Rates]:
+    """Predictions and runs in turn: the speed of a shared machine changes."""
+    found: list[Rates] = []
     with open_device("cpu") as device:
-        predicted = solve.sustainable_rate_per_s(calibrate(device), LOAD)
-        rate, found = predicted, []
         for _ in range(runs):
-            joined = _joined_per_s(device, rate, measured_s)
-            found.append((rate, joined))
-            rate = math.sqrt(rate * joined)
-    return Rates(predicted, rate, found)
+            predicted = predicted_traffic(calibrate(device))
+            near = found[-1].measured_per_s if found else predicted.rate_per_s
+            measured = sustained_per_s(device, predicted.at(near), TARGET_S, measured_s)
+            found.append(Rates(predicted.rate_per_s, measured))
+    return found
 
 
-def _joined_per_s(device: Device, rate_per_s: float, measured_s: float) -> float:
-    """Tuples per second that are joined, after two windows have passed."""
-    schemas = {"a": SCHEMA, "b": SCHEMA}
-    query = compile_query(QUERY, schemas, time={"a": "t", "b": "t"})
-    # Each pair in the window is evaluated, as the model has it.
-    flow = Flow(latency_s=LOAD.latency_s, running=Running(pruning=False))
-    stream = JoinStream(query, schemas, device, flow=flow)
-    warm = round(2 * (LOAD.before_s + LOAD.after_s) / 2 / LOAD.interval_s)
-    count = round(measured_s / LOAD.interval_s)
-    parts = _parts(rate_per_s)
-    try:
-        for _ in range(warm):
-            _push(stream, next(parts))
-        stream.flush()
-        began = time.perf_counter()
-        tuples = sum(_push(stream, next(parts)) for _ in range(count))
-        stream.flush()
-        return tuples / (time.perf_counter() - began)
-    finally:
-        stream.close()
-
-
-def _parts(rate_per_s: float) -> Iterator[dict[str, pa.RecordBatch]]:
-    """Both streams in parts of a batch's interval, without end."""
-    rng = np.random.default_rng(1)
-    tuples = round(rate_per_s / 2 * LOAD.interval_s)
-    ticks = round(LOAD.interval_s * TICKS_PER_S)
-    number = 0
-    while True:
-        part = {}
-        for source in "ab":
-            moment = number * ticks + np.sort(rng.integers(0, ticks, tuples, np.int32))
-            keys = rng.integers(0, KEYS, (2, tuples), np.int32)
-            columns = [np.arange(tuples, dtype=np.int32), moment.astype(np.int32), *keys]
-            part[source] = pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=SCHEMA)
-        yield part
-        number += 1
-
-
-def _push(stream: JoinStream, part: dict[str, pa.RecordBatch]) -> int:
-    """Push a part of both streams; returns its tuples."""
-    for source, batch in part.items():
-        stream.push(source, batch)
-    stream.poll()
-    return sum(batch.num_rows for batch in part.values())
+def predicted_traffic(model: Model) -> Traffic:
+    """Traffic at the rate that a model says is sustained."""
+    traffic = Traffic(rate_per_s=1.0, window_s=WINDOW_S, results_per_s=RESULTS_PER_S)
+    return traffic.sustained(model, TARGET_S)
 
 
 @dataclass(frozen=True)

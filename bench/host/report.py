@@ -78,7 +78,7 @@ FULL = Scale(
     rise_per_s=0.02,
     batches=60,
     overload_s=60.0,
-    prediction_runs=3,
+    prediction_runs=5,
     prediction_s=4.0,
 )
 QUICK = Scale(
@@ -147,15 +147,15 @@ class Report:
         """What ``penstock plan`` predicts beside what devices do."""
         scale = self.scale
         found = sustained_rates(runs=scale.prediction_runs, measured_s=scale.prediction_s)
-        off = found.predicted_per_s / found.measured_per_s - 1
+        one = sorted(found, key=lambda each: each.off)[len(found) // 2]
         self.add(
             Row(
                 "cpu: rate that is sustained",
-                f"predicted {found.predicted_per_s:,.0f}, measured {found.measured_per_s:,.0f} "
-                f"tuples/s: {off:+.1%}",
+                f"predicted {one.predicted_per_s:,.0f}, measured {one.measured_per_s:,.0f} "
+                f"tuples/s: {one.off:+.1%}, the middle one of {len(found)}",
                 f"within {RATE_TOLERANCE:.0%}",
-                abs(off) <= RATE_TOLERANCE,
-                values=asdict(found),
+                abs(one.off) <= RATE_TOLERANCE,
+                values=[asdict(each) for each in found],
             )
         )
         cycles = counted_cycles(quick=scale is QUICK)
@@ -209,13 +209,15 @@ class Report:
         """Quantiles of the latency at short and long targets."""
         for target in self.scale.targets_s:
             for units in self.scale.at_targets:
-                run = self.run(units, BELOW_LOAD, target_s=target)
+                # A shared machine may be slower than it was when it was calibrated.
+                run = self.run(units, BELOW_LOAD, target_s=target, measured_load=units == CPU)
                 one = self.runs.of(run)
                 p99 = one.latencies.at(0.99)
                 self.add(
                     Row(
                         f"{name_of(units)}, target {target * 1e3:.0f} ms, load {run.load:.0%}: p99",
-                        f"{p99 * 1e3:.1f} ms (p50 {one.latencies.at(0.5) * 1e3:.1f}, p99.9 "
+                        f"{p99 * 1e3:.1f} ms at {one.tuples_per_s:,.0f} tuples/s "
+                        f"(p50 {one.latencies.at(0.5) * 1e3:.1f}, p99.9 "
                         f"{one.latencies.at(0.999) * 1e3:.1f}; {one.latencies.results:,} results)",
                         f"<= {TARGETS * target * 1e3:.0f} ms",
                         one.kept_up and p99 <= TARGETS * target,

@@ -6,19 +6,23 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bench.host import open_loop, overhead, overload
+from bench.host.closed_loop import sustained_per_s
 from bench.host.modelled import CLOCK_HZ, ModelledDevice
 from bench.host.open_loop import Measured
 from bench.host.traffic import Traffic
 from bench.store import Store, sources
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.perfmodel import solve
 from penstock.host.perfmodel.cpu import Cores, calibrate
-from penstock.host.perfmodel.load import Load, Model
+from penstock.host.perfmodel.load import Model
 from penstock.host.perfmodel.pipeline import Pipelines
 
 #: The CPU device, where a number of units is asked for.
 CPU = 0
+#: Seconds of measuring which rate is sustained.
+_BESIDE_S = 4.0
+#: Latency target of that.
+_LARGE_S = 0.2
 #: Lanes of a modelled system, which share its units (the FJoin paper, section 5.1).
 LANES = 2
 
@@ -33,6 +37,8 @@ class Run:
         Of both lanes together, or :data:`CPU`.
     load : float
         Utilisation of the device that is predicted for the rate of the run.
+    measured_load : bool
+        The rate is corrected by how far off a prediction is that is measured just before.
     workload, ratio, window_s
         See :class:`bench.host.traffic.Traffic`.
     target_s : float
@@ -48,6 +54,7 @@ class Run:
 
     units: int
     load: float
+    measured_load: bool = False
     workload: str = "ride"
     ratio: float = 1.0
     window_s: float
@@ -77,7 +84,7 @@ class Measurements:
             with opened(run.units) as device:
                 return open_loop.run(
                     device,
-                    self.traffic(run),
+                    self._beside(device, run) if run.measured_load else self.traffic(run),
                     latency_s=run.target_s,
                     measured_s=run.measured_s,
                     ordered=run.ordered,
@@ -129,25 +136,28 @@ class Measurements:
 
     def traffic(self, run: Run) -> Traffic:
         """What arrives in a run."""
-        rate = self.rate_per_s(run, run.load)
-        return Traffic(
+        return self._sustained(run, run.load)
+
+    def _beside(self, device: Device, run: Run) -> Traffic:
+        # Compared where batches are large: a closed loop makes larger ones than a short target.
+        large = self._sustained(replace(run, target_s=_LARGE_S), 1.0)
+        found = sustained_per_s(device, large, _LARGE_S, _BESIDE_S)
+        wanted = self.traffic(run)
+        return wanted.at(wanted.rate_per_s * found / large.rate_per_s)
+
+    def rate_per_s(self, run: Run, load: float = 1.0) -> float:
+        """Rate at which a share of the system's time is predicted to be used."""
+        return self._sustained(run, load).rate_per_s
+
+    def _sustained(self, run: Run, load: float) -> Traffic:
+        asked = Traffic(
             workload=run.workload,
-            rate_per_s=rate,
+            rate_per_s=1.0,
             ratio=run.ratio,
             window_s=run.window_s,
             results_per_s=run.results / run.measured_s,
         )
-
-    def rate_per_s(self, run: Run, load: float = 1.0) -> float:
-        """Rate at which a share of the system's time is predicted to be used."""
-        asked = Load(
-            rate_per_s=1.0,
-            ratio=run.ratio,
-            before_s=run.window_s,
-            after_s=run.window_s,
-            latency_s=run.target_s,
-        )
-        return solve.sustainable_rate_per_s(_Share(self.model(run.units), load), asked)
+        return asked.sustained(self.model(run.units), run.target_s, load)
 
     def model(self, units: int) -> Model:
         """The performance model of a system."""
@@ -180,14 +190,3 @@ def name_of(units: int) -> str:
 def at_load(run: Run, load: float) -> Run:
     """The same at another load."""
     return replace(run, load=load)
-
-
-@dataclass(frozen=True)
-class _Share:
-    """A model of which only a share may be used."""
-
-    model: Model
-    share: float
-
-    def utilisation(self, load: Load) -> float:
-        return self.model.utilisation(load) / self.share

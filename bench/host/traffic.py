@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.perfmodel.load import Load
+from penstock.host.perfmodel import solve
+from penstock.host.perfmodel.load import Load, Model
 from penstock.query import JoinQuery, compile_query
 
 US_PER_S = 1_000_000
@@ -65,10 +66,19 @@ class Traffic:
             latency_s=latency_s,
         )
 
+    def at(self, rate_per_s: float) -> Traffic:
+        """The same at another rate."""
+        return replace(self, rate_per_s=rate_per_s)
+
+    def sustained(self, model: Model, latency_s: float, share: float = 1.0) -> Traffic:
+        """The same at the rate that is predicted to take this share of a device's time."""
+        asked = _Asked(self, model, share)
+        return self.at(solve.sustainable_rate_per_s(asked, self.load(latency_s)))
+
     @property
     def selectivity(self) -> float:
         """Share of the pairs in the window that match."""
-        return min(self.results_per_s / self.load(1.0).evaluations_per_s, 0.5)
+        return _selectivity(self.results_per_s, self.load(1.0))
 
     @property
     def sql(self) -> str:
@@ -130,6 +140,23 @@ class Traffic:
         keys = rng.integers(0, min(span, (1 << 31) - 1), (2, at[-1]), dtype)
         columns = [pa.array(column) for column in (time, *keys)]
         return pa.RecordBatch.from_arrays(columns, schema=schema), at
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A model of which only a share may be used, for traffic at any rate."""
+
+    traffic: Traffic
+    model: Model
+    share: float
+
+    def utilisation(self, load: Load) -> float:
+        found = _selectivity(self.traffic.results_per_s, load)
+        return self.model.utilisation(replace(load, selectivity=found)) / self.share
+
+
+def _selectivity(results_per_s: float, load: Load) -> float:
+    return min(results_per_s / load.evaluations_per_s, 0.5)
 
 
 @dataclass(frozen=True)

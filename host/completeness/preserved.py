@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from penstock.host.completeness.admission import FOREVER
 from penstock.host.completeness.engine import Promises
-from penstock.host.completeness.growing import Column, Rows
+from penstock.host.completeness.growing import Column
+from penstock.host.completeness.rows import Rows
+from penstock.host.gather import take_batch
 from penstock.host.ranges import shifted
 from penstock.host.sides import Arrival
 from penstock.query.plan import LEFT, RowsWindow, TimeWindow, other
@@ -51,7 +53,7 @@ class Preserved:
         self._ids = Column(np.zeros(0, np.int64))
         self._times = Column(np.zeros(0, np.int64))
         self._state = Column(np.zeros(0, np.uint8))
-        self._rows = Rows()
+        self._rows: Rows | None = None
 
     def __len__(self) -> int:
         return self._ids.count
@@ -59,7 +61,7 @@ class Preserved:
     @property
     def nbytes(self) -> int:
         """Bytes of main memory, about."""
-        return self._ids.nbytes + self._times.nbytes + self._state.nbytes + self._rows.nbytes
+        return sum(own.nbytes for own in self._parts())
 
     def add(self, arrival: Arrival) -> None:
         """Rows have entered the window; their numbers are above all before them."""
@@ -67,7 +69,9 @@ class Preserved:
         self._ids.append(arrival.ids[order])
         self._times.append(arrival.rows.time[order])
         self._state.append(np.zeros(len(order), np.uint8))
-        self._rows.append(arrival.base.take(pa.array(order)))
+        if self._rows is None:
+            self._rows = Rows(arrival.base.schema)
+        self._rows.append(take_batch(arrival.base, order))
 
     def matched(self, ids: np.ndarray) -> None:
         """Rows of these arrival numbers are in a pair."""
@@ -101,6 +105,7 @@ class Preserved:
         """
         where = np.searchsorted(self._ids.values, closed.ids)
         alone = (self._state.values[where] & _MATCHED) == 0
+        assert self._rows is not None  # something closed, so something came
         rows = self._rows.view().take(where[alone])
         self._state.values[where] |= _GONE
         self._forget()
@@ -111,5 +116,9 @@ class Preserved:
         kept = (self._state.values & _GONE) == 0
         gone = int(np.argmax(kept)) if kept.any() else len(self)
         if gone and 2 * gone >= len(self):
-            for own in (self._ids, self._times, self._state, self._rows):
+            for own in self._parts():
                 own.drop(gone)
+
+    def _parts(self) -> list[Column | Rows]:
+        rows = [] if self._rows is None else [self._rows]
+        return [self._ids, self._times, self._state, *rows]

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Vector
-from penstock.host.completeness.growing import Column, Keys, Rows, RowsView
+from penstock.host.completeness.growing import Column, Keys
+from penstock.host.completeness.rows import Rows, RowsView
 from penstock.host.sides import concat, take
 
 _numbers = itertools.count()
@@ -109,7 +110,9 @@ class WindowRun:
         self._times = Column(times)
         self._ids = Column(np.zeros(len(times), np.int64) if ids is None else ids)
         self._keys = [Keys(v) for v in keys]
-        self._rows = Rows([] if rows is None else [rows])
+        self._rows = Rows(pa.schema([]) if rows is None else rows.schema)
+        if rows is not None:
+            self._rows.append(rows)
 
     @staticmethod
     def merged(runs: Sequence[WindowRun]) -> WindowRun:
@@ -118,7 +121,7 @@ class WindowRun:
         times = np.concatenate([p.times for p in parts])
         order = np.argsort(times, kind="stable")
         keys = [take(concat(same), order) for same in zip(*(p.keys for p in parts), strict=True)]
-        base = pa.concat_batches([batch for p in parts for batch in p.rows.parts])
+        base = pa.concat_batches([p.rows.all() for p in parts])
         ids = np.concatenate([p.ids for p in parts])
         return WindowRun(times[order], keys, base.take(pa.array(order)), ids[order])
 

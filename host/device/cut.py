@@ -13,9 +13,9 @@ import numpy as np
 
 from penstock.host.device.base import Pause
 
-#: Evaluations of a task, at most: 6 ms of one core at 2e10 evaluations per second. Half of it cost
-#: 9 % of the rate of a large join, twice as much gained nothing.
-TASK_EVALUATIONS = 1 << 27
+#: Evaluations of a task, at most: 12 ms of one core at 2e10 evaluations per second. Half of it cost
+#: a stream on two cores 15 % of its rate, twice as much gained nothing.
+TASK_EVALUATIONS = 1 << 28
 #: Tasks per lane that a join is cut into where it is large enough, so that lanes end together.
 TASKS_PER_LANE = 8
 #: Evaluations below which a task is not cut further: its fixed cost, about 0.1 ms, would show.
@@ -44,13 +44,22 @@ class Piece:
     def part(self, low: int, high: int) -> Piece:
         return Piece(self.rows[low:high], self.start[low:high], self.end[low:high])
 
+    def of(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The tuples' entries in the caller's arrays; without gaps, which is the rule, no copy."""
+        first, last = int(self.rows[0]), int(self.rows[-1])
+        if self._has_no_gap(first, last):
+            return [array[first : last + 1] for array in arrays]
+        return [array[self.rows] for array in arrays]
+
     def rebased(self, i: np.ndarray) -> np.ndarray:
         """The caller's indices of the piece's tuples ``i``, as uint32."""
         first, last = int(self.rows[0]), int(self.rows[-1])
-        if last - first + 1 == len(self.rows) and bool((self.rows[1:] > self.rows[:-1]).all()):
-            # Without gaps, which is the rule: an addition instead of a look-up per pair.
+        if self._has_no_gap(first, last):  # an addition instead of a look-up per pair
             return i + np.uint32(first) if first else i
         return self.rows[i]
+
+    def _has_no_gap(self, first: int, last: int) -> bool:
+        return last - first + 1 == len(self.rows) and bool((self.rows[1:] > self.rows[:-1]).all())
 
     @property
     def low(self) -> int:

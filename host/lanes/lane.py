@@ -156,7 +156,7 @@ class Lane:
                     continue
                 by = span.low - span.offset
                 task = Task(
-                    [a[piece.rows] for a in bound.arrays],
+                    piece.of(bound.arrays),
                     piece.start - by,
                     piece.end - by,
                     max(self.room, lease.window.kernel.min_room),

@@ -1,7 +1,8 @@
-"""A device of this machine, calibrated by a measurement of about a second.
+"""A device of this machine, calibrated by a measurement of a few seconds.
 
-Three costs: evaluations in the lanes, a fixed time per task, and the host's work per tuple and per
-batch, which is that of Python code and so of one core at a time.
+Evaluations take time in the lanes. What the host does takes processor time of the same cores: per
+batch, tuple, task and joined row. That is measured as the processor time of a stream's process, its
+waits and other programs left out.
 """
 
 from __future__ import annotations
@@ -11,36 +12,44 @@ import time
 from collections.abc import Callable
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DeviceError, UsageError
-from penstock.host.device.base import Device, Kernel, Task, WindowBuffer
-from penstock.host.device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE
+from penstock.host.device.base import Device, Kernel, Task
+from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.perfmodel.load import Load, Probe
-from penstock.host.stream import JoinStream
+from penstock.host.scheduling.order import LEAST_EVALUATIONS, TASKS_PER_LANE
+from penstock.host.session import Running
+from penstock.host.stream import Flow, JoinStream
 from penstock.program import BandProgram
 from penstock.query import compile_query
 
 #: Two tests, both to be met: the join of the FJoin paper's figures is of this form.
 PROGRAM = BandProgram(tests=2, table=0b1000, key_bits=32)
-#: The same for a stream, with a window so short that hardly anything is evaluated.
+#: The same for a stream; a tuple meets some 64 of the other side, which takes next to no time.
 QUERY = (
     "SELECT a.n AS i, b.n AS j FROM a JOIN b ON abs(a.x - b.x) < 500 AND abs(a.y - b.y) < 500 "
-    "AND b.t BETWEEN a.t AND a.t"
+    "AND b.t BETWEEN a.t - 32 AND a.t + 32"
 )
 SCHEMA = pa.schema([(name, pa.int32()) for name in ("n", "t", "x", "y")])
 #: Keys lie in this range; of them one pair in about a hundred thousand matches.
 KEYS = 1 << 18
 
-#: Seconds of measuring each of the three.
-_MEASURE_S = 0.35
+#: Seconds of measuring, and the share of it for the lanes: shared machines change their speed. The
+#: rest is for the host's four costs.
+_MEASURE_S, _LANES_SHARE = 2.5, 0.5
 #: Seconds after which a task counts as hung.
 _TIMEOUT_S = 60.0
-_STREAM_TUPLES, _WINDOW_TUPLES = 1 << 10, 1 << 15
+_STREAM_TUPLES, _WINDOW_TUPLES = 1 << 10, 1 << 17
 #: Tuples of a batch and side, small and large, from which the host's costs follow.
 _BATCHES = (64, 8192)
+#: Share of the tuples that have a common key where rows are to be joined.
+_MATCHING = 0.3
+#: Evaluations of a task where there are to be many tasks, of about 128 tuples.
+_SMALL_TASK = 1 << 13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,24 +61,27 @@ class Cores:
     lanes : int
     lane_evaluations_per_s : float
         Of each lane while all are busy.
-    task_s : float
-        Fixed time of a task in its lane.
-    tuple_s, batch_s : float
-        Host time of a tuple, and of a batch of both streams.
+    batch_s, tuple_s, task_s, row_s : float
+        Processor time of a batch of both streams, of a tuple, of a task and of a joined row.
     """
 
     lanes: int
     lane_evaluations_per_s: float
-    task_s: float
-    tuple_s: float
     batch_s: float
+    tuple_s: float
+    task_s: float
+    row_s: float
 
     def utilisation(self, load: Load) -> float:
-        """Share of the lanes' time, or of the host's where that is larger."""
-        host_s = load.rate_per_s * self.tuple_s + self._batches_per_s(load) * self.batch_s
+        """Share of the cores' time, or of the host's where that is larger."""
+        host_s = (
+            self._batches_per_s(load) * self.batch_s
+            + load.rate_per_s * self.tuple_s
+            + sum(map(self._tasks, load.probes)) / load.interval_s * self.task_s
+            + load.rows_per_s * self.row_s
+        )
         device_s = load.evaluations_per_s / self.lane_evaluations_per_s
-        device_s += sum(map(self._tasks, load.probes)) * self.task_s / load.interval_s
-        # The host's work is done by the same cores.
+        # The host's work is done by the same cores, and most of it by one at a time.
         return max(host_s, (device_s + host_s) / self.lanes)
 
     def with_lanes(self, lanes: int) -> Cores:
@@ -80,7 +92,7 @@ class Cores:
         return min(1 / load.interval_s, load.rate_per_s)
 
     def _tasks(self, probe: Probe) -> float:
-        """Tasks that a batch's tuples of one stream are cut into (host.device.cut)."""
+        """Tasks that a batch's tuples of one stream are cut into (host.scheduling.order)."""
         if probe.window_tuples == 0:
             return 0.0
         aim = max(probe.evaluations / (TASKS_PER_LANE * self.lanes), LEAST_EVALUATIONS)
@@ -88,7 +100,7 @@ class Cores:
         return min(max(tasks, 1), max(tasks, probe.stream_tuples))
 
 
-def calibrate(device: Device, *, seconds: float = 3 * _MEASURE_S) -> Cores:
+def calibrate(device: Device, *, seconds: float = _MEASURE_S) -> Cores:
     """Measure a device and its host.
 
     Parameters
@@ -107,92 +119,129 @@ def calibrate(device: Device, *, seconds: float = 3 * _MEASURE_S) -> Cores:
     """
     if not seconds > 0:
         raise UsageError(f"seconds must be above 0, not {seconds!r}")
-    each = seconds / 3
     kernel = device.open(PROGRAM)
     try:
-        per_s, task_s = _lanes(kernel, device.lanes, each)
+        per_s = _lane_evaluations_per_s(kernel, device.lanes, seconds * _LANES_SHARE)
     finally:
         kernel.close()
-    small, large = (_batch_s(device, tuples, each / 2) for tuples in _BATCHES)
-    tuple_s = max(large - small, 0.0) / (2 * (_BATCHES[1] - _BATCHES[0]))
+    each = seconds * (1 - _LANES_SHARE) / 4
+    few, many = _BATCHES
+    small = _cost(device, few, each)
+    large = _cost(device, many, each)
+    split = _cost(device, many, each, task_evaluations=_SMALL_TASK)
+    matching = _cost(device, many, each, matching=_MATCHING)
+    task_s = max(split.cpu_s - large.cpu_s, 0.0) / max(split.tasks - large.tasks, 1.0)
+    tasks_s = large.tasks * task_s
+    tuple_s = max(large.cpu_s - small.cpu_s, 0.0) / (2 * (many - few))
     return Cores(
         lanes=device.lanes,
         lane_evaluations_per_s=per_s,
-        task_s=task_s,
+        batch_s=max(large.cpu_s - tasks_s - 2 * many * tuple_s, 0.0),
         tuple_s=tuple_s,
-        batch_s=max(small - 2 * _BATCHES[0] * tuple_s, 0.0),
+        task_s=task_s,
+        row_s=max(matching.cpu_s - large.cpu_s, 0.0) / max(matching.rows, 1.0),
     )
 
 
-def _lanes(kernel: Kernel, lanes: int, seconds: float) -> tuple[float, float]:
-    """Evaluations per second of a lane, and seconds of a task that evaluates hardly anything."""
+def _lane_evaluations_per_s(kernel: Kernel, lanes: int, seconds: float) -> float:
+    """Evaluations per second of a lane."""
     rng = np.random.default_rng(1)
     window = kernel.allocate(_WINDOW_TUPLES)
     try:
         window.write(0, [rng.integers(0, KEYS, _WINDOW_TUPLES, np.uint32) for _ in range(2)])
-        big, small = (_task(rng, rows, size) for rows, size in ((_STREAM_TUPLES, None), (1, 1)))
-        empty_s = _round_s(kernel, window, small, lanes, seconds)
-        round_s = _round_s(kernel, window, big, lanes, seconds)
+        task = _task(rng)
+        each = 4
+
+        def run() -> None:
+            futures = [kernel.submit(window, task) for _ in range(each * lanes)]
+            if wait(futures, _TIMEOUT_S).not_done:
+                raise DeviceError(f"a task did not end within {_TIMEOUT_S:g} s while calibrating")
+            for future in futures:
+                future.result()
+
+        return each * _STREAM_TUPLES * _WINDOW_TUPLES / _mean_s(run, seconds)
     finally:
         window.free()
-    evaluations = _STREAM_TUPLES * _WINDOW_TUPLES
-    return evaluations / max(round_s - empty_s, round_s / 2), empty_s
 
 
-def _task(rng: np.random.Generator, rows: int, size: int | None) -> Task:
+def _task(rng: np.random.Generator) -> Task:
     bounds = []
     for _ in range(2):
-        low = rng.integers(0, KEYS, rows, np.uint32)
+        low = rng.integers(0, KEYS, _STREAM_TUPLES, np.uint32)
         bounds += [low, low + np.uint32(1000)]
-    start = np.zeros(rows, np.int64)
-    return Task(bounds, start, start + (size or _WINDOW_TUPLES), room=1 << 20)
+    start = np.zeros(_STREAM_TUPLES, np.int64)
+    return Task(bounds, start, start + _WINDOW_TUPLES, room=1 << 20)
 
 
-def _round_s(kernel: Kernel, window: WindowBuffer, task: Task, lanes: int, seconds: float) -> float:
-    """Seconds that a task takes of its lane while all lanes have one after the other."""
-    each = 4
-
-    def run() -> None:
-        futures = [kernel.submit(window, task) for _ in range(each * lanes)]
-        if wait(futures, _TIMEOUT_S).not_done:
-            raise DeviceError(f"a task did not end within {_TIMEOUT_S:g} s while calibrating")
-        for future in futures:
-            future.result()
-
-    return _median_s(run, seconds) / each
+def _mean_s(run: Callable[[], None], seconds: float) -> float:
+    """Mean time of a call, after one that warms up."""
+    run()
+    began, calls = time.perf_counter(), 0
+    while not calls or time.perf_counter() < began + seconds:
+        run()
+        calls += 1
+    return (time.perf_counter() - began) / calls
 
 
-def _batch_s(device: Device, tuples: int, seconds: float) -> float:
-    """Seconds of a batch with this many tuples of each stream, through a stream."""
+@dataclass(frozen=True)
+class _Cost:
+    """What a batch of both streams took and gave, on average."""
+
+    cpu_s: float
+    tasks: float
+    rows: float
+
+
+def _cost(
+    device: Device,
+    tuples: int,
+    seconds: float,
+    *,
+    matching: float = 0.0,
+    task_evaluations: int | None = None,
+) -> _Cost:
+    """Cost of a batch with this many tuples of each stream, through a stream.
+
+    ``matching`` of the tuples of each side match each other.
+    """
     rng = np.random.default_rng(2)
     schemas = {"a": SCHEMA, "b": SCHEMA}
     query = compile_query(QUERY, schemas, time={"a": "t", "b": "t"})
-    clock = iter(range(1 << 31))
-    with_stream = JoinStream(query, schemas, device)
+    # With a target, nothing is joined before it is asked for: both sides' tuples are one batch.
+    running = Running(pruning=False, task_evaluations=task_evaluations)
+    flow = Flow(latency_s=_TIMEOUT_S, running=running)
+    keys = {s: rng.integers(0, KEYS, (2, tuples), np.int32) for s in "ab"}
+    for own in keys.values():
+        own[:, rng.random(tuples) < matching] = 0
+    numbers = np.arange(tuples, dtype=np.int32)
+    clock = count()
 
-    def run() -> None:
-        now = next(clock)
-        for source in "ab":
-            # Times of the two never meet: there are windows, but nothing in the ranges.
-            time_of = np.full(tuples, 2 * now + (source == "b"), np.int32)
-            keys = rng.integers(0, KEYS, (2, tuples), np.int32)
-            columns = [np.arange(tuples, dtype=np.int32), time_of, *keys]
-            batch = pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=SCHEMA)
-            with_stream.push(source, batch)
+    with JoinStream(query, schemas, device, flow=flow) as stream:
 
-    try:
-        return _median_s(run, seconds)
-    finally:
-        with_stream.close()
+        def run() -> float:
+            # What is pushed is made before the clock starts.
+            n = numbers + next(clock) * tuples
+            batches = {
+                s: pa.RecordBatch.from_arrays([pa.array(c) for c in (n, n, *own)], schema=SCHEMA)
+                for s, own in keys.items()
+            }
+            began = time.process_time()
+            for source, batch in batches.items():
+                stream.push(source, batch)
+            stream.flush()
+            stream.poll()
+            return time.process_time() - began
 
-
-def _median_s(run: Callable[[], None], seconds: float) -> float:
-    """Median time of a call, after one that warms up."""
-    run()
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while not times or time.perf_counter() < end:
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return float(np.median(times))
+        for _ in range(2):  # the second meets a window as long as all later ones do
+            run()
+        tasks, rows = device.counters()["tasks"], stream.stats.rows
+        times: list[float] = []
+        end = time.perf_counter() + seconds
+        while not times or time.perf_counter() < end:
+            times.append(run())
+        done = len(times)
+        return _Cost(
+            float(np.median(times)),
+            (device.counters()["tasks"] - tasks) / done,
+            (stream.stats.rows - rows) / done,
+        )

@@ -25,6 +25,8 @@ class Load:
         Each tuple of R meets tuples of S from ``before_s`` before it to ``after_s`` after it.
     latency_s : float
         Latency target; a batch is cut every half of it.
+    selectivity : float
+        Joined rows per evaluation.
 
     Raises
     ------
@@ -37,6 +39,7 @@ class Load:
     before_s: float
     after_s: float
     latency_s: float
+    selectivity: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("rate_per_s", "ratio", "latency_s"):
@@ -47,6 +50,8 @@ class Load:
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise UsageError(f"{name} must not be negative, not {value!r}")
+        if not 0 <= self.selectivity <= 1:
+            raise UsageError(f"selectivity must be from 0 to 1, not {self.selectivity!r}")
         if self.before_s + self.after_s == 0:
             raise UsageError("the window must have a length above 0")
 
@@ -67,6 +72,11 @@ class Load:
     def evaluations_per_s(self) -> float:
         """Equation (2)."""
         return evaluations_per_s(self.rate_per_s, self.ratio, self.window_s)
+
+    @property
+    def rows_per_s(self) -> float:
+        """Joined rows per second."""
+        return self.evaluations_per_s * self.selectivity
 
     @property
     def interval_s(self) -> float:

@@ -17,9 +17,10 @@ from penstock.program import Mode
 #: Tasks per lane and probe of a batch. Two are in flight; more would only cost the host time, since
 #: the next batch follows before they are done.
 TASKS_PER_LANE = 2
-#: Evaluations below which a task of a stream is not cut further: about a millisecond of a core, as
-#: long as the host needs to start it and to take its results.
-LEAST_EVALUATIONS = 1 << 24
+#: Evaluations below which a task of a stream is not cut further: two milliseconds of a core. The
+#: host takes half a millisecond of the interpreter's time to start it and to take its results; with
+#: tasks a quarter as long a stream with a target of 20 ms kept it at half the rate only.
+LEAST_EVALUATIONS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ class JoinStream:
             self.stats,
             query.names,
             self._outlet.collect,
-            lambda: self._pace.progressed(),
+            lambda: self._pace.ended(),
             self.flow.running,
             self.trace,
         )

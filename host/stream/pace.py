@@ -44,6 +44,7 @@ class Pace:
         self._batcher = Batcher(flow.latency_s)
         self._told: Promises = {}
         self._ended = False
+        self._held = False
         self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
         self._clock = Clock(self._tick) if flow.latency_s or flow.idle_s else None
 
@@ -73,6 +74,11 @@ class Pace:
         """Something has changed that the clock may have waited for."""
         if self._clock is not None:
             self._clock.wake()
+
+    def ended(self) -> None:
+        """An order has ended: that matters where the clock waits for batches to be complete."""
+        if self._held:
+            self.progressed()
 
     def cut(self, *, everything: bool = False) -> None:
         """Let a batch of the waiting tuples into the windows."""
@@ -108,8 +114,11 @@ class Pace:
                 if self._ended:
                     return None
                 due = self._batcher.due()
-                if self.session.outstanding >= MOST_BATCHES or self.budget.results_full:
-                    due = None  # until a batch is complete or rows are taken, which wake the clock
+                # True before it is looked at: what ends from then on wakes the clock.
+                self._held = True
+                self._held = self.session.outstanding >= MOST_BATCHES or self.budget.results_full
+                if self._held:
+                    due = None  # until a batch is complete or rows are taken
                 elif due is not None and due <= now:
                     self.cut()
                     due = self._batcher.due()

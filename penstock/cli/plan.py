@@ -44,9 +44,13 @@ def command(
         float, typer.Option("--ratio", help="Rate of the first stream over that of the second.")
     ] = 1.0,
     target: Annotated[str, typer.Option("--latency", help="Latency target, e.g. 20ms.")] = "200ms",
+    selectivity: Annotated[
+        float,
+        typer.Option("--selectivity", help="Joined rows per evaluation; for --device cpu."),
+    ] = 0.0,
     device: Annotated[
         str | None,
-        typer.Option("--device", help="cpu: this machine, measured for about a second."),
+        typer.Option("--device", help="cpu: this machine, measured for a few seconds."),
     ] = None,
     board: Annotated[
         str | None, typer.Option("--board", help=f"Clock of a board: {', '.join(BOARDS)}.")
@@ -85,6 +89,7 @@ def command(
         before_s=before,
         after_s=after,
         latency_s=_above_0(_seconds(target, "latency"), "latency"),
+        selectivity=selectivity,
     )
     if device is not None:
         if device != "cpu":
@@ -210,9 +215,10 @@ def _cores(load: Load, rated: bool, picture: Path | None) -> dict[str, Any]:
     report = {
         "lanes": model.lanes,
         "lane_evaluations_per_s": model.lane_evaluations_per_s,
-        "task_s": model.task_s,
-        "tuple_s": model.tuple_s,
         "batch_s": model.batch_s,
+        "tuple_s": model.tuple_s,
+        "task_s": model.task_s,
+        "row_s": model.row_s,
         **_load(load),
         **asked,
         "sustained_rate_per_s": sustained,

@@ -1,8 +1,10 @@
-"""The interpreter's switch interval while streams with a latency target are open."""
+"""The switch interval while streams with a latency target are open, and threads that compute."""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -59,3 +61,15 @@ def test_streams_with_a_target_hold_it(interval: float) -> None:
         with JoinStream(query, SCHEMAS, cpu, flow=Flow(latency_s=0.02)):
             assert now() == 0.02 * promptness.SHARE
         assert now() == interval
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this policy")
+def test_threads_of_the_cpu_device_only_compute() -> None:
+    found = []
+    thread = threading.Thread(
+        target=lambda: (promptness.only_computes(), found.append(os.sched_getscheduler(0)))
+    )
+    thread.start()
+    thread.join(10)
+    assert found == [os.SCHED_BATCH]
+    assert os.sched_getscheduler(0) != os.SCHED_BATCH

@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.errors import DeviceError, UsageError
+from penstock.host import promptness
 from penstock.host.device.base import PAIRS, Device, Kernel, Result
 from penstock.host.device.cpu.band import BandKernel
 from penstock.host.device.cpu.general import general_kernel
@@ -43,7 +44,7 @@ class CpuDevice(Device):
         if threads < 1:
             raise UsageError(f"device cpu needs at least one thread, not {threads!r}")
         self.lanes = threads
-        pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-cpu")
+        pool = ThreadPoolExecutor(threads, "penstock-cpu", promptness.only_computes)
         self._host = Host(pool, self._count, ResultMemory(kept=4 * threads))
         self._lock = threading.Lock()
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)

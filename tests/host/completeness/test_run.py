@@ -9,21 +9,29 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.host.completeness.growing import Rows
+from penstock.host.completeness.rows import Rows
 from penstock.host.completeness.run import WindowRun
 from penstock.types import int_of
 from tests.penstock.kit.dags import vector
 
 
 def numbered(first: int, count: int) -> pa.RecordBatch:
-    return pa.record_batch({"n": pa.array(range(first, first + count), pa.int64())})
+    """A column of plain numbers, one of text, and numbers of which each seventh is NULL."""
+    numbers = range(first, first + count)
+    return pa.record_batch(
+        {
+            "n": pa.array(numbers, pa.int64()),
+            "text": pa.array([f"row {n}" for n in numbers], pa.string()),
+            "some": pa.array([n if n % 7 else None for n in numbers], pa.timestamp("ms")),
+        }
+    )
 
 
 @settings(deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_rows_by_position(seed: int) -> None:
     rng = Random(seed)
-    rows, model, made = Rows(), [], 0
+    rows, model, made = Rows(numbered(0, 0).schema), [], 0
     for _ in range(rng.randint(0, 30)):
         if rng.random() < 0.7:
             count = rng.choice((0, 1, 2, 5, 40))
@@ -34,10 +42,12 @@ def test_rows_by_position(seed: int) -> None:
             count = rng.randint(0, len(model))
             rows.drop(count)
             del model[:count]
-        if model:
-            chosen = np.array([rng.randrange(len(model)) for _ in range(6)])
-            assert rows.view().take(chosen)["n"].to_pylist() == [model[k] for k in chosen]
-    parts = rows.view().parts
+        count = 6 if model else 0
+        chosen = np.array([rng.randrange(len(model)) for _ in range(count)], np.int64)
+        expected = pa.concat_batches([numbered(0, 0), *(numbered(model[k], 1) for k in chosen)])
+        assert rows.view().take(chosen).equals(expected)
+    assert rows.view().all()["n"].to_pylist() == model
+    parts = rows.view().others
     assert sum(part.num_rows for part in parts) == len(model)
     # Joining neighbours keeps their number logarithmic.
     assert len(parts) <= len(model).bit_length() + 1
@@ -77,7 +87,7 @@ def test_fewer_than_half_of_the_rows_stay() -> None:
     assert run.drop(4) == 0
     assert len(run) == 10
     assert run.drop(5) == 5
-    assert run.snapshot().take(np.array([5])).to_pylist() == [{"n": 5}]
+    assert run.snapshot().take(np.array([5]))["n"].to_pylist() == [5]
 
 
 def test_merged_runs_are_in_time_order() -> None:
