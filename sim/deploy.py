@@ -31,13 +31,16 @@ def write_package(
     out : Path
         Made if it is not there.
     files : mapping of str to bytes
-        By suffix, first the overlay. They are named by the hash of the overlay, since PYNQ sends
+        By suffix, first the overlay. They are named by the hash of all of them, since PYNQ sends
         a file of a name that it knows no second time.
     kernels : int
         Copies of the kernel in the overlay.
     """
     suffix = next(iter(files))
-    stem = f"penstock_{hashlib.sha256(files[suffix]).hexdigest()[:16]}"
+    content = hashlib.sha256()
+    for data in files.values():
+        content.update(hashlib.sha256(data).digest())
+    stem = f"penstock_{content.hexdigest()[:16]}"
     program = config.join.program
     package = Package(
         board=board,

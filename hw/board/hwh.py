@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as xml
 
 from penstock.constraints.boards import Board
-from penstock.hw.board.placement import System, register_range, system_of
+from penstock.hw.board import gpio
+from penstock.hw.board.placement import STRIDE_BYTES, System, register_range, system_of
 from penstock.hw.kernel.description import CONTROL, Description
 from penstock.hw.kernel.registers import RANGE_BYTES, Access, Register
 
@@ -18,7 +19,9 @@ from penstock.hw.kernel.registers import RANGE_BYTES, Access, Register
 _CLOCKS = 4
 
 
-def handoff(description: Description, board: Board, instances: Sequence[str]) -> str:
+def handoff(
+    description: Description, board: Board, instances: Sequence[str], *, leds: bool = False
+) -> str:
     """XML of a design with some kernels.
 
     Parameters
@@ -28,6 +31,8 @@ def handoff(description: Description, board: Board, instances: Sequence[str]) ->
     board : Board
     instances : sequence of str
         Names of its copies, in the order of their addresses.
+    leds : bool
+        Whether an AXI GPIO lies behind them (:mod:`penstock.hw.board.gpio`).
     """
     system = system_of(board)
     root = xml.Element("EDKSYSTEM", EDWVERSION="1.2", TIMESTAMP="", VIVADOVERSION="2024.1")
@@ -38,7 +43,11 @@ def handoff(description: Description, board: Board, instances: Sequence[str]) ->
     modules = xml.SubElement(root, "MODULES")
     for name in instances:
         _kernel(modules, description, name)
-    _system(modules, system, board, description, instances)
+    subordinates = [(name, CONTROL) for name in instances]
+    if leds:
+        _leds(modules)
+        subordinates.append((gpio.NAME, gpio.PORT))
+    _system(modules, system, board, subordinates)
     xml.indent(root)
     return xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -56,17 +65,7 @@ def _bus(buses: xml.Element, name: str, kind: str) -> None:
 
 def _kernel(modules: xml.Element, description: Description, name: str) -> None:
     module = _module(modules, name, description.kernel, description.vlnv, IPTYPE="PERIPHERAL")
-    blocks = xml.SubElement(module, "ADDRESSBLOCKS")
-    block = xml.SubElement(
-        blocks,
-        "ADDRESSBLOCK",
-        ACCESS="read-write",
-        INTERFACE=CONTROL,
-        NAME="reg0",
-        RANGE=str(RANGE_BYTES),
-        USAGE="register",
-    )
-    registers = xml.SubElement(block, "REGISTERS")
+    registers = _registers(module, CONTROL, RANGE_BYTES)
     for register in description.registers.registers:
         for instance, offset in description.registers.instances(register):
             _register(registers, register, instance, offset)
@@ -78,24 +77,40 @@ def _kernel(modules: xml.Element, description: Description, name: str) -> None:
         _bus(buses, port, "MASTER")
 
 
+def _leds(modules: xml.Element) -> None:
+    module = _module(modules, gpio.NAME, gpio.KIND, gpio.VLNV, IPTYPE="PERIPHERAL")
+    registers = _registers(module, gpio.PORT, STRIDE_BYTES)
+    _word(registers, "GPIO_DATA", gpio.DATA, "Channel 1 data.", "read-write")
+    _word(registers, "GPIO_TRI", gpio.TRI, "Channel 1 3-state control.", "read-write")
+    parameters = xml.SubElement(module, "PARAMETERS")
+    for name, value in {"C_GPIO_WIDTH": str(gpio.WIDTH), "C_ALL_OUTPUTS": "1"}.items():
+        xml.SubElement(parameters, "PARAMETER", NAME=name, VALUE=value)
+    xml.SubElement(module, "PORTS")
+    _bus(xml.SubElement(module, "BUSINTERFACES"), gpio.PORT, "SLAVE")
+
+
+def _registers(module: xml.Element, port: str, size: int) -> xml.Element:
+    """The element for the registers behind a port."""
+    block = xml.SubElement(
+        xml.SubElement(module, "ADDRESSBLOCKS"),
+        "ADDRESSBLOCK",
+        ACCESS="read-write",
+        INTERFACE=port,
+        NAME="reg0",
+        RANGE=str(size),
+        USAGE="register",
+    )
+    return xml.SubElement(block, "REGISTERS")
+
+
 def _register(parent: xml.Element, register: type[Register], name: str, offset: int) -> None:
     """A register; a wide one as the words that a processor reads and writes."""
     words = register.bits // 32
     access = "read-only" if register.access is Access.STATUS else "read-write"
     for word in range(words):
         own = name if words == 1 else f"{name}_{word + 1}"
-        item = xml.SubElement(parent, "REGISTER", NAME=own)
-        _properties(
-            item,
-            {
-                "DESCRIPTION": (register.__doc__ or "").strip().splitlines()[0],
-                "ADDRESS_OFFSET": f"0x{offset + 4 * word:X}",
-                "SIZE": "32",
-                "ACCESS": access,
-                "IS_ENABLED": "true",
-                "RESET_VALUE": "0x0",
-            },
-        )
+        text = (register.__doc__ or "").strip().splitlines()[0]
+        item = _word(parent, own, offset + 4 * word, text, access)
         fields = xml.SubElement(item, "FIELDS")
         for field, (bit, meaning) in register.fields.items():
             entry = xml.SubElement(fields, "FIELD", NAME=field)
@@ -110,6 +125,22 @@ def _register(parent: xml.Element, register: type[Register], name: str, offset: 
             )
 
 
+def _word(parent: xml.Element, name: str, offset: int, text: str, access: str) -> xml.Element:
+    item = xml.SubElement(parent, "REGISTER", NAME=name)
+    _properties(
+        item,
+        {
+            "DESCRIPTION": text,
+            "ADDRESS_OFFSET": f"0x{offset:X}",
+            "SIZE": "32",
+            "ACCESS": access,
+            "IS_ENABLED": "true",
+            "RESET_VALUE": "0x0",
+        },
+    )
+    return item
+
+
 def _properties(parent: xml.Element, values: Mapping[str, str]) -> None:
     for name, value in values.items():
         xml.SubElement(parent, "PROPERTY", NAME=name, VALUE=value)
@@ -119,9 +150,9 @@ def _system(
     modules: xml.Element,
     system: System,
     board: Board,
-    description: Description,
-    instances: Sequence[str],
+    subordinates: Sequence[tuple[str, str]],
 ) -> None:
+    """The processing system, and what it reaches: names and ports in the order of addresses."""
     vlnv = f"xilinx.com:ip:{system.name}:{system.version}"
     module = _module(
         modules, system.instance, system.name, vlnv, IPTYPE="PERIPHERAL", IS_PL="FALSE"
@@ -133,7 +164,7 @@ def _system(
     buses = xml.SubElement(module, "BUSINTERFACES")
     _bus(buses, system.manager, "MASTER")
     ranges = xml.SubElement(module, "MEMORYMAP")
-    for number, name in enumerate(instances):
+    for number, (name, port) in enumerate(subordinates):
         addresses = register_range(board, number)
         xml.SubElement(
             ranges,
@@ -147,7 +178,7 @@ def _system(
             IS_DATA="TRUE",
             MASTERBUSINTERFACE=system.manager,
             MEMTYPE="REGISTER",
-            SLAVEBUSINTERFACE=CONTROL,
+            SLAVEBUSINTERFACE=port,
         )
 
 

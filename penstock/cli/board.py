@@ -111,6 +111,14 @@ def package(
     units: build.Units = 16,
     pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
     kernels: Annotated[int, typer.Option(help="Kernels on the board.")] = 1,
+    leds: Annotated[
+        bool,
+        typer.Option(
+            "--leds",
+            help="With --virtual, an AXI GPIO beside the kernels: what PYNQ's own self-test of "
+            "remote boards writes to and reads back.",
+        ),
+    ] = False,
     band: build.Band = None,
     key_bits: build.KeyBits = None,
     modes: build.Modes = None,
@@ -131,6 +139,8 @@ def package(
     """
     if virtual == (overlay is not None):
         raise UsageError("give either --virtual, or the --overlay that the vendor's tools made")
+    if leds and (not virtual or find_board(board).flow is not Flow.VIVADO):
+        raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
     query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
     join = build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
     from penstock.hw.kernel.config import KernelConfig
@@ -139,7 +149,7 @@ def package(
 
     config = KernelConfig.fit(join, pipelines)
     if overlay is None:
-        made = virtual_package(config, board, out, kernels=kernels)
+        made = virtual_package(config, board, out, kernels=kernels, leds=leds)
     else:
         made = made_package(config, board, out, overlay, kernels=kernels)
     _say(f"{out}: {made.overlay}, {_summary(made)}")

@@ -36,6 +36,8 @@ class Image:
         The kernel's exported table.
     bases : list of int
         Addresses of the registers of each copy of the kernel.
+    leds : int, optional
+        Address of an AXI GPIO with LEDs.
     """
 
     part: str
@@ -43,6 +45,7 @@ class Image:
     verilog: str
     table: Mapping[str, Any]
     bases: list[int]
+    leds: int | None = None
 
 
 def pack(image: Image) -> bytes:

@@ -20,7 +20,13 @@ from penstock.sim.virtual_board.bitfile import Image, write_bit
 
 
 def virtual_package(
-    config: KernelConfig, board: str, out: Path, *, kernels: int = 1, verilog: str | None = None
+    config: KernelConfig,
+    board: str,
+    out: Path,
+    *,
+    kernels: int = 1,
+    leds: bool = False,
+    verilog: str | None = None,
 ) -> Package:
     """Write a package of a join kernel for the virtual board.
 
@@ -33,6 +39,8 @@ def virtual_package(
         Made if it is not there.
     kernels : int
         Copies of the kernel.
+    leds : bool
+        Whether a Zynq board's overlay also has an AXI GPIO (:mod:`penstock.hw.board.gpio`).
     verilog : str, optional
         Other Verilog than the exported one, to see what becomes of a broken kernel.
     """
@@ -40,7 +48,8 @@ def virtual_package(
     description = describe(config)
     bases = [register_range(entry, number).start for number in range(kernels)]
     text = kernel_verilog(config, cache=cache_folder()) if verilog is None else verilog
-    image = Image(entry.part, KERNEL, text, description.table(), bases)
+    behind = register_range(entry, kernels).start if leds else None
+    image = Image(entry.part, KERNEL, text, description.table(), bases, behind)
     names = compute_units(kernels)
     if entry.flow is Flow.VITIS:
         # PYNQ has the structures of the file.
@@ -50,6 +59,6 @@ def virtual_package(
     else:
         files = {
             ".bit": write_bit(image, KERNEL),
-            ".hwh": handoff(description, entry, names).encode(),
+            ".hwh": handoff(description, entry, names, leds=leds).encode(),
         }
     return write_package(config, board, out, files, kernels=kernels)

@@ -17,6 +17,7 @@ from penstock.sim.verilated.board import Board as Kernel
 from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.verilated.build import board_library
 from penstock.sim.virtual_board.bitfile import Image
+from penstock.sim.virtual_board.gpio import Leds
 
 #: Where buffers begin; below it is what Linux would take.
 _MEMORY_BASE = 0x1000_0000
@@ -140,7 +141,7 @@ class Machine:
         self._free_bytes = memory_bytes
         self._buffers: dict[str, Buffer] = {}
         self._next_address = _MEMORY_BASE
-        self._copies: dict[int, Copy] = {}
+        self._copies: dict[int, Copy | Leds] = {}
         self._registers = dict(_REGISTERS[system_of(entry).name])
         self._names: Iterator[int] = itertools.count(1)
         self._lock = threading.Lock()
@@ -168,6 +169,8 @@ class Machine:
         self._copies = {
             base: Copy(Kernel(path, image.table, self.model), self) for base in image.bases
         }
+        if image.leds is not None:
+            self._copies[image.leds] = Leds()
 
     def unload(self) -> None:
         """Take the bitstream away."""
@@ -192,7 +195,7 @@ class Machine:
         else:
             self._registers[address] = value
 
-    def _copy(self, address: int) -> tuple[Copy, int] | None:
+    def _copy(self, address: int) -> tuple[Copy | Leds, int] | None:
         base = address - address % STRIDE_BYTES
         if base in self._copies:
             return self._copies[base], address - base

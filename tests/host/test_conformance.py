@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 
 import numpy as np
@@ -23,7 +23,7 @@ from penstock.host.device.base import PAIRS, Device, Kernel, Task
 from penstock.host.device.cpu import CpuDevice
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.device.run import fold_task, run_task
-from penstock.program import BandProgram, GeneralProgram, Mode
+from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
@@ -49,6 +49,18 @@ class Subject:
     rows: int
     window: int
     examples: int
+    kernels: list[Kernel] = field(default_factory=list)
+
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        """A kernel; the one before is closed, since a board holds one overlay at a time."""
+        self.close()
+        self.kernels.append(self.device.open(program, modes))
+        return self.kernels[0]
+
+    def close(self) -> None:
+        """Close the kernel that is open."""
+        while self.kernels:
+            self.kernels.pop().close()
 
 
 #: How each device is opened, and its sizes: tuples, window, seeds. Simulation in Amaranth takes
@@ -124,7 +136,9 @@ def made(name: str, options: dict) -> Iterator[Device]:
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name, options, sizes = SUBJECTS[request.param]
     with made(name, options) as device:
-        yield Subject(device, *sizes)
+        subject = Subject(device, *sizes)
+        yield subject
+        subject.close()
 
 
 def opened(subject: Subject, join: Join, modes: frozenset[Mode] = PAIRS) -> Kernel:
@@ -133,9 +147,9 @@ def opened(subject: Subject, join: Join, modes: frozenset[Mode] = PAIRS) -> Kern
         assert subject.device.name != "cpu"
         assert refusal.strip()
         with pytest.raises(DeviceError):
-            subject.device.open(join.program, modes)
+            subject.open(join.program, modes)
         pytest.skip(f"device {subject.device.name} refuses the program: {refusal}")
-    return subject.device.open(join.program, modes)
+    return subject.open(join.program, modes)
 
 
 def check(kernel: Kernel, join: Join, room: int, pieces: int = 1, spare: int = 0) -> list:
@@ -166,7 +180,6 @@ def test_band_programs_of_each_size(subject: Subject, tests: int) -> None:
         join = band_join(rng, tests, bits, subject.rows, subject.window, kind)
         kernel = opened(subject, join)
         check(kernel, join, room=subject.rows * subject.window)
-        kernel.close()
 
 
 @pytest.mark.parametrize("kind", RANGES)
@@ -225,7 +238,7 @@ def test_any_band_join(subject: Subject, data: st.DataObject) -> None:
     room = data.draw(st.integers(1, 200) | st.just(rows * window))
     join = band_join(np.random.default_rng(seed), tests, bits, rows, window, kind)
     if subject.device.refuses(join.program) is None:
-        check(subject.device.open(join.program), join, room, pieces=data.draw(st.integers(1, 3)))
+        check(subject.open(join.program), join, room, pieces=data.draw(st.integers(1, 3)))
 
 
 # -- general programs -----------------------------------------------------------------------------
@@ -270,7 +283,6 @@ def check_modes(subject: Subject, join: Join, wanted: Sequence[Mode]) -> None:
     buffer = load(kernel, join)
     for mode in modes:
         check_folds(run_folds(kernel, buffer, join, mode), join, mode)
-    kernel.close()
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda t: f"{t.lo}..{t.hi}")
@@ -365,7 +377,7 @@ def test_any_fold_cut_into_tasks(subject: Subject, data: st.DataObject) -> None:
     modes = [m for m in wanted if refuses(join.program, frozenset({m})) is None]
     if mode not in modes:
         return
-    kernel = subject.device.open(join.program, frozenset(modes))
+    kernel = subject.open(join.program, frozenset(modes))
     buffer = load(kernel, join)
     seen = []
     result = fold_task(
@@ -384,7 +396,6 @@ def test_any_fold_cut_into_tasks(subject: Subject, data: st.DataObject) -> None:
     check_folds(result.folds, join, mode)
     assert result.counters.get("evaluations", 0) == join.evaluations
     assert sum(r.counters["evaluations"] for r in seen) == join.evaluations
-    kernel.close()
 
 
 def test_a_mode_that_was_not_asked_for_is_an_error(subject: Subject) -> None:
@@ -400,7 +411,7 @@ def test_a_band_without_payload_has_nothing_to_sum(subject: Subject) -> None:
     join = simple(subject)
     assert subject.device.refuses(join.program, frozenset({Mode.SUM}))
     with pytest.raises(DeviceError):
-        subject.device.open(join.program, frozenset({Mode.SUM}))
+        subject.open(join.program, frozenset({Mode.SUM}))
 
 
 # -- many tasks of one join -----------------------------------------------------------------------

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from penstock.errors import DeviceError, MissingToolError
@@ -183,12 +184,38 @@ def _opened(overlay: Any, path: Path, target: Any) -> Any:
     Clocks.device = target
     if hasattr(Clocks, "_real_instance"):
         del Clocks._real_instance
-    found = overlay(str(path), download=False, device=target)
+    with _uncached():
+        found = overlay(str(path), download=False, device=target)
     for clock in getattr(found, "clock_dict", {}).values():
         if "divisor0" in clock and clock.get("frequency", 0) is None:
             clock["frequency"] = _ZYNQ_PLL_MHZ / (clock["divisor0"] * clock.get("divisor1", 1))
     found.download()
     return found
+
+
+_UNCACHED = Lock()
+
+
+@contextmanager
+def _uncached() -> Iterator[None]:
+    """PYNQ reads handoffs from their files.
+
+    It keeps the latest one it read in its own folder, for all processes that use it, and takes it
+    for every overlay whose bitstream has the same hash: a handoff that was changed would be
+    ignored, and two processes that load overlays at a time may get each other's.
+    """
+    from pynq.pl_server import embedded_device  # pyright: ignore
+
+    def none(handler: Any) -> None:
+        raise embedded_device.CacheMetadataError("Penstock reads the handoff itself")
+
+    handlers = embedded_device.BitstreamHandler
+    with _UNCACHED:
+        kept, handlers._get_cache = handlers._get_cache, none
+        try:
+            yield
+        finally:
+            handlers._get_cache = kept
 
 
 #: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.

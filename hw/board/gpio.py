@@ -1,0 +1,14 @@
+"""The vendor's AXI GPIO beside the kernels of a Zynq design: four wires to LEDs.
+
+Penstock has no use for it. It is there for those who want to see that a board answers, first of
+all PYNQ's own self-test of remote boards.
+"""
+
+from __future__ import annotations
+
+#: Name in a design, type, and its port.
+NAME, KIND, PORT = "leds_gpio", "axi_gpio", "S_AXI"
+VLNV = f"xilinx.com:ip:{KIND}:2.0"
+WIDTH = 4
+#: Offsets of its registers (PG144).
+DATA, TRI = 0x0, 0x4
