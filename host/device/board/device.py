@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Device, Result, Task, WindowBuffer
-from penstock.host.device.board.link import Link
+from penstock.host.device.board.link import TIMEOUT_S, Link
 from penstock.host.device.board.package import Package, choose
 from penstock.host.device.board.port import Memory, Port
 from penstock.host.driver.driver import Job, KernelDriver
@@ -24,9 +24,6 @@ from penstock.program import Mode, Program
 #: Most result words of a task beyond what the kernel insists on, 1 MiB. More makes each task
 #: slower on a remote board, which sends its whole result buffer; a task that needs more pauses.
 _RESULT_WORDS = 1 << 14
-
-#: Seconds that a task may take before its kernel counts as hung.
-TIMEOUT_S = 60.0
 
 
 class BoardWindow(PipelineWindow):
@@ -65,7 +62,7 @@ class BoardWindow(PipelineWindow):
     def free(self) -> None:
         self._freed = True
         for link, memory in self._memories.items():
-            link.talk(memory.free)
+            link.free(memory)
 
 
 class _Place:
@@ -81,14 +78,14 @@ class _Place:
         known = self._memories.get(name)
         if known is None or known.size < size:
             if known is not None:
-                self.link.talk(known.free)
+                self.link.free(known)
                 del self._memories[name]
             self._memories[name] = known = self.link.allocate(max(size, 4096))
         return known
 
     def close(self) -> None:
         for memory in self._memories.values():
-            self.link.talk(memory.free)
+            self.link.free(memory)
 
 
 class BoardKernel(PipelineKernel):
@@ -168,7 +165,8 @@ class BoardDevice(Device):
     cards : int
         Boards of this machine to use, the first ones.
     timeout_s : float
-        Seconds that a task may take before its kernel counts as hung.
+        Seconds that a task may take before its kernel counts as hung, and one call to a remote
+        board before the board counts as gone.
 
     Attributes
     ----------
@@ -186,6 +184,7 @@ class BoardDevice(Device):
         cards: int = 1,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
+        self.timeout_s = timeout_s
         self.links = self._connect(address, cards)
         if package is not None:
             folders = [Path(one).resolve() for one in str(package).split(",")]
@@ -194,7 +193,6 @@ class BoardDevice(Device):
             self.packages = self.links[0].deployed()
         else:
             raise DeviceError("give the folder of a package for the board (package=...)")
-        self.timeout_s = timeout_s
         most = max(len(package.instances) for package in self.packages)
         self.lanes = len(self.links) * most
         widths = {p.table["geometry"]["key_bits"] for p in self.packages} - {0}
@@ -206,7 +204,7 @@ class BoardDevice(Device):
 
     def _connect(self, address: str | None, cards: int) -> list[Link]:
         if address is not None:
-            return [Link.remote(one) for one in address.split(",")]
+            return [Link.remote(one, self.timeout_s) for one in address.split(",")]
         return [Link.local(number) for number in range(cards)]
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:

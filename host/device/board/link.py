@@ -22,6 +22,10 @@ FAULTS = "/sys/kernel/debug/penstock/faults"
 _DEFAULT_PORT = 7967
 
 
+#: Seconds that one access to a remote board may take.
+TIMEOUT_S = 60.0
+
+
 @contextmanager
 def _talking(name: str) -> Iterator[None]:
     """Errors of PYNQ and of its connection as errors of the device."""
@@ -49,6 +53,8 @@ class Link:
         PYNQ's device.
     name : str
         What messages call it.
+    is_gone : callable, optional
+        Whether an error says that the board answers no more; what was on it is lost then.
 
     Attributes
     ----------
@@ -56,15 +62,28 @@ class Link:
         PYNQ's overlay that is loaded; None before :meth:`load`.
     """
 
-    def __init__(self, target: Any, name: str) -> None:
+    def __init__(
+        self,
+        target: Any,
+        name: str,
+        is_gone: Callable[[BaseException | None], bool] = lambda _: False,
+    ) -> None:
         self.name = name
         self._target = target
+        self._is_gone = is_gone
+        self._gone: str | None = None
         self._loaded: Package | None = None
         self.overlay: Any = None
 
     @staticmethod
-    def remote(address: str) -> Link:
+    def remote(address: str, timeout_s: float = TIMEOUT_S) -> Link:
         """A board that serves PYNQ's remote protocol at ``host`` or ``host:port``.
+
+        Parameters
+        ----------
+        address : str
+        timeout_s : float
+            Seconds after which a call that is not answered is an error.
 
         Raises
         ------
@@ -77,7 +96,11 @@ class Link:
         with _talking(f"board {address}"):
             from pynq.pl_server.remote_device import RemoteDevice  # pyright: ignore
 
-            return Link(RemoteDevice(0, host, int(port or _DEFAULT_PORT)), f"board {address}")
+            from penstock.host.device.board.deadline import is_gone, limit_calls
+
+            target = RemoteDevice(0, host, int(port or _DEFAULT_PORT))
+            limit_calls(target, timeout_s)
+            return Link(target, f"board {address}", is_gone)
 
     @staticmethod
     def local(index: int = 0) -> Link:
@@ -106,7 +129,7 @@ class Link:
         DeviceError
             There is none.
         """
-        with _talking(self.name):
+        with self._call():
             index = f"{DEPLOYED}/{INDEX}"
             if not self._target.exists_file(index).exists:
                 raise DeviceError(
@@ -125,7 +148,7 @@ class Link:
 
     def load(self, package: Package) -> list[Port]:
         """Load an overlay, unless it is loaded; its kernels."""
-        with _talking(self.name):
+        with self._call():
             if package != self._loaded:
                 self._loaded = None
                 self.overlay = self._load(package)
@@ -149,24 +172,45 @@ class Link:
 
     def allocate(self, size: int) -> Memory:
         """Memory that the kernels reach."""
-        with _talking(self.name):
+        with self._call():
             return Memory(self._target, size)
+
+    def free(self, memory: Memory) -> None:
+        """Give memory back; that of a board which is gone is gone with it."""
+        if self._gone is None:
+            self.talk(memory.free)
 
     def talk(self, act: Callable[[], Any]) -> Any:
         """What an act gives that talks to the board; its errors with the cause, where known."""
         try:
-            with _talking(self.name):
+            with self._call():
                 return act()
         except DeviceError as error:
             if faults := self._faults():
                 raise DeviceError(f"{error}; the board says: {faults}") from error
             raise
 
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Calls to the board, none of them once it is gone."""
+        if self._gone is not None:
+            raise DeviceError(self._gone)
+        try:
+            with _talking(self.name):
+                yield
+        except DeviceError as error:
+            if self._is_gone(error.__cause__):
+                self._gone = f"{error}; the board is gone, and what was on it: open it again"
+                raise DeviceError(self._gone) from error.__cause__
+            raise
+
     def _faults(self) -> str:
+        if self._gone is not None:
+            return ""
         try:
             if self._target.exists_file(FAULTS).exists:
                 return self._target.read_file(FAULTS).decode().strip().replace("\n", "; ")
-        except Exception:  # it vanished, or is not remote: there is nothing to add
+        except Exception:  # it is not remote: there is nothing to add
             pass
         return ""
 

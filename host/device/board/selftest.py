@@ -100,7 +100,7 @@ def _memory(link: Link) -> str:
     try:
         link.talk(act)
     finally:
-        link.talk(memory.free)
+        link.free(memory)
     return f"{_MEMORY_BYTES >> 20} MiB there and back at 0x{memory.address:X}"
 
 

@@ -35,8 +35,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port(package: Path) -> Iterator[int]:
-    with virtual_board("zcu104", "--package", str(package)) as port:
-        yield port
+    with virtual_board("zcu104", "--package", str(package)) as board:
+        yield board.port
 
 
 def selftest(port: int, *more: str) -> str:
