@@ -9,7 +9,7 @@ STAMP := $(VENV)/.penstock-setup
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' \
 	  $(firstword $(MAKEFILE_LIST))
 
 .PHONY: setup
@@ -28,20 +28,19 @@ test: setup ## Run the tests, without the slow ones
 	$(BIN)/pytest -n auto -m 'not slow' $(ARGS)
 
 .PHONY: test-full
-test-full: setup ## Run all tests
+test-full: setup test-board ## Run all tests
 	$(BIN)/pytest -n auto $(ARGS)
 
 # PYNQ pins an old NumPy, so it has environments of its own, one for each version that boards need.
-PYNQ ?= 3.0.1 3.1.2 4.0.0
 BOARD_VENV := .venv-board
 
 .PHONY: test-board
 test-board: ## Run the tests of boards through PYNQ's own clients on a virtual board
-	@for version in $(PYNQ); do \
-	  scripts/board_env.sh $(BOARD_VENV)/$$version $$version && \
-	  $(BOARD_VENV)/$$version/bin/pytest -W default -m slow -k "board or card" \
-	    tests/host/test_board.py tests/host/test_conformance.py $(ARGS) || exit 1; \
-	done
+	scripts/test_board.sh full $(BOARD_VENV) $(ARGS)
+
+.PHONY: test-board-short
+test-board-short: ## Run those of them that continuous integration runs
+	scripts/test_board.sh short $(BOARD_VENV) $(ARGS)
 
 .PHONY: bitstream
 bitstream: setup ## Build what a board loads with the vendor's tools: BOARD=zcu104
@@ -81,6 +80,10 @@ soak: setup ## Run a join for long and see that nothing grows
 .PHONY: bench-window
 bench-window: setup ## Redraw the figures of the window-join paper
 	$(BIN)/python -m bench.window $(ARGS)
+
+.PHONY: bench-boards
+bench-boards: setup ## Write what fits on each board into docs/resources.md
+	$(BIN)/python -m bench.boards $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what builds and tests leave; keeps the virtual environment

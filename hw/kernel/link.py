@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 
 from penstock.hw.checks import check_integer
 from penstock.hw.kernel.kernel import KERNEL, PORTS
@@ -15,6 +16,12 @@ _MEMORIES = ("HBM", "DDR")
 def compute_units(kernels: int, kernel: str = KERNEL) -> list[str]:
     """Names of the kernels of a card."""
     return [f"{kernel}_{number}" for number in range(1, kernels + 1)]
+
+
+def port_banks(kernels: int, ports: Sequence[str], banks: int) -> dict[tuple[int, str], int]:
+    """The bank of each port of each kernel, by the kernel's number and the port's name."""
+    pairs = itertools.product(range(kernels), ports)
+    return {pair: number % banks for number, pair in enumerate(pairs)}
 
 
 def link_config(
@@ -61,13 +68,11 @@ def link_config(
         raise ValueError(f"memory must be HBM or DDR, not {memory!r}")
     units = compute_units(kernels, kernel)
     lines = ["[connectivity]", f"nk={kernel}:{kernels}:{'.'.join(units)}"]
-    bank = 0
-    for unit in units:
-        for port in ports:
-            for register in registers:
-                if register.port == port:
-                    lines.append(f"sp={unit}.{register.name}:{memory}[{bank}]")
-            bank = (bank + 1) % banks
+    dealt = port_banks(kernels, tuple(ports), banks)
+    for (number, port), bank in dealt.items():
+        for register in registers:
+            if register.port == port:
+                lines.append(f"sp={units[number]}.{register.name}:{memory}[{bank}]")
     if slrs > 1:
         lines += [f"slr={unit}:SLR{number % slrs}" for number, unit in enumerate(units)]
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from pynq.buffer import PynqBuffer  # pyright: ignore
 from pynq.pl_server.device import Device  # pyright: ignore
 from pynq.pl_server.xclbin_parser import XclBin  # pyright: ignore
 
+from penstock.constraints.boards import board
+from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.virtual_board.machine import Machine
 from penstock.sim.virtual_board.xclbin import read_xclbin
 
@@ -106,3 +109,25 @@ class VirtualCard(Device):
         """Copy a part of a buffer from the card."""
         part = slice(offset, offset + size)
         self._hosts[bo][part] = self._machine.buffer(bo).data[part]
+
+
+def plug(name: str, *, memory_bytes: int = 1 << 30, model: MemoryModel | None = None) -> None:
+    """Put a virtual card into this machine, as far as PYNQ in this process can tell.
+
+    It is the last of ``pynq.Device.devices``, and stays for as long as the process lives.
+
+    Parameters
+    ----------
+    name : str
+        An Alveo card of the table.
+    memory_bytes : int
+        Memory that can be allocated.
+    model : MemoryModel, optional
+        How that memory behaves for the kernels.
+    """
+    machine = Machine(board(name), memory_bytes, model or MemoryModel())
+    with warnings.catch_warnings():
+        # There is no other device, and no XRT.
+        warnings.simplefilter("ignore", UserWarning)
+        devices = Device.devices
+    devices.append(VirtualCard(f"virtual {name} {len(devices)}", machine))

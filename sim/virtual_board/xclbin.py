@@ -15,6 +15,7 @@ from pynq._3rdparty import xclbin  # pyright: ignore
 
 from penstock.constraints.boards import Board
 from penstock.hw.kernel.description import Description
+from penstock.hw.kernel.link import port_banks
 from penstock.sim.virtual_board.bitfile import Image, pack, unpack
 
 _KINDS = xclbin.AXLF_SECTION_KIND
@@ -49,7 +50,7 @@ def write_xclbin(
         _KINDS.EMBEDDED_METADATA: xml.tostring(project),
         _KINDS.MEM_TOPOLOGY: _topology(board),
         _KINDS.IP_LAYOUT: _layout(description, names, image.bases),
-        _KINDS.CONNECTIVITY: _connections(kernel, len(names)),
+        _KINDS.CONNECTIVITY: _connections(description, board, kernel, len(names)),
     }
     return _container(sections)
 
@@ -123,16 +124,21 @@ def _layout(description: Description, names: Sequence[str], bases: Sequence[int]
     return _array(len(items), items, xclbin.ip_layout)
 
 
-def _connections(kernel: xml.Element, copies: int) -> bytes:
-    """Each pointer of each copy to a bank of its own, as long as there are enough."""
-    pointers = [
-        int(argument.attrib["id"])
-        for argument in kernel.findall("arg")
-        if int(argument.attrib["addressQualifier"], 0) == 1
-    ]
-    items = [
-        xclbin.connection(arg_index=pointer, m_ip_layout_index=copy, mem_data_index=number % 4)
-        for copy in range(copies)
-        for number, pointer in enumerate(pointers)
-    ]
+def _connections(description: Description, board: Board, kernel: xml.Element, copies: int) -> bytes:
+    """Each pointer of each copy to the bank that the linker gives its port."""
+    dealt = port_banks(copies, tuple(description.ports), board.banks)
+    names = {port.lower(): port for port in description.ports}
+    items = []
+    for argument in kernel.findall("arg"):
+        port = names.get(argument.attrib["port"].lower())
+        if port is None:
+            continue
+        for copy in range(copies):
+            items.append(
+                xclbin.connection(
+                    arg_index=int(argument.attrib["id"]),
+                    m_ip_layout_index=copy,
+                    mem_data_index=dealt[copy, port],
+                )
+            )
     return _array(len(items), items, xclbin.connectivity)
