@@ -39,9 +39,9 @@ class _Deadline(
     def _call(self, go_on: Callable[[Any, Any], Any], details: Any, request: Any) -> Any:
         return go_on(_Details(details, self._timeout_s), request)
 
-    intercept_unary_unary = _call
-    intercept_unary_stream = _call
-    intercept_stream_unary = _call
+    intercept_unary_unary = _call  # pyright: ignore
+    intercept_unary_stream = _call  # pyright: ignore
+    intercept_stream_unary = _call  # pyright: ignore
 
 
 def limit_calls(target: Any, timeout_s: float) -> None:
