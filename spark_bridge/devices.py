@@ -1,15 +1,29 @@
-"""The devices that a Python worker process has open."""
+"""Which device a task uses, and the devices that a Python worker process has open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
+from penstock.errors import DeviceError, PenstockError, UsageError
 from penstock.host.device.base import Device
-from penstock.host.device.registry import open_device
+from penstock.host.device.registry import device_names, open_device
+from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.slots import slot
+
+#: Environment variable that names the device of an executor.
+VARIABLE = "PENSTOCK_DEVICE"
 
 #: Options of a device unless the caller gives others. Spark already runs one task per core.
 _DEFAULTS: dict[str, dict[str, Any]] = {"cpu": {"threads": 1}}
+
+#: Devices that any number of processes may open. They stay open between tasks.
+_SHARED = frozenset({"cpu", "remote"})
 
 #: Open devices by name and options; they end with the process, which Spark reuses between tasks.
 _open: dict[tuple[str, str], Device] = {}
@@ -26,3 +40,159 @@ def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device
     if key not in _open:
         _open[key] = open_device(name, **wanted)
     return _open[key]
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """A device by name and options, and who chose it.
+
+    Parameters
+    ----------
+    name : str
+    options : mapping
+    origin : str
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = "nothing else is set"
+
+    @staticmethod
+    def parsed(text: str, origin: str) -> DeviceSpec:
+        """From ``name`` or ``name?option=value&option=value``.
+
+        Raises
+        ------
+        DeviceError
+            There is no such device.
+        """
+        name, _, query = text.strip().partition("?")
+        if name not in device_names():
+            raise DeviceError(
+                f"{origin}: there is no device named {name!r}; choose one of "
+                f"{', '.join(device_names())}"
+            )
+        pairs = parse_qsl(query, keep_blank_values=True)
+        options = {k: int(v) if v.isdecimal() else v for k, v in pairs}
+        return DeviceSpec(name, options, origin)
+
+    def __str__(self) -> str:
+        return self.name + (f"?{urlencode(self.options, safe=':/')}" if self.options else "")
+
+
+@dataclass(frozen=True)
+class DeviceChoice:
+    """The device of a query's tasks, as far as the driver knows it.
+
+    In a task, the first of these counts: the call's argument, an address of the task's Spark
+    resource, ``spark.penstock.device``, the environment of the executor, and the CPU device.
+
+    Parameters
+    ----------
+    argument : DeviceSpec or None
+    conf : Conf
+    """
+
+    argument: DeviceSpec | None
+    conf: Conf
+
+    @staticmethod
+    def of(device: str | None, options: Mapping[str, Any] | None, conf: Conf) -> DeviceChoice:
+        """From the arguments of a call.
+
+        Raises
+        ------
+        UsageError, DeviceError
+        """
+        if device is None:
+            if options:
+                return DeviceChoice(DeviceSpec("cpu", dict(options), "device_options="), conf)
+            if conf.device:
+                DeviceSpec.parsed(conf.device, "spark.penstock.device")  # raises
+            return DeviceChoice(None, conf)
+        if not isinstance(device, str):
+            raise UsageError(
+                f"device must be a name, not {device!r}: each Spark worker opens its own; give "
+                "its arguments as device_options"
+            )
+        spec = DeviceSpec.parsed(device, "device=")
+        merged = {**spec.options, **(options or {})}
+        return DeviceChoice(DeviceSpec(spec.name, merged, "device="), conf)
+
+    def resolved(self, addresses: Mapping[str, list[str]] | None = None) -> DeviceSpec:
+        """The device of a task, or, without addresses, what the driver expects.
+
+        Parameters
+        ----------
+        addresses : mapping of resource to addresses, optional
+            Of the task.
+        """
+        if self.argument is not None:
+            return self.argument
+        own = (addresses or {}).get(self.conf.resource)
+        if own:
+            return DeviceSpec.parsed(own[0], f"the task's resource {self.conf.resource}")
+        if self.conf.device:
+            return DeviceSpec.parsed(self.conf.device, "spark.penstock.device")
+        if os.environ.get(VARIABLE):
+            return DeviceSpec.parsed(os.environ[VARIABLE], VARIABLE)
+        return DeviceSpec("cpu")
+
+    def slots(self, spec: DeviceSpec) -> int:
+        """Tasks of one host that may use a device at a time; 0 for any number."""
+        return self.conf.device_tasks or (0 if spec.name in _SHARED else 1)
+
+    @contextmanager
+    def opened(self) -> Iterator[Device]:
+        """The device of the task that calls, while it has its turn.
+
+        Raises
+        ------
+        DeviceError, UsageError, MissingToolError
+            It cannot be opened, or no turn came in time.
+        """
+        # Inside, since it is the worker's cache that is meant.
+        from penstock.spark_bridge.devices import shared_device
+
+        spec = self.resolved(_task_addresses())
+        slots = self.slots(spec)
+        if not slots:
+            yield self._or_cpu(spec, shared=True)
+            return
+        with slot(str(spec), slots, self.conf.wait_seconds):
+            # Another process may be next: an open device would keep it out.
+            device = self._or_cpu(spec, shared=spec.name in _SHARED)
+            try:
+                yield device
+            finally:
+                if spec.name not in _SHARED and device is not shared_device("cpu"):
+                    device.close()
+
+    def _or_cpu(self, spec: DeviceSpec, *, shared: bool) -> Device:
+        from penstock.spark_bridge.devices import shared_device
+
+        try:
+            if shared:
+                return shared_device(spec.name, spec.options)
+            return open_device(spec.name, **spec.options)
+        except PenstockError as error:
+            if self.conf.fallback != "cpu" or spec.name == "cpu":
+                raise
+            warn_of_fallback(spec, str(error))
+            return shared_device("cpu")
+
+
+def warn_of_fallback(spec: DeviceSpec, reason: str) -> None:
+    """Say in the executor's log why a task runs on the CPU device."""
+    sys.stderr.write(f"penstock: device cpu instead of {spec}: {reason}\n")
+    sys.stderr.flush()
+
+
+def _task_addresses() -> dict[str, list[str]]:
+    """Addresses of the resources that Spark gave this task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return {}
+    return {name: list(info.addresses) for name, info in context.resources().items()}

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.query.plan import RIGHT, JoinQuery, Side, TimeWindow
+from penstock.spark_bridge.batch.lane import IS_RIGHT, PLACE
+from penstock.spark_bridge.batch.slices import Slices
+from penstock.spark_bridge.clock import Clock, ticks
 from penstock.spark_bridge.filters import pushed
-from penstock.spark_bridge.lane import IS_RIGHT, PLACE
-from penstock.spark_bridge.slices import Clock, Slices, ticks
 
 #: Column that says which partition a row goes to.
 LANE = "lane"

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.spark_bridge import devices
+from penstock.spark_bridge.batch.slices import Slices, Spread, slices_of
+from penstock.spark_bridge.clock import Clock
 from penstock.spark_bridge.filters import pushed
-from penstock.spark_bridge.slices import Clock, Slices, Spread, slices_of
 from penstock.spark_bridge.types import arrow_schema, spark_schema
 
 TYPES = (

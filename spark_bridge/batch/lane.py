@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.query.compiler import compile_query
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side
+from penstock.spark_bridge.devices import DeviceChoice
 
 #: Columns of the shuffled rows beside the slots: which side a row is of, and its place in it.
 IS_RIGHT, PLACE = "is_right", "place"
@@ -34,8 +35,7 @@ class LaneJoin:
     slots : mapping of side to mapping of column to slot
         Where a column is found in the shuffled rows.
     output : pyarrow.Schema
-    device : str
-    device_options : mapping
+    device : DeviceChoice
     """
 
     text: str
@@ -43,14 +43,11 @@ class LaneJoin:
     options: Mapping[str, Any]
     slots: Mapping[str, Mapping[str, str]]
     output: pa.Schema
-    device: str
-    device_options: Mapping[str, Any]
+    device: DeviceChoice
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one partition."""
-        # Inside, since it is the worker's cache that is meant.
         from penstock.host.batch import BatchJoin
-        from penstock.spark_bridge.devices import shared_device
 
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
@@ -62,11 +59,10 @@ class LaneJoin:
             LEFT: self._side(query.left, rows.filter(~is_right)),
             RIGHT: self._side(query.right, rows.filter(is_right)),
         }
-        device = shared_device(self.device, self.device_options)
-        join = BatchJoin(named_by_side(query), tables, device)
-        for batch in join:
-            for at in range(0, batch.num_rows, BATCH_ROWS):
-                yield self._output(batch.slice(at, BATCH_ROWS))
+        with self.device.opened() as device:
+            for batch in BatchJoin(named_by_side(query), tables, device):
+                for at in range(0, batch.num_rows, BATCH_ROWS):
+                    yield self._output(batch.slice(at, BATCH_ROWS))
 
     def _side(self, side: Side, rows: pa.Table) -> pa.Table:
         if PLACE in rows.column_names:

@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import UsageError
 from penstock.host.batch import BatchJoin
 from penstock.host.device.cpu import CpuDevice
-from penstock.host.device.registry import device_names, open_device
 from penstock.query.compiler import Rows, Within, compile_query
 from penstock.query.plan import JoinQuery
+from penstock.spark_bridge.batch.lane import LaneJoin, named_by_side
+from penstock.spark_bridge.batch.slices import Slices, Spread, slices_of
+from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.devices import DeviceChoice
 from penstock.spark_bridge.inputs import LANE, Input
-from penstock.spark_bridge.lane import LaneJoin, named_by_side
-from penstock.spark_bridge.slices import Slices, Spread, slices_of
 from penstock.spark_bridge.types import arrow_schema, check_used, output_schema, spark_schema
 
 #: Rows of the sliced side for which another lane is worth while. A row of the other side may be
@@ -34,7 +35,7 @@ def sql(
     within: Within | None = None,
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     device_options: Mapping[str, Any] | None = None,
     lanes: int | None = None,
 ) -> DataFrame:
@@ -52,8 +53,8 @@ def sql(
         A string names a table or temporary view of the session.
     time, rows, within, params, scale
         As for :func:`penstock.sql`.
-    device : str
-        Name of a device that the executors have.
+    device : str, optional
+        Name of a device that the executors have; see docs/spark.md for what counts without it.
     device_options : mapping, optional
         Arguments of the device's class. The CPU device gets ``threads=1``, since Spark already
         runs a task per core.
@@ -80,7 +81,9 @@ def sql(
     ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
     ... )  # doctest: +SKIP
     """
-    _check(device, lanes)
+    if lanes is not None and lanes < 1:
+        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
+    choice = DeviceChoice.of(device, device_options, Conf.read(spark))
     frames = {name: _frame(spark, name, table) for name, table in tables.items()}
     spark_schemas = {name: frame.schema for name, frame in frames.items()}
     schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
@@ -103,26 +106,13 @@ def sql(
         options,
         {side.name: side.slot_of for side in sides},
         output,
-        device,
-        dict(device_options or {}),
+        choice,
     )
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return lane_join.run(batches)
 
     return shuffled.mapInArrow(run, spark_schema(output))
-
-
-def _check(device: str, lanes: int | None) -> None:
-    if not isinstance(device, str):
-        raise UsageError(
-            f"device must be a name, not {device!r}: each Spark worker opens its own; give its "
-            "arguments as device_options"
-        )
-    if device not in device_names():
-        open_device(device)  # raises, and says which names there are
-    if lanes is not None and lanes < 1:
-        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
 
 
 def _frame(spark: SparkSession, name: str, table: DataFrame | str) -> DataFrame:

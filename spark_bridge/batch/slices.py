@@ -11,60 +11,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as spark
 
-from penstock.expr.node import Op
-from penstock.query.plan import Side, TimeWindow, other
-from penstock.rewrite.linear import linear
+from penstock.query.plan import TimeWindow, other
+from penstock.spark_bridge.clock import Clock
 
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
-
-_DAY_US = 86_400_000_000
-_MINUTE_US = 60_000_000
-
-
-@dataclass(frozen=True)
-class Clock:
-    """A time as ``factor * ticks + offset``, ticks being the integer that a column stores."""
-
-    column: str
-    factor: int
-    offset: int
-
-    @staticmethod
-    def of(side: Side) -> Clock | None:
-        """The clock of a side; None if its time is computed in any other way."""
-        if side.time is None:
-            return None
-        form = linear(side.time)
-        if len(form.terms) != 1:
-            return None
-        ((leaf, factor),) = form.terms
-        if leaf.op is not Op.COLUMN or factor <= 0:
-            return None
-        return Clock(leaf.attr[1], factor, form.constant)
-
-    def time(self, ticks: int) -> int:
-        return self.factor * ticks + self.offset
-
-    def reaches(self, time: int) -> int:
-        """Fewest ticks of a time that is not before this one."""
-        return -((self.offset - time) // self.factor)
-
-
-def ticks(column: Column, dtype: spark.DataType) -> Column:
-    """The integer that Arrow stores for an integer, date or timestamp."""
-    if isinstance(dtype, spark.DateType):
-        return F.unix_date(column).cast("long")
-    if isinstance(dtype, spark.TimestampType):
-        return F.unix_micros(column)
-    if isinstance(dtype, spark.TimestampNTZType):
-        # A cast to TIMESTAMP would read it in the session's zone, where hours may be missing.
-        days = F.unix_date(column.cast("date")).cast("long")
-        minutes = F.hour(column) * 60 + F.minute(column)
-        micros = (F.extract(F.lit("SECOND"), column) * 1_000_000).cast("long")
-        return days * _DAY_US + minutes.cast("long") * _MINUTE_US + micros
-    return column.cast("long")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""Settings of the bridge: one table of keys under ``spark.penstock``, read once on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PREFIX = "spark.penstock."
+
+
+def _text(text: str) -> str:
+    return text.strip()
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().lower() not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return text.strip().lower()
+
+    return parse
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        # int() alone would name Python's reason, not the rule.
+        if not text.strip().lstrip("-").isdecimal() or int(text) < least:
+            raise ValueError(f"a whole number, {least} or more")
+        return int(text)
+
+    return parse
+
+
+def key(name: str, default: Any, parse: Callable[[str], Any], meaning: str) -> Any:
+    """A field of :class:`Conf`: its key without the prefix, how it is read, what it means."""
+    return field(default=default, metadata={"key": name, "parse": parse, "meaning": meaning})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conf:
+    """Settings of a query, as they travel to the tasks. Arguments of a call go before them."""
+
+    device: str = key(
+        "device",
+        "",
+        _text,
+        "device of the tasks, with its options: `cpu`, `remote?address=unix:///run/penstock.sock`. "
+        "Empty: `PENSTOCK_DEVICE` of the executor's environment, then `cpu`",
+    )
+    resource: str = key(
+        "device.resource",
+        "fpga",
+        _text,
+        "Spark resource whose address, where a task has one, names its device",
+    )
+    fallback: str = key(
+        "device.fallback",
+        "none",
+        _one_of("none", "cpu"),
+        "`cpu`: tasks whose device cannot be opened, or cannot run the query, use the CPU device",
+    )
+    device_tasks: int = key(
+        "device.tasks",
+        0,
+        _whole(0),
+        "tasks of one host that use a device at a time. 0: any number on `cpu` and `remote`, one "
+        "on every other device",
+    )
+    wait_seconds: int = key(
+        "device.waitSeconds", 600, _whole(1), "seconds in which a task must get its turn on it"
+    )
+    partitioning: str = key(
+        "batch.partitioning",
+        "auto",
+        _one_of("auto", "time", "grid"),
+        "how a batch join is cut into lanes",
+    )
+    lanes: int = key("batch.lanes", 0, _whole(0), "most lanes of a batch join; 0: from statistics")
+    lane_rows: int = key(
+        "batch.laneRows",
+        1 << 16,
+        _whole(1),
+        "rows of the divided side for which another lane is worth while",
+    )
+    most_lane_rows: int = key(
+        "batch.mostLaneRows",
+        1 << 21,
+        _whole(1),
+        "rows of the divided side that a lane holds in memory; more rows make more lanes",
+    )
+    part_rows: int = key(
+        "batch.partRows",
+        1 << 19,
+        _whole(1),
+        "rows of the other side that a lane reads at a time",
+    )
+    output_rows: int = key(
+        "output.batchRows", 1 << 16, _whole(1), "most rows of a batch that goes to Spark"
+    )
+    output_bytes: int = key(
+        "output.batchBytes", 1 << 24, _whole(1), "about as many bytes has such a batch at most"
+    )
+
+    @staticmethod
+    def read(spark: SparkSession) -> Conf:
+        """The settings of a session.
+
+        Raises
+        ------
+        UsageError
+            A value cannot be read, or a key under ``spark.penstock`` is none of these.
+        """
+        known = {PREFIX + f.metadata["key"]: f for f in fields(Conf)}
+        values: dict[str, Any] = {}
+        for name, text in spark.conf.getAll.items():
+            if not name.startswith(PREFIX):
+                continue
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                remedy = f"did you mean {near[0]}?" if near else "docs/spark.md lists them"
+                raise UsageError(f"there is no setting {name}; {remedy}")
+            try:
+                values[known[name].name] = known[name].metadata["parse"](text or "")
+            except ValueError as error:
+                raise UsageError(f"{name} is {text!r}, and must be {error}") from None
+        return Conf(**values)
+
+
+def table() -> str:
+    """The keys as a table in Markdown, which docs/spark.md shows."""
+    lines = ["| key | default | meaning |", "|---|---|---|"]
+    for f in fields(Conf):
+        default = f"`{f.default}`" if f.default != "" else ""
+        lines.append(f"| `{PREFIX}{f.metadata['key']}` | {default} | {f.metadata['meaning']} |")
+    return "\n".join(lines)

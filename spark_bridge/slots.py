@@ -1,0 +1,96 @@
+"""Turns on a device that several processes of a host share: a semaphore of locked files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from tempfile import gettempdir
+
+from penstock.errors import DeviceError
+
+
+@contextmanager
+def slot(device: str, slots: int, timeout_s: float) -> Iterator[None]:
+    """Hold one of a device's slots.
+
+    The system releases a lock with its process, however that ends.
+
+    Parameters
+    ----------
+    device : str
+        What the processes share, by any name on which they agree.
+    slots : int
+        How many may hold it at a time.
+    timeout_s : float
+
+    Raises
+    ------
+    DeviceError
+        No slot became free in time.
+    """
+    file = _locked_now(device, slots)
+    if file is None:
+        file = _locked_in_time(_path(device, os.getpid() % slots), timeout_s)
+    if file is None:
+        raise DeviceError(
+            f"device {device} was busy for {timeout_s:g} s: {slots} other tasks of this host use "
+            "it; raise spark.penstock.device.waitSeconds, let fewer tasks run at a time "
+            "(spark.task.cpus, resources), or share it through `penstock serve`"
+        )
+    try:
+        yield
+    finally:
+        os.close(file)
+
+
+def _path(device: str, number: int) -> Path:
+    folder = Path(gettempdir()) / f"penstock-slots-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{sha256(device.encode()).hexdigest()[:16]}.{number}"
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _locked_now(device: str, slots: int) -> int | None:
+    """A slot that is free, as an open file."""
+    for number in range(slots):
+        file = _opened(_path(device, number))
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+        else:
+            return file
+    return None
+
+
+def _locked_in_time(path: Path, timeout_s: float) -> int | None:
+    """One slot once it is free. Locks have no time-out, so a thread waits for it."""
+    mutex = threading.Lock()
+    ready = threading.Event()
+    state: dict[str, int | bool] = {"given up": False}
+
+    def wait() -> None:
+        file = _opened(path)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with mutex:
+            if state["given up"]:
+                os.close(file)
+                return
+            state["file"] = file
+        ready.set()
+
+    threading.Thread(target=wait, name="penstock-slot", daemon=True).start()
+    if not ready.wait(timeout_s):
+        with mutex:
+            if "file" not in state:
+                state["given up"] = True
+                return None
+    return int(state["file"])
