@@ -36,6 +36,22 @@ class FoldJoin(RangeJoin):
     text: str = field(kw_only=True)
 
 
+@dataclass(frozen=True)
+class FoldedRows:
+    """Rows of the group's side with a match, in order of time.
+
+    Parameters
+    ----------
+    rows : Folded
+    row, time : ndarray of int64
+        Row of the table, and event time, of each.
+    """
+
+    rows: Folded
+    row: np.ndarray
+    time: np.ndarray
+
+
 def range_join(
     query: JoinQuery,
 ) -> type[BatchJoin] | type[ExistenceJoin] | type[AggregateJoin]:
@@ -106,15 +122,39 @@ class AggregateJoin(TableJoin):
     # -- running ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        folded = self.folded()
+
+        def best(k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:
+            return self.at_pairs(k, folded.row[row], position)
+
+        groups = Groups(folded.rows.keys, folded.rows.rows)
+        batch = grouped(self.select, self.plan, folded.rows, groups, best)
+        self.stats.rows += batch.num_rows
+        self.stats.stop()
+        yield batch
+
+    def folded(self) -> FoldedRows:
+        """The rows of the group's side that have matches, folded over them."""
         # Each pair once, however many folds test it.
         self.stats.pairs_in_window = self.pairs_in_window
         folds: dict[tuple[FoldKey, Mode], Folds] = {}
         for join in self.joins:
             folds |= self._run(join)
-        batch = self._output(folds)
-        self.stats.rows += batch.num_rows
-        self.stats.stop()
-        yield batch
+        return self._matched(folds)
+
+    def at_pairs(self, k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:
+        """What aggregate k takes from its best pairs.
+
+        Parameters
+        ----------
+        k : int
+        row : ndarray of int
+            Of the table of the group's side.
+        position : ndarray of int
+            Of the other side, in order of time.
+        """
+        both = self._both(row, self.sides[self.window_side].row[position])
+        return self.select.values[k].restore(self.tables, *both).column(0)
 
     def _run(self, join: FoldJoin) -> dict[tuple[FoldKey, Mode], Folds]:
         """Aggregates of each row of the group's side, by mode."""
@@ -139,7 +179,7 @@ class AggregateJoin(TableJoin):
         finally:
             prober.close()
 
-    def _output(self, folds: Mapping[tuple[FoldKey, Mode], Folds]) -> pa.RecordBatch:
+    def _matched(self, folds: Mapping[tuple[FoldKey, Mode], Folds]) -> FoldedRows:
         stream = self.sides[self.side]
         matched = np.flatnonzero(folds[self.plan.found].found)
         rows = stream.row[matched]
@@ -152,13 +192,7 @@ class AggregateJoin(TableJoin):
             {k: take(v, matched) for k, v in own.items()},
             {key: picked(part, matched) for key, part in folds.items()},
         )
-
-        def best(k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:
-            both = self._both(rows[row], self.sides[self.window_side].row[position])
-            return self.select.values[k].restore(self.tables, *both).column(0)
-
-        groups = Groups(folded.keys, folded.rows)
-        return grouped(self.select, self.plan, folded, groups, best)
+        return FoldedRows(folded, rows, stream.time[matched])
 
     def _both(self, own: np.ndarray, window: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers of the left and of the right table."""

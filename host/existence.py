@@ -2,32 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.host.completeness.run import WindowRun
+from penstock.host.device.base import Device
 from penstock.host.output import BATCH_ROWS, Restorer
 from penstock.host.probe import Prober
 from penstock.host.table_join import RangeJoin, TableJoin
 from penstock.program import Mode
-from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
+from penstock.query.plan import LEFT, JoinKind, JoinQuery, other
 from penstock.rewrite.forms import fold_form
 
 EXISTS = frozenset({Mode.EXISTS})
 
 
 class ExistenceJoin(TableJoin):
-    """Gives each row of the left side that matches (semi), or that does not (anti), once."""
+    """Gives each row of the left side that matches (semi), or that does not (anti), once.
+
+    Parameters as for :class:`TableJoin`, and:
+
+    Parameters
+    ----------
+    side : str
+        Whose rows :meth:`matched` asks about; the output is of the left side.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        tables: Mapping[str, pa.Table],
+        device: Device,
+        *,
+        side: str = LEFT,
+        **options: Any,
+    ) -> None:
+        self.side = side
+        super().__init__(query, tables, device, **options)
 
     def _check(self, query: JoinQuery) -> None:
         query.require_pairs("a semi or anti join")
 
     def _prepare(self) -> None:
-        form = fold_form(self.query.predicate, RIGHT, None, EXISTS, band=self.band)
-        self.join = RangeJoin(form, *self.ranges_of(LEFT), (Mode.EXISTS,))
+        form = fold_form(self.query.predicate, other(self.side), None, EXISTS, band=self.band)
+        self.join = RangeJoin(form, *self.ranges_of(self.side), (Mode.EXISTS,))
         self.joins = [self.join]
         self.pairs_in_window = self.join.pairs
         schemas = {side: table.schema for side, table in self.tables.items()}
@@ -37,9 +59,10 @@ class ExistenceJoin(TableJoin):
     def schema(self) -> pa.Schema:
         return self.restorer.schema
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
+    def matched(self) -> np.ndarray:
+        """Whether each tuple of the side has a match: bool, in the order of ``sides``."""
         self.stats.pairs_in_window = self.pairs_in_window
-        left, right = self.sides[LEFT], self.sides[RIGHT]
+        stream, window = self.sides[self.side], self.sides[other(self.side)]
         prober = Prober(
             self.join.form,
             self.device,
@@ -50,10 +73,13 @@ class ExistenceJoin(TableJoin):
             pruning=self.pruning,
         )
         with closing(prober):
-            run = WindowRun(right.time, prober.keys(right.columns, len(right)))
-            found = prober.fold(
-                run, left.columns, self.join.start, self.join.end, Mode.EXISTS, self.progressed
+            run = WindowRun(window.time, prober.keys(window.columns, len(window)))
+            return prober.fold(
+                run, stream.columns, self.join.start, self.join.end, Mode.EXISTS, self.progressed
             ).found
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        left, found = self.sides[LEFT], self.matched()
         rows = left.row[found]
         if self.query.kind is JoinKind.ANTI:
             rows = np.concatenate([left.row[~found], self.timeless[LEFT].row])

@@ -23,6 +23,9 @@ class PairJoin(TableJoin):
     An outer join gives the rows that it preserves, too, once all pairs are known.
     """
 
+    #: Rows of an output batch, at most.
+    output_rows = BATCH_ROWS
+
     def _check(self, query: JoinQuery) -> None:
         query.require_pairs("a join that gives pairs")
         if query.kind.is_existence:
@@ -83,8 +86,8 @@ class PairJoin(TableJoin):
             yield from self._given({side: rows, other(side): np.full(len(rows), -1)})
 
     def _given(self, rows: Mapping[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
-        for at in range(0, len(rows[LEFT]), BATCH_ROWS):
-            part = slice(at, at + BATCH_ROWS)
+        for at in range(0, len(rows[LEFT]), self.output_rows):
+            part = slice(at, at + self.output_rows)
             batch = self.restorer.restore(self.tables, rows[LEFT][part], rows[RIGHT][part])
             self.stats.rows += batch.num_rows
             yield batch

@@ -69,7 +69,7 @@ class GroupValues:
             )
         if self.fold is None:
             assert counts is not None
-            values = _product(values, counts)
+            values = product(values, counts)
         some = self.groups.any(found)
         total = self.groups.sum(np.where(found, values, values.dtype.type(0))
                                 if values.dtype != object else values * found)  # fmt: skip
@@ -108,7 +108,7 @@ def check_sum(one: Aggregate, total: np.ndarray) -> None:
         )
 
 
-def _product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Element by element; Python integers where int64 may not hold it."""
     if values.dtype.kind == "f":
         return values.astype(np.float64) * counts

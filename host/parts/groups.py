@@ -1,0 +1,110 @@
+"""Groups of a join whose other side comes in parts: partial aggregates, to be merged elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.host.aggregate import AggregateJoin, FoldedRows
+from penstock.host.grouping.folded import Folded, picked
+from penstock.host.grouping.folds import FoldGroups, NearestPairs, Places
+from penstock.host.grouping.pairs import PairGroups
+from penstock.host.grouping.partial import PartialGroups
+from penstock.host.parts.held import HeldSide
+from penstock.host.parts.join import PairsOfPart, PartJoin
+from penstock.host.sides import take
+from penstock.query.plan import JoinQuery
+
+
+class GroupParts(PartJoin):
+    """Partial aggregates at the end, as rows of ``groups.schema``."""
+
+    groups: PartialGroups
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        yield from self.groups.held().to_batches(self.output_rows)
+
+
+class PairGroupParts(GroupParts):
+    """Groups by keys of both sides."""
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        held: HeldSide,
+        schemas: Mapping[str, pa.Schema],
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(query, held, schemas, *args, **options)
+        self.groups = self._groups = PairGroups(query, schemas)
+
+    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
+        join = PairsOfPart(
+            self.held,
+            self._groups.pairs,
+            tables,
+            self.device,
+            output_rows=self.output_rows,
+            **self.options,
+        )
+        for batch in join:
+            self._groups.add(self._groups.partial(batch))
+        self._count(join.stats)
+        return iter(())
+
+
+class FoldGroupParts(GroupParts):
+    """Groups by keys of one side, whose rows are folded over their matches.
+
+    Over ROWS that side must be the held one.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        held: HeldSide,
+        schemas: Mapping[str, pa.Schema],
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(query, held, schemas, *args, **options)
+        self.groups = self._groups = FoldGroups(query, schemas)
+
+    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
+        join = AggregateJoin(self.query, tables, self.device, **self.options)
+        folded = self._about(join.folded())
+        places = self._places
+
+        def best(k: int, row: np.ndarray, position: np.ndarray) -> NearestPairs:
+            window = join.sides[join.window_side]
+            other = Places(window.time[position], places[join.window_side][window.row[position]])
+            return NearestPairs(join.at_pairs(k, folded.row[row], position), other)
+
+        own = Places(folded.time, places[join.side][folded.row])
+        self._groups.add(self._groups.partial(folded.rows, join.plan, own, best))
+        self._count(join.stats)
+        return iter(())
+
+    def _about(self, folded: FoldedRows) -> FoldedRows:
+        """Those of the rows that the join is about."""
+        if self.held.owned is None:
+            return folded
+        kept = np.flatnonzero(self.held.owned[folded.row])
+        rows = Folded(
+            folded.rows.keys.take(pa.array(kept)),
+            len(kept),
+            {k: take(v, kept) for k, v in folded.rows.own.items()},
+            {key: picked(part, kept) for key, part in folded.rows.folds.items()},
+        )
+        return FoldedRows(rows, folded.row[kept], folded.time[kept])
+
+
+def merged_groups(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> PartialGroups:
+    """What merges the partial aggregates of a query's parts."""
+    assert query.aggregation is not None
+    kind = PairGroups if query.aggregation.side is None else FoldGroups
+    return kind(query, schemas)

@@ -1,0 +1,85 @@
+"""The side of a join that is held while the other one comes in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.host.ranges import shifted
+from penstock.host.sides import filtered, read_side
+from penstock.query.plan import JoinQuery, TimeWindow, other
+
+
+class HeldSide:
+    """Rows of one side that pass its filter, in order of time where the window is one of time.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    side : str
+    table : pyarrow.Table
+        Rows in the order that decides between equal times.
+    owned : ndarray of bool, shape (rows,), optional
+        Which rows a ROWS join is about; the others only take their places. All by default.
+    place : ndarray of int64, shape (rows,), optional
+        Which row of its input each is, for ``min_by`` and ``max_by``. By default, as they come.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The held rows, in order of time.
+    timeless : pyarrow.Table
+        Those without a time, which meet nothing.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        side: str,
+        table: pa.Table,
+        *,
+        owned: np.ndarray | None = None,
+        place: np.ndarray | None = None,
+    ) -> None:
+        self.side = side
+        self._window = query.window
+        # Rows are picked from single chunks: finding the chunk of each would cost more.
+        table = table.combine_chunks()
+        read = read_side(query, query.side(side), table)
+        if query.is_rows:
+            self.table, self.timeless = table, table.slice(0, 0)
+            self.time = np.zeros(0, np.int64)
+            self.place = place if place is not None else np.arange(table.num_rows)
+        else:
+            timed = filtered(query.side(side), read.timed).in_time_order()
+            self.table, self.time = _picked(table, timed.row), timed.time
+            self.place = place[timed.row] if place is not None else timed.row
+            timeless = filtered(query.side(side), read.timeless).row
+            self.timeless = _picked(table, timeless)
+        self.owned = owned
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def reach(self, query: JoinQuery, part: pa.Table) -> slice:
+        """The held rows that rows of the other side may meet."""
+        if not isinstance(self._window, TimeWindow):
+            return slice(0, len(self))
+        times = read_side(query, query.side(other(self.side)), part).timed.time
+        if not len(times):
+            return slice(0, 0)
+        low, high = self._window.offsets(self.side)
+        first, last = 0, len(self)
+        if low is not None:
+            first = int(np.searchsorted(self.time, shifted(times.min(keepdims=True), low)[0]))
+        if high is not None:
+            ends = shifted(times.max(keepdims=True), high)
+            last = int(np.searchsorted(self.time, ends[0], side="right"))
+        return slice(first, max(first, last))
+
+
+def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Some of the rows, in this order."""
+    if len(rows) == table.num_rows and (rows == np.arange(len(rows))).all():
+        return table
+    return table.take(pa.array(rows))
