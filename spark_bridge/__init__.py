@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.spark_bridge.batch.join import sql
+    from penstock.spark_bridge.api import explain, join, sql
 
-__all__ = ["sql"]
+__all__ = ["explain", "join", "sql"]
 
 
 def __getattr__(name: str) -> Any:
     # PySpark is optional, and Java is looked for (spark_bridge.java) before any of it is imported.
-    if name == "sql":
-        from penstock.spark_bridge.batch.join import sql
+    if name in __all__:
+        from penstock.spark_bridge import api
 
-        return sql
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,6 +22,9 @@ VARIABLE = "PENSTOCK_DEVICE"
 #: Options of a device unless the caller gives others. Spark already runs one task per core.
 _DEFAULTS: dict[str, dict[str, Any]] = {"cpu": {"threads": 1}}
 
+#: Origin of the device that is used where none is named.
+NOTHING = "default"
+
 #: Devices that any number of processes may open. They stay open between tasks.
 _SHARED = frozenset({"cpu", "remote"})
 
@@ -55,7 +58,7 @@ class DeviceSpec:
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    origin: str = "nothing else is set"
+    origin: str = NOTHING
 
     @staticmethod
     def parsed(text: str, origin: str) -> DeviceSpec:
@@ -168,6 +171,15 @@ class DeviceChoice:
                 if spec.name not in _SHARED and device is not shared_device("cpu"):
                     device.close()
 
+    def instead_of(self, device: Device, reason: str) -> Device | None:
+        """The CPU device, for a task that a device cannot run; None if it is not to be used."""
+        from penstock.spark_bridge.devices import shared_device
+
+        if self.conf.fallback != "cpu" or device.name == "cpu":
+            return None
+        warn_of_fallback(device.name, reason)
+        return shared_device("cpu")
+
     def _or_cpu(self, spec: DeviceSpec, *, shared: bool) -> Device:
         from penstock.spark_bridge.devices import shared_device
 
@@ -182,7 +194,7 @@ class DeviceChoice:
             return shared_device("cpu")
 
 
-def warn_of_fallback(spec: DeviceSpec, reason: str) -> None:
+def warn_of_fallback(spec: DeviceSpec | str, reason: str) -> None:
     """Say in the executor's log why a task runs on the CPU device."""
     sys.stderr.write(f"penstock: device cpu instead of {spec}: {reason}\n")
     sys.stderr.flush()

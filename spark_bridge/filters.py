@@ -13,6 +13,7 @@ from operator import and_, or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from penstock.expr import build
 from penstock.expr.node import Expr, Op
 from penstock.query.window import conjuncts_of
 from penstock.types import Kind
@@ -30,6 +31,13 @@ def pushed(condition: Expr, column_of: ColumnOf) -> Column | None:
     return reduce(and_, exact) if exact else None
 
 
+def is_pushed(condition: Expr, column_of: ColumnOf) -> bool:
+    """Whether Spark can test all of a condition."""
+    return condition is build.TRUE or all(
+        _condition(part, column_of) is not None for part in conjuncts_of(condition)
+    )
+
+
 def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:
     if expr.op in (Op.AND, Op.OR):
         parts = [_condition(arg, column_of) for arg in expr.args]
@@ -40,6 +48,8 @@ def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:
     if expr.op is Op.NOT:
         inner = _condition(expr.args[0], column_of)
         return None if inner is None else ~inner
+    if expr.op is Op.COLUMN and expr.type.kind is Kind.BOOL:
+        return column_of(expr.attr[1])
     if expr.op is Op.IS_NULL and expr.args[0].op is Op.COLUMN:
         return column_of(expr.args[0].attr[1]).isNull()
     if expr.op in (Op.LT, Op.LE, Op.EQ):

@@ -1,27 +1,20 @@
-"""One input of a join as Spark rows: filtered, timed, placed in lanes, brought to one schema."""
+"""One input of a join as Spark rows: filtered, timed, brought to the schema of both."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from penstock.query.plan import RIGHT, JoinQuery, Side, TimeWindow
-from penstock.spark_bridge.batch.lane import IS_RIGHT, PLACE
-from penstock.spark_bridge.batch.slices import Slices
+from penstock.query.plan import JoinQuery, Side
 from penstock.spark_bridge.clock import Clock, ticks
-from penstock.spark_bridge.filters import pushed
+from penstock.spark_bridge.filters import is_pushed, pushed
 
-#: Column that says which partition a row goes to.
-LANE = "lane"
-
-_TICKS = "ticks"
-
-#: Accuracy of quantiles: a bound may be off by one in 10,000 of the rows.
-_ACCURACY = 10_000
+#: Columns of an input beside its own: a row's place in its input, and the ticks of its time.
+PLACE, TICKS = "place", "ticks"
 
 #: Columns of the shuffled rows, by name. Both sides use a slot, each for a column of its own.
 Slots = Mapping[str, spark.DataType]
@@ -48,8 +41,7 @@ class Input:
 
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         self.name = side.side
-        self.window = query.window
-        self.clock = Clock.of(side) if isinstance(query.window, TimeWindow) else None
+        self.clock = Clock.of(side)
         # By position: names may hold dots, or differ in case only.
         self._position = {field.name: f"c{i}" for i, field in enumerate(frame.schema)}
         dtypes = {field.name: field.dataType for field in frame.schema}
@@ -60,13 +52,17 @@ class Input:
         condition = pushed(side.filter, self._column)
         if condition is not None:
             frame = frame.filter(condition)
-        if query.is_rows:
+        #: Whether Spark leaves out all rows that WHERE does.
+        self.is_filtered = is_pushed(side.filter, self._column)
+        if needs_places(query):
             frame = frame.withColumn(PLACE, F.monotonically_increasing_id())
         if self.clock is not None:
             moment = ticks(self._column(self.clock.column), dtypes[self.clock.column])
-            # A row without a time joins nothing.
-            frame = frame.withColumn(_TICKS, moment).filter(F.col(_TICKS).isNotNull())
-        self._frame = frame
+            frame = frame.withColumn(TICKS, moment)
+            if not query.is_rows and self.name not in query.kind.unmatched:
+                # A row without a time joins nothing; among ROWS it is an error.
+                frame = frame.filter(F.col(TICKS).isNotNull())
+        self.frame = frame
 
     def _column(self, name: str) -> Column:
         return F.col(self._position[name])
@@ -81,36 +77,36 @@ class Input:
             self.slot_of[name] = slot
             self.slots[slot] = dtypes[name]
 
-    def spread(self, steps: int) -> DataFrame:
-        """One row: the side, how many rows have a time, and quantiles that cut it in ``steps``."""
-        fractions = [k / steps for k in range(1, steps)]
-        return self._frame.agg(
-            F.lit(self.name).alias("side"),
-            F.count(_TICKS).alias("rows"),
-            F.percentile_approx(_TICKS, fractions, _ACCURACY).alias("quantiles"),
-        )
+    @property
+    def moment(self) -> Column | None:
+        """Ticks of a row's time; None without a clock."""
+        return None if self.clock is None else F.col(TICKS)
 
-    def placed(self, slots: Slots, slices: Slices | None) -> DataFrame:
-        """The rows in lanes, with the columns that the shuffle has.
+    @property
+    def hashed(self) -> Column:
+        """A hash of what a row holds: unlike a number, the same whenever the row is read."""
+        return F.xxhash64(*(self._column(name) for name in self.slot_of))
+
+    def selected(self, slots: Slots, extra: Sequence[Column]) -> DataFrame:
+        """The rows with the columns that both sides have, after some others.
 
         Parameters
         ----------
         slots : mapping of slot to Spark type
             Those of both sides.
-        slices : Slices or None
-            None puts all rows into one lane.
+        extra : sequence of Column
+            Over the columns of :attr:`frame`.
         """
-        if slices is None or self.clock is None:
-            frame = self._frame.withColumn(LANE, F.lit(0))
-        else:
-            assert isinstance(self.window, TimeWindow)
-            frame = slices.placed(self._frame, LANE, _TICKS, self.name, self.clock, self.window)
         column_in = {slot: name for name, slot in self.slot_of.items()}
-        columns = [F.col(LANE), F.lit(self.name == RIGHT).alias(IS_RIGHT)]
-        if PLACE in frame.columns:
-            columns.append(F.col(PLACE))
+        columns = list(extra)
         for slot, dtype in slots.items():
             own = column_in.get(slot)
             value = F.lit(None).cast(dtype) if own is None else self._column(own)
             columns.append(value.alias(slot))
-        return frame.select(*columns)
+        return self.frame.select(*columns)
+
+
+def needs_places(query: JoinQuery) -> bool:
+    """Whether it matters which of two rows of one time comes first."""
+    made = query.aggregation
+    return query.is_rows or (made is not None and any(a.by is not None for a in made.aggregates))

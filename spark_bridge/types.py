@@ -8,7 +8,6 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from penstock.errors import QueryError, SchemaError
-from penstock.expr.node import Expr
 from penstock.query.plan import JoinQuery, columns
 
 #: Spark types whose Arrow type depends on nothing else. Spark stores both kinds of timestamps in
@@ -98,13 +97,28 @@ def output_schema(
     """
     return pa.schema(
         [
-            pa.field(field.name, _output_type(field, expr, inputs))
-            for field, (_, expr) in zip(computed, query.select, strict=True)
+            pa.field(field.name, _output_type(field, used, inputs))
+            for field, used in zip(computed, _sources(query), strict=True)
         ]
     )
 
 
-def _output_type(field: pa.Field, expr: Expr, inputs: Mapping[str, pa.Schema]) -> pa.DataType:
+def _sources(query: JoinQuery) -> list[set[tuple[str, str]]]:
+    """The base columns, by side, that each output column comes from."""
+    made = query.aggregation
+    if made is None:
+        return [columns(expr) for _, expr in query.select]
+    of = {("key", str(k)): columns(key) for k, key in enumerate(made.keys)}
+    of |= {
+        ("agg", str(k)): set() if one.value is None else columns(one.value)
+        for k, one in enumerate(made.aggregates)
+    }
+    return [set().union(*(of[name] for name in columns(expr))) for _, expr in made.select]
+
+
+def _output_type(
+    field: pa.Field, sources: set[tuple[str, str]], inputs: Mapping[str, pa.Schema]
+) -> pa.DataType:
     dtype = field.type
     if pa.types.is_uint64(dtype):
         return pa.decimal128(20, 0)
@@ -114,7 +128,7 @@ def _output_type(field: pa.Field, expr: Expr, inputs: Mapping[str, pa.Schema]) -
             f"have {_DECIMAL_DIGITS}; CAST it, or its operands, to a smaller type"
         )
     if pa.types.is_timestamp(dtype):
-        used = [inputs[side].field(name).type for side, name in columns(expr)]
+        used = [inputs[side].field(name).type for side, name in sources]
         zones = [t.tz for t in used if pa.types.is_timestamp(t)]
         # As in Spark, a timestamp is an instant unless it was made from one without a zone.
         return pa.timestamp("us", "UTC" if not zones or any(zones) else None)

@@ -73,10 +73,10 @@ class FoldGroups(PartialGroups):
         """
         columns: dict[str, pa.Array] = {
             name: plain_keys(column)
-            for name, column in zip(self._keys, folded.keys.columns, strict=False)
+            for name, column in zip(self.keys, folded.keys.columns, strict=False)
         }
         if not columns:
-            columns[self._keys[0]] = pa.array(np.zeros(folded.rows, np.int64))
+            columns[self.keys[0]] = pa.array(np.zeros(folded.rows, np.int64))
         for part in self._parts:
             columns[part.name] = self._terms(part, folded, plan)
         for one in self._nearest:

@@ -25,7 +25,7 @@ class PairGroups(PartialGroups):
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(query, schemas)
-        select = list(zip(self._keys, self.aggregation.keys, strict=True))
+        select = list(zip(self.keys, self.aggregation.keys, strict=True))
         select += [
             (_column(k), one.value)
             for k, one in enumerate(self.aggregation.aggregates)
@@ -44,7 +44,7 @@ class PairGroups(PartialGroups):
         QueryError
             A key has a type that cannot be grouped.
         """
-        columns = {name: plain_keys(batch.column(name)) for name in self._keys}
+        columns = {name: plain_keys(batch.column(name)) for name in self.keys}
         columns |= {part.name: self._terms(part, batch) for part in self._parts}
         return self._merged(pa.table(columns))
 

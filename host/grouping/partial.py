@@ -118,7 +118,8 @@ class PartialGroups:
         assert aggregation is not None
         self.aggregation = aggregation
         self.select = GroupSelect(query, aggregation, schemas)
-        self._keys = [f"key {k}" for k in range(len(aggregation.keys))] or [_ONE_GROUP]
+        #: Names of the key columns of partial aggregates.
+        self.keys = [f"key {k}" for k in range(len(aggregation.keys))] or [_ONE_GROUP]
         self._needs = [_parts(k, one) for k, one in enumerate(aggregation.aggregates)]
         self._parts = list(dict.fromkeys(part for need in self._needs for part in need))
         self._nearest = [
@@ -126,9 +127,9 @@ class PartialGroups:
             for k, one in enumerate(aggregation.aggregates)
             if one.by is not None
         ]
-        types = {name: pa.int64() for name in self._keys}
+        types = {name: pa.int64() for name in self.keys}
         if aggregation.keys:
-            types = dict(zip(self._keys, self.select.keys.schema.types, strict=True))
+            types = dict(zip(self.keys, self.select.keys.schema.types, strict=True))
         types |= {part.name: part.type for part in self._parts}
         types |= {name: t for one in self._nearest for name, t in one.columns.items()}
         #: Of partial aggregates.
@@ -165,7 +166,7 @@ class PartialGroups:
         DataError
             A sum is beyond its type.
         """
-        name, dtype = self._keys[key], self.aggregation.keys[key].type
+        name, dtype = self.keys[key], self.aggregation.keys[key].type
         leaving, rest = [self.schema.empty_table()], []
         for groups in self._state:
             closed = below(as_vector(groups.column(name), dtype).values, limit)
@@ -173,7 +174,7 @@ class PartialGroups:
             if not closed.all():
                 rest.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
         self._state = rest
-        order = [(column, "ascending") for column in dict.fromkeys([name, *self._keys])]
+        order = [(column, "ascending") for column in dict.fromkeys([name, *self.keys])]
         return self._output(self._merged(pa.concat_tables(leaving)).sort_by(order))
 
     def held(self) -> pa.Table:
@@ -221,12 +222,12 @@ class PartialGroups:
             columns.append(f"rank of {one.by_name}")
         try:
             # One thread: lanes group beside each other, and floats add up in order.
-            found = table.group_by(self._keys, use_threads=False).aggregate(asked)
+            found = table.group_by(self.keys, use_threads=False).aggregate(asked)
         except pa.ArrowNotImplementedError:
-            types = [str(table.schema.field(name).type) for name in self._keys]
+            types = [str(table.schema.field(name).type) for name in self.keys]
             raise ungroupable(", ".join(types)) from None
-        names = [*self._keys, *(f"{name}_{merge}" for name, merge in asked)]
-        found = found.select(names).rename_columns([*self._keys, *columns])
+        names = [*self.keys, *(f"{name}_{merge}" for name, merge in asked)]
+        found = found.select(names).rename_columns([*self.keys, *columns])
         for one in self._nearest:
             rank = found.column(f"rank of {one.by_name}").to_numpy()
             rows = pa.array(best[one.by_name][rank] if len(rank) else rank)

@@ -19,8 +19,9 @@ class HeldSide:
     side : str
     table : pyarrow.Table
         Rows in the order that decides between equal times.
-    owned : ndarray of bool, shape (rows,), optional
-        Which rows a ROWS join is about; the others only take their places. All by default.
+    owned : (int or None, int or None), optional
+        Times (from, and below) of the rows that a ROWS join is about; the others only take their
+        places. All by default.
     place : ndarray of int64, shape (rows,), optional
         Which row of its input each is, for ``min_by`` and ``max_by``. By default, as they come.
 
@@ -38,7 +39,7 @@ class HeldSide:
         side: str,
         table: pa.Table,
         *,
-        owned: np.ndarray | None = None,
+        owned: tuple[int | None, int | None] | None = None,
         place: np.ndarray | None = None,
     ) -> None:
         self.side = side
@@ -46,17 +47,12 @@ class HeldSide:
         # Rows are picked from single chunks: finding the chunk of each would cost more.
         table = table.combine_chunks()
         read = read_side(query, query.side(side), table)
-        if query.is_rows:
-            self.table, self.timeless = table, table.slice(0, 0)
-            self.time = np.zeros(0, np.int64)
-            self.place = place if place is not None else np.arange(table.num_rows)
-        else:
-            timed = filtered(query.side(side), read.timed).in_time_order()
-            self.table, self.time = _picked(table, timed.row), timed.time
-            self.place = place[timed.row] if place is not None else timed.row
-            timeless = filtered(query.side(side), read.timeless).row
-            self.timeless = _picked(table, timeless)
-        self.owned = owned
+        timed = filtered(query.side(side), read.timed).in_time_order()
+        self.table, self.time = _picked(table, timed.row), timed.time
+        self.place = timed.row if place is None else place[timed.row]
+        self.timeless = _picked(table, filtered(query.side(side), read.timeless).row)
+        #: Whether the join is about each of the rows; None if it is about all.
+        self.owned = None if owned is None else _between(self.time, *owned)
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -83,3 +79,12 @@ def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
     if len(rows) == table.num_rows and (rows == np.arange(len(rows))).all():
         return table
     return table.take(pa.array(rows))
+
+
+def _between(time: np.ndarray, low: int | None, high: int | None) -> np.ndarray:
+    found = np.ones(len(time), bool)
+    if low is not None:
+        found &= time >= low
+    if high is not None:
+        found &= time < high
+    return found

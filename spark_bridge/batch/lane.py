@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.errors import DeviceError
+from penstock.host.device.base import Device
+from penstock.host.parts.choice import part_join
+from penstock.host.parts.groups import GroupParts
+from penstock.host.parts.held import HeldSide
+from penstock.host.parts.join import ExistenceParts, PartJoin
 from penstock.query.compiler import compile_query
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side
+from penstock.query.plan import JoinQuery, other
+from penstock.spark_bridge.batch.blobs import blobs_of
+from penstock.spark_bridge.batch.reader import LaneReader
+from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.devices import DeviceChoice
 
-#: Columns of the shuffled rows beside the slots: which side a row is of, and its place in it.
-IS_RIGHT, PLACE = "is_right", "place"
-
-#: Rows of one batch that goes to Spark. The JVM holds a whole batch; larger ones are not faster.
-BATCH_ROWS = 1 << 16
+#: Times that a lane's own rows have: from, and below.
+Owned = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
-class LaneJoin:
-    """A join as it travels to the tasks: the text, and what it was compiled with.
+class Compiled:
+    """A query as it travels to the tasks: the text, and what it was compiled with.
 
     Compiled expressions do not travel: equal nodes must be one object within a process.
 
@@ -32,59 +37,117 @@ class LaneJoin:
     schemas : mapping of table name to pyarrow.Schema
     options : mapping
         Keyword arguments of :func:`penstock.query.compiler.compile_query`.
-    slots : mapping of side to mapping of column to slot
-        Where a column is found in the shuffled rows.
-    output : pyarrow.Schema
-    device : DeviceChoice
     """
 
     text: str
     schemas: Mapping[str, pa.Schema]
     options: Mapping[str, Any]
-    slots: Mapping[str, Mapping[str, str]]
-    output: pa.Schema
-    device: DeviceChoice
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Join the rows of one partition."""
-        from penstock.host.batch import BatchJoin
+    def query(self) -> JoinQuery:
+        """The query over tables named by side: in a self-join they have different rows here."""
+        return named_by_side(compile_query(self.text, self.schemas, **self.options))
 
-        filled = [batch for batch in batches if batch.num_rows]
-        if not filled:
-            return
-        rows = pa.Table.from_batches(filled)
+    def by_side(self) -> dict[str, pa.Schema]:
+        """Schema of each side's table."""
         query = compile_query(self.text, self.schemas, **self.options)
-        is_right = pc.field(IS_RIGHT)
-        tables = {
-            LEFT: self._side(query.left, rows.filter(~is_right)),
-            RIGHT: self._side(query.right, rows.filter(is_right)),
-        }
-        with self.device.opened() as device:
-            for batch in BatchJoin(named_by_side(query), tables, device):
-                for at in range(0, batch.num_rows, BATCH_ROWS):
-                    yield self._output(batch.slice(at, BATCH_ROWS))
-
-    def _side(self, side: Side, rows: pa.Table) -> pa.Table:
-        if PLACE in rows.column_names:
-            # The shuffle brings the pieces of a side in any order.
-            rows = rows.sort_by(PLACE)
-        slots = self.slots[side.side]
-        fields = [self.schemas[side.table].field(name) for name in slots]
-        arrays = [
-            rows.column(slot).cast(field.type)
-            for slot, field in zip(slots.values(), fields, strict=True)
-        ]
-        return pa.table(arrays, schema=pa.schema(fields))
-
-    def _output(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [
-            column.cast(field.type)
-            for column, field in zip(batch.columns, self.output, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.output)
+        return {s.side: self.schemas[s.table] for s in query.sides}
 
 
 def named_by_side(query: JoinQuery) -> JoinQuery:
-    """The query over tables named by side: in a self-join the sides have different rows here."""
     left, right = (replace(side, table=side.side) for side in query.sides)
     return replace(query, left=left, right=right)
+
+
+@dataclass(frozen=True)
+class LaneJoin:
+    """The join of a lane.
+
+    Parameters
+    ----------
+    compiled : Compiled
+    held : str
+        The side whose rows are held, and about which the lane decides.
+    slots : mapping of side to mapping of column to slot
+        Where a column is found in the shuffled rows.
+    output : pyarrow.Schema
+        Of the result; of no use for groups, which leave as blobs.
+    device : DeviceChoice
+    conf : Conf
+    existence : bool
+        Whether it is asked only which held rows match nothing: the second half of a full join.
+    owned : sequence of (int or None, int or None), optional
+        For ROWS, by lane.
+    buckets : int
+        Tasks that merge groups.
+    """
+
+    compiled: Compiled
+    held: str
+    slots: Mapping[str, Mapping[str, str]]
+    output: pa.Schema
+    device: DeviceChoice
+    conf: Conf
+    existence: bool = False
+    owned: Sequence[Owned] | None = None
+    buckets: int = 1
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join the rows of one partition."""
+        query, schemas = self.compiled.query(), self.compiled.by_side()
+        reader = LaneReader(iter(batches), self.held, self.slots, schemas)
+        held = reader.held()
+        # A batch that is left unread would keep Spark waiting.
+        parts = reader.parts(None if query.is_rows else self.conf.part_rows)
+        if not held.table.num_rows:
+            for _ in parts:
+                pass
+            return
+        owned = None if self.owned is None or held.lane is None else self.owned[held.lane]
+        side = HeldSide(query, self.held, held.table, owned=owned, place=held.place)
+        del held
+        with self.device.opened() as device:
+            join = self._join(query, side, schemas, device)
+            for part in parts:
+                self._bound(join, part.table)
+                try:
+                    for batch in join.add(part.table, part.place):
+                        yield from self._given(join, batch)
+                except DeviceError as error:
+                    # Nothing was evaluated, so nothing is known that another join would not know.
+                    cpu = self.device.instead_of(device, str(error))
+                    if cpu is None or join.stats.pairs_evaluated:
+                        raise
+                    join = self._join(query, side, schemas, cpu)
+                    self._bound(join, part.table)
+                    for batch in join.add(part.table, part.place):
+                        yield from self._given(join, batch)
+            for batch in join.finish():
+                yield from self._given(join, batch)
+
+    def _join(
+        self, query: JoinQuery, held: HeldSide, schemas: Mapping[str, pa.Schema], device: Device
+    ) -> PartJoin:
+        kind = ExistenceParts if self.existence else part_join(query)
+        return kind(query, held, schemas, device, output_rows=self.conf.output_rows)
+
+    def _bound(self, join: PartJoin, part: pa.Table) -> None:
+        """Let an output batch have about so many bytes, by what rows of both sides have."""
+        used = 0.0
+        for side, table in ((self.held, join.held.table), (other(self.held), part)):
+            own = join.query.output_columns_of(side)
+            if table.num_rows and own:
+                used += table.select(list(own)).nbytes / table.num_rows
+        fitting = int(self.conf.output_bytes / max(used, 1.0))
+        join.output_rows = max(1, min(self.conf.output_rows, fitting))
+
+    def _given(self, join: PartJoin, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if isinstance(join, GroupParts):
+            yield from blobs_of(batch, join.groups.keys, self.buckets)
+            return
+        yield cast_to(batch, self.output)
+
+
+def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch as it is declared to Spark."""
+    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

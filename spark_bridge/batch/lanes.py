@@ -38,8 +38,14 @@ class Lanes(ABC):
         """How many lanes there are."""
 
     @abstractmethod
+    def is_copied(self, side: str) -> bool:
+        """Whether rows of a side may go to several lanes."""
+
+    @abstractmethod
     def of(self, side: str, moment: Column | None, spread: Column) -> Column:
-        """Lanes of a row, as a column of int or of array<int>; NULL where it has none.
+        """Lanes of a row: an int if its side is not :meth:`is_copied`, else array<int>.
+
+        An array may be NULL: the row goes nowhere.
 
         Parameters
         ----------
@@ -76,6 +82,9 @@ class TimeLanes(Lanes):
     def count(self) -> int:
         return sum(self.parts)
 
+    def is_copied(self, side: str) -> bool:
+        return side != self.side and self.count > 1
+
     @property
     def first(self) -> list[int]:
         """First lane of each slice, and the number of lanes."""
@@ -96,6 +105,8 @@ class TimeLanes(Lanes):
             # Rows without a time are kept only where the join preserves them, in any lane.
             anywhere = F.pmod(spread, F.lit(self.count).cast("long")).cast("int")
             return F.when(moment.isNull(), anywhere).otherwise(lane)
+        if self.count == 1:
+            return F.lit(0)
         low, high = self.window.offsets(other(side))
         begin, end = F.lit(0), F.lit(self.count - 1)
         if self.bounds and moment is not None:
@@ -129,15 +140,20 @@ class GridLanes(Lanes):
     def count(self) -> int:
         return self.rows * self.columns
 
+    def is_copied(self, side: str) -> bool:
+        return (self.columns if side == LEFT else self.rows) > 1
+
     def of(self, side: str, moment: Column | None, spread: Column) -> Column:
         if side == LEFT:
             row = F.pmod(spread, F.lit(self.rows).cast("long")).cast("int")
+            if self.columns == 1:
+                return row
             begin = row * self.columns
             return F.sequence(begin, begin + (self.columns - 1))
         column = F.pmod(spread, F.lit(self.columns).cast("long")).cast("int")
-        last = column + (self.rows - 1) * self.columns
         if self.rows == 1:
             return column
+        last = column + (self.rows - 1) * self.columns
         return F.sequence(column, last, F.lit(self.columns))
 
 
@@ -167,6 +183,9 @@ class RowsLanes(Lanes):
     @property
     def count(self) -> int:
         return len(self.owned)
+
+    def is_copied(self, side: str) -> bool:
+        return self.count > 1
 
     def of(self, side: str, moment: Column | None, spread: Column) -> Column:
         if moment is None or self.count == 1:

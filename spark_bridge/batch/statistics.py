@@ -26,25 +26,24 @@ class Spread:
     rows: int
     quantiles: Sequence[int] = ()
 
-    def times(self, clock: Clock) -> np.ndarray:
-        """The quantiles as times, float64: they only say how much work there is."""
-        return np.array([clock.time(q) for q in self.quantiles], np.float64)
-
     def below(self, clock: Clock, times: np.ndarray) -> np.ndarray:
-        """About how many rows lie at or before some times."""
-        own = self.times(clock)
-        if not len(own):
+        """About how many rows lie at or before some times, which are float64."""
+        if not self.quantiles:
             return np.zeros(len(times))
-        # Of equal quantiles the last counts: rows of one time are all before the next.
-        known, last = np.unique(own[::-1], return_index=True)
-        share = (len(own) - 1 - last) / max(len(own) - 1, 1)
-        found = np.interp(times, known, share, left=0.0, right=1.0)
-        return np.where(times < own[0], 0.0, found) * self.rows
+        own = np.array([clock.time(q) for q in self.quantiles], np.float64)
+        # Of equal quantiles the last counts: all rows of one time are there at once.
+        known, from_end = np.unique(own[::-1], return_index=True)
+        share = (len(own) - 1 - from_end) / max(len(own) - 1, 1)
+        inside = np.interp(times, known, share, left=0.0, right=1.0)
+        return np.where(times < own[0], 0.0, np.where(times >= own[-1], 1.0, inside)) * self.rows
 
 
 @dataclass(frozen=True)
 class Atom:
-    """A stretch of the divided side's time that no quantile cuts: ``(after, last]`` in ticks."""
+    """A stretch of the divided side's time that no quantile cuts: ``(after, last]`` in ticks.
+
+    ``rows`` and ``pairs`` in the window are about as many as it has.
+    """
 
     after: int | None
     last: int
@@ -55,23 +54,21 @@ class Atom:
 def atoms(
     spreads: Mapping[str, Spread], clocks: Mapping[str, Clock], side: str, window: TimeWindow
 ) -> list[Atom]:
-    """The stretches between a side's quantiles, with the pairs that its rows have in the window."""
-    own, others = spreads[side], spreads[other(side)]
+    """The stretches between a side's quantiles; those of one time are one."""
+    own = spreads[side]
     cuts = [int(q) for q in own.quantiles]
-    if not cuts or not own.rows:
-        return []
-    steps = len(cuts) - 1
+    times = np.array([clocks[side].time(q) for q in cuts], np.float64)
+    met = reached(spreads, clocks, side, window, times)
+    each = own.rows / max(len(cuts) - 1, 1)
     found: list[Atom] = []
-    met = reached(spreads, clocks, side, window, np.array([clocks[side].time(q) for q in cuts], float))
-    each = own.rows / max(steps, 1)
-    del others
-    for k in range(1, len(cuts)) if steps else [0]:
-        pairs = each * float(met[max(k - 1, 0)] + met[k]) / 2
-        if found and found[-1].last == cuts[k]:
-            last = found.pop()
-            found.append(Atom(last.after, last.last, last.rows + each, last.pairs + pairs))
+    for k, last in enumerate(cuts[1:] or cuts, start=1 if cuts[1:] else 0):
+        rows, pairs = each, each * float(met[max(k - 1, 0)] + met[k]) / 2
+        if found and found[-1].last == last:
+            before = found.pop()
+            rows, pairs = before.rows + rows, before.pairs + pairs
+            found.append(Atom(before.after, last, rows, pairs))
         else:
-            found.append(Atom(found[-1].last if found else None, cuts[k], each, pairs))
+            found.append(Atom(found[-1].last if found else None, last, rows, pairs))
     return found
 
 
@@ -82,10 +79,9 @@ def reached(
     window: TimeWindow,
     times: np.ndarray,
 ) -> np.ndarray:
-    """About how many rows of the other side rows of these times meet in the window."""
-    window_side = other(side)
-    others, clock = spreads[window_side], clocks[window_side]
-    low, high = window.offsets(window_side)
+    """About how many rows of the other side a row of this side meets, by its time."""
+    others, clock = spreads[other(side)], clocks[other(side)]
+    low, high = window.offsets(other(side))
     upper = np.full(len(times), float(others.rows))
     lower = np.zeros(len(times))
     if high is not None:

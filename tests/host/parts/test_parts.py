@@ -194,8 +194,7 @@ def test_rows_with_places_that_are_only_taken(device, kind, lanes):
         mine = tables["l"].filter(pa.array((times["l"] >= low) & (times["l"] <= last)))
         place = np.flatnonzero((times["l"] >= low) & (times["l"] <= last))
         others = np.flatnonzero((times["r"] >= first) & (times["r"] <= last))
-        own = mine.column("t").to_numpy()
-        held = HeldSide(query, "l", mine, owned=(own >= low) & (own < high), place=place)
+        held = HeldSide(query, "l", mine, owned=(low, high), place=place)
         join = part_join(query)(query, held, schemas, device)
         found += join.add(tables["r"].take(pa.array(others)), others)
         if groups is None:

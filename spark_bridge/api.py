@@ -1,0 +1,218 @@
+"""The calls of ``penstock.spark_bridge``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import UsageError
+from penstock.query.compiler import Rows, Within
+from penstock.spark_bridge.batch.explain import explained
+from penstock.spark_bridge.batch.join import BatchPlan
+from penstock.spark_bridge.request import Request
+
+#: SQL of each ``how`` of :func:`join`.
+_HOW = {
+    "inner": "JOIN",
+    "left": "LEFT JOIN",
+    "right": "RIGHT JOIN",
+    "full": "FULL JOIN",
+    "semi": "LEFT SEMI JOIN",
+    "anti": "LEFT ANTI JOIN",
+}
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    tables: Mapping[str, DataFrame | str],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    device: str | None = None,
+    device_options: Mapping[str, Any] | None = None,
+    lanes: int | None = None,
+    partitioning: str | None = None,
+) -> DataFrame:
+    """Join two DataFrames over a time or ROWS window, on devices.
+
+    Everything that can be wrong with the query is found here. One or two small jobs run at once,
+    to cut the work into lanes; the join itself runs when the result is used.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Of this process or, with Spark Connect, of a server.
+    query : str
+        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+    tables : mapping of name to DataFrame or str
+        A string names a table or temporary view of the session.
+    time, rows, within, params, scale
+        As for :func:`penstock.sql`.
+    device : str, optional
+        Name of a device that the executors have, such as ``"cpu"`` or
+        ``"remote?address=unix:///run/penstock.sock"``; see docs/spark.md for what counts without.
+    device_options : mapping, optional
+        Arguments of the device's class. The CPU device gets ``threads=1``, since Spark already
+        runs a task per core.
+    lanes : int, optional
+        Most tasks of the join. By default as many as the work is worth, at most
+        ``spark.sql.shuffle.partitions`` unless a lane would hold too many rows.
+    partitioning : str, optional
+        "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for what sends
+        fewer rows.
+
+    Returns
+    -------
+    DataFrame
+        The joined rows, or the groups of a query with aggregates, in no particular order.
+
+    Raises
+    ------
+    QueryError, SchemaError, UsageError, DeviceError
+        On the call. What depends on the data is raised in a task, and Spark's error quotes it.
+
+    Examples
+    --------
+    >>> joined = sql(
+    ...     spark,
+    ...     "SELECT r.id, c.cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
+    ...     "AND c.t BETWEEN r.t - 5 AND r.t + 5",
+    ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
+    ... )  # doctest: +SKIP
+    """
+    options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
+    return _run(
+        Request.of(spark, query, tables, options, device, device_options), lanes, partitioning
+    )
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame | str,
+    *,
+    on: str = "TRUE",
+    time: str | tuple[str, str] | None = None,
+    within: Within | None = None,
+    rows: int | tuple[int, int] | None = None,
+    how: str = "inner",
+    select: str = "*",
+    names: tuple[str, str] = ("l", "r"),
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    device: str | None = None,
+    device_options: Mapping[str, Any] | None = None,
+    lanes: int | None = None,
+    partitioning: str | None = None,
+) -> DataFrame:
+    """Join two DataFrames; made for ``left.transform(join, right, on=...)``.
+
+    Parameters
+    ----------
+    left : DataFrame
+    right : DataFrame or str
+        A string names a table or temporary view.
+    on : str
+        Condition in Spark's SQL, over the two ``names``.
+    time : str or (str, str), optional
+        Time column of both sides, or of each; ``"column:unit"`` gives an integer column a unit.
+    within : int or timedelta, optional
+        Time window of this size before and after, on top of what ``on`` says.
+    rows : int or (int, int), optional
+        ROWS window, of both sides or of each.
+    how : str
+        "inner", "left", "right", "full", "semi" or "anti".
+    select : str
+        Output columns, as in SQL.
+    names : (str, str)
+        What ``on`` and ``select`` call the sides.
+    params, scale, device, device_options, lanes, partitioning
+        As for :func:`sql`.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    QueryError, SchemaError, UsageError, DeviceError
+
+    Examples
+    --------
+    >>> near = orders.transform(
+    ...     join, gps, on="abs(l.x - r.x) + abs(l.y - r.y) < 50", time="ts", within=180,
+    ... )  # doctest: +SKIP
+    """
+    spark = left.sparkSession
+    text, options = _text(names, on, time, rows, how, select)
+    options |= {"within": within, "params": params, "scale": scale}
+    tables = {names[0]: left, names[1]: right}
+    return _run(
+        Request.of(spark, text, tables, options, device, device_options), lanes, partitioning
+    )
+
+
+def explain(
+    spark: SparkSession,
+    query: str,
+    tables: Mapping[str, DataFrame | str],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    device: str | None = None,
+    device_options: Mapping[str, Any] | None = None,
+    lanes: int | None = None,
+    partitioning: str | None = None,
+) -> str:
+    """What :func:`sql` would do: window, lanes and why so many, device, form, evaluations.
+
+    Parameters and errors as for :func:`sql`; the same small jobs run.
+    """
+    options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
+    request = Request.of(spark, query, tables, options, device, device_options)
+    if request.is_streaming:
+        raise UsageError("explain() is for batch DataFrames; one of these is a stream")
+    return explained(BatchPlan.of(request, lanes, partitioning))
+
+
+def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataFrame:
+    if request.is_streaming:
+        names = sorted(n for n, frame in request.frames.items() if frame.isStreaming)
+        raise UsageError(
+            f"table {names[0]} is a stream, and this call joins batch DataFrames; join the batches "
+            "inside foreachBatch, or use penstock.stream"
+        )
+    return BatchPlan.of(request, lanes, partitioning).frame()
+
+
+def _text(
+    names: tuple[str, str],
+    on: str,
+    time: str | tuple[str, str] | None,
+    rows: int | tuple[int, int] | None,
+    how: str,
+    select: str,
+) -> tuple[str, dict[str, Any]]:
+    """The query of a call of :func:`join`, and what it is compiled with."""
+    if how not in _HOW:
+        raise UsageError(f"how must be one of {', '.join(_HOW)}, not {how!r}")
+    if len(names) != 2 or names[0] == names[1] or not all(n.isidentifier() for n in names):
+        raise UsageError(f"names must be two different identifiers, not {names!r}")
+    times = (time, time) if isinstance(time, str) else time
+    counts = (rows, rows) if isinstance(rows, int) else rows
+    options: dict[str, Any] = {
+        "time": None if times is None else dict(zip(names, times, strict=True)),
+        "rows": None if counts is None else dict(zip(names, counts, strict=True)),
+    }
+    left, right = names
+    if select == "*" and how in ("semi", "anti"):
+        select = f"{left}.*"
+    return f"SELECT {select} FROM {left} {_HOW[how]} {right} ON {on}", options

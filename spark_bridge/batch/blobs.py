@@ -1,0 +1,75 @@
+"""Partial aggregates as Spark rows: a bucket, and an Arrow table as bytes.
+
+Bytes, since partial sums may have more digits than any number of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+#: Columns of the rows, and their types.
+BUCKET, BLOB = "bucket", "blob"
+SCHEMA = pa.schema([(BUCKET, pa.int32()), (BLOB, pa.binary())])
+SPARK_SCHEMA = f"{BUCKET} int, {BLOB} binary"
+
+
+def blobs_of(
+    partial: pa.RecordBatch, keys: Sequence[str], buckets: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows with the partial aggregates of the groups of each bucket."""
+    if not partial.num_rows:
+        return
+    bucket = _hashed(partial, keys) % np.uint64(buckets)
+    found = np.unique(bucket)
+    blobs = []
+    for one in found:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, partial.schema) as writer:
+            writer.write_batch(partial.filter(pa.array(bucket == one)))
+        blobs.append(sink.getvalue().to_pybytes())
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(found.astype(np.int32)), pa.array(blobs, pa.binary())], schema=SCHEMA
+    )
+
+
+def tables_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The tables in such rows; empty blobs hold none."""
+    for batch in batches:
+        for blob in batch.column(BLOB):
+            data = blob.as_buffer()
+            if data is not None and data.size:
+                with pa.ipc.open_stream(data) as reader:
+                    yield reader.read_all()
+
+
+def _hashed(partial: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
+    """A hash of each row's keys that every process computes alike, as uint64."""
+    from pandas.core.util.hashing import hash_array
+
+    total = np.zeros(partial.num_rows, np.uint64)
+    for name in keys:
+        column = partial.column(name)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        hashed = np.where(valid, hash_array(_plain(column)), np.uint64(1))
+        with np.errstate(over="ignore"):
+            total = total * np.uint64(0x9E3779B97F4A7C15) + hashed
+    return total
+
+
+def _plain(column: pa.Array) -> np.ndarray:
+    """Numbers, or text, that are equal where the keys are; anything for NULL."""
+    dtype = column.type
+    if pa.types.is_temporal(dtype):
+        column = column.cast(pa.int32() if dtype.bit_width == 32 else pa.int64())
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if is_number or pa.types.is_boolean(column.type):
+        zero = pa.scalar(0).cast(column.type)
+        return column.fill_null(zero).to_numpy(zero_copy_only=False)
+    return np.array([_text(v) for v in column.to_pylist()], object)
+
+
+def _text(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)

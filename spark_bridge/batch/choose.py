@@ -1,0 +1,250 @@
+"""Which lanes a batch join gets, from statistics of its inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
+from penstock.spark_bridge.batch.lanes import GridLanes, Lanes, TimeLanes
+from penstock.spark_bridge.batch.statistics import Atom, Spread, atoms
+from penstock.spark_bridge.clock import Clock
+
+#: Tests of the predicate that take as long as handling a row.
+EVALUATIONS_PER_ROW = 10_000
+
+#: A stretch of time with so many times a lane's share gets lanes of its own.
+_HEAVY = 1.5
+
+#: How much more a lane may get when there would be too many.
+_LARGER = 1.1
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a lane should be like.
+
+    Parameters
+    ----------
+    most : int
+        Lanes.
+    exact : bool
+        Whether ``most`` was asked for: then so many are made where the rows allow it.
+    lane_rows : int
+        Rows of work for which another lane is worth while.
+    held_rows : int
+        Rows that a lane should hold at most, whatever ``most`` says.
+    """
+
+    most: int
+    exact: bool
+    lane_rows: int
+    held_rows: int
+
+    def lanes(self, work: float, held: float) -> int:
+        """Lanes for so much work, in rows, and so many rows to be held."""
+        if self.exact:
+            return self.most
+        wanted = min(self.most, math.ceil(work / self.lane_rows))
+        return max(1, wanted, math.ceil(held / self.held_rows))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Lanes, and what speaks for them.
+
+    Parameters
+    ----------
+    lanes : Lanes
+    reason : str
+    moved : float
+        Rows that are sent to lanes, copies included, about.
+    evaluations : float or None
+        Pairs in the window, about; None if it is not known.
+    """
+
+    lanes: Lanes
+    reason: str
+    moved: float
+    evaluations: float | None
+
+
+def dividable(query: JoinQuery) -> list[str]:
+    """Sides that may be divided: those about whose rows the join decides, or both."""
+    if query.aggregation is not None:
+        if query.is_rows and query.aggregation.side is not None:
+            return [query.aggregation.side]
+        return [LEFT, RIGHT]
+    if query.kind.is_existence:
+        return [LEFT]
+    return sorted(query.kind.unmatched) or [LEFT, RIGHT]
+
+
+def decides_rows(query: JoinQuery) -> bool:
+    """Whether rows leave by whether they match, which must be known in one place."""
+    return query.aggregation is None and (query.kind.is_existence or bool(query.kind.unmatched))
+
+
+def one_lane(side: str, query: JoinQuery, clocks: Mapping[str, Clock], reason: str) -> Choice:
+    """Everything in one lane."""
+    window = query.window if isinstance(query.window, TimeWindow) else TimeWindow(None, None)
+    return Choice(TimeLanes(side, [], [1], clocks, window), reason, 0, None)
+
+
+def lanes_of_time(
+    query: JoinQuery,
+    spreads: Mapping[str, Spread],
+    clocks: Mapping[str, Clock],
+    limits: Limits,
+    side: str,
+) -> Choice:
+    """Slices of one side's time with about the same work each."""
+    assert isinstance(query.window, TimeWindow)
+    pieces = atoms(spreads, clocks, side, query.window)
+    pairs = sum(a.pairs for a in pieces)
+    others = spreads[other(side)].rows
+    work = spreads[side].rows + others + pairs / EVALUATIONS_PER_ROW
+    wanted = limits.lanes(work, spreads[side].rows)
+    bounds, parts = _slices(pieces, wanted, clocks[side])
+    lanes = TimeLanes(side, bounds, parts, clocks, query.window)
+    moved = spreads[side].rows + _copies(lanes, pieces, spreads, clocks)
+    divided = sum(1 for p in parts if p > 1)
+    alias = query.names[side]
+    text = f"{len(parts)} slices of {alias}'s time with about the same work"
+    if divided:
+        text += f"; {divided} of them crowded, and spread over several lanes by a hash"
+    return Choice(lanes, text, moved, pairs)
+
+
+def _slices(pieces: Sequence[Atom], wanted: int, clock: Clock) -> tuple[list[int], list[int]]:
+    """Bounds of slices, and how many lanes each gets."""
+    weights = [a.rows + a.pairs / EVALUATIONS_PER_ROW for a in pieces]
+    total = sum(weights)
+    if wanted == 1 or not total:
+        return [], [1]
+    share = total / wanted
+    while True:
+        ends, parts = _cut(weights, share)
+        if sum(parts) <= wanted:
+            break
+        share *= _LARGER
+    bounds = [clock.time(pieces[end].last + 1) for end in ends[:-1]]
+    return bounds, parts
+
+
+def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
+    """Last piece of each slice, and its lanes."""
+    ends: list[int] = []
+    parts: list[int] = []
+    gathered = 0.0
+    for k, weight in enumerate(weights):
+        if weight >= _HEAVY * share:
+            if gathered:
+                ends.append(k - 1)
+                parts.append(1)
+            ends.append(k)
+            parts.append(max(1, math.floor(weight / share)))
+            gathered = 0.0
+            continue
+        gathered += weight
+        # The sum of many parts may fall short of the share by rounding only.
+        if gathered >= share * (1 - 1e-9):
+            ends.append(k)
+            parts.append(1)
+            gathered = 0.0
+    if gathered:
+        ends.append(len(weights) - 1)
+        parts.append(1)
+    return ends, parts
+
+
+def _copies(
+    lanes: TimeLanes,
+    pieces: Sequence[Atom],
+    spreads: Mapping[str, Spread],
+    clocks: Mapping[str, Clock],
+) -> float:
+    """About how many rows of the other side go to lanes."""
+    window_side = other(lanes.side)
+    others, clock = spreads[window_side], clocks[window_side]
+    if not lanes.bounds or not pieces:
+        return float(others.rows * lanes.count)
+    low, high = lanes.window.offsets(window_side)
+    edges = np.array([float(b) for b in lanes.bounds])
+    last = np.full(len(lanes.parts), float(others.rows))
+    first = np.zeros(len(lanes.parts))
+    if high is not None:
+        last[:-1] = others.below(clock, edges + float(high))
+    if low is not None:
+        first[1:] = others.below(clock, edges + float(low))
+    return float((np.maximum(last - first, 0) * np.array(lanes.parts)).sum())
+
+
+def lanes_of_grid(
+    query: JoinQuery,
+    spreads: Mapping[str, Spread],
+    limits: Limits,
+    pairs: float | None,
+    sides: Sequence[str],
+) -> Choice:
+    """A grid of both sides' rows."""
+    rows = {side: max(spread.rows, 1) for side, spread in spreads.items()}
+    known = rows[LEFT] * rows[RIGHT] if pairs is None else pairs
+    larger = max(rows, key=lambda side: rows[side])
+    side = larger if larger in sides else sides[0]
+    work = sum(rows.values()) + known / EVALUATIONS_PER_ROW
+    wanted = limits.lanes(work, rows[side])
+    sizes = {side: wanted, other(side): 1}
+    why = f"{query.names[side]} is spread by a hash, since the join decides about its rows"
+    if not decides_rows(query):
+        left = _grid_rows(wanted, rows[LEFT], rows[RIGHT])
+        sizes = {LEFT: left, RIGHT: wanted // left}
+        why = f"a grid of {sizes[LEFT]} x {sizes[RIGHT]}"
+    lanes = GridLanes(side, sizes[LEFT], sizes[RIGHT])
+    moved = rows[LEFT] * sizes[RIGHT] + rows[RIGHT] * sizes[LEFT]
+    return Choice(lanes, why, moved, pairs)
+
+
+def _grid_rows(lanes: int, left: int, right: int) -> int:
+    """Rows of a grid of at most so many lanes that sends the fewest copies."""
+    used = {rows: lanes // rows for rows in range(1, lanes + 1)}
+    # A grid that leaves many of the lanes out is none of so many lanes.
+    enough = [r for r, c in used.items() if r * c >= 0.75 * lanes]
+    return min(enough, key=lambda rows: left * used[rows] + right * rows)
+
+
+def chosen(
+    query: JoinQuery,
+    spreads: Mapping[str, Spread],
+    clocks: Mapping[str, Clock],
+    limits: Limits,
+    partitioning: str,
+    sides: Sequence[str],
+) -> Choice:
+    """The lanes of a join over a time window, which divide one of some sides."""
+    assert isinstance(query.window, TimeWindow)
+    timed = len(clocks) == 2
+    pairs = None
+    if timed:
+        pairs = sum(a.pairs for a in atoms(spreads, clocks, LEFT, query.window))
+    grid = lanes_of_grid(query, spreads, limits, pairs, sides)
+    if partitioning == "grid" or not timed:
+        return grid
+    slices = [lanes_of_time(query, spreads, clocks, limits, side) for side in sides]
+    best = min(slices, key=lambda c: c.moved)
+    # Slices of time leave out what is far apart, and need no copies of the divided side.
+    if partitioning == "time" or best.moved <= grid.moved or best.lanes.count > grid.lanes.count:
+        return best
+    why = "the window is long beside the data, so slices of time would need more copies"
+    return Choice(grid.lanes, f"{grid.reason}; {why}", grid.moved, pairs)
+
+
+def evaluations_of_rows(query: JoinQuery, rows: Mapping[str, int]) -> float:
+    """Pairs that a ROWS window admits, at most."""
+    assert isinstance(query.window, RowsWindow)
+    lefts = rows[LEFT] * min(query.window.right, rows[RIGHT])
+    rights = rows[RIGHT] * min(query.window.left, rows[LEFT])
+    return float(min(lefts + rights, rows[LEFT] * rows[RIGHT]))

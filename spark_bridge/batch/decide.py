@@ -1,0 +1,118 @@
+"""Looks at the inputs, in one or two small jobs, and decides how a batch join is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.errors import UsageError
+from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
+from penstock.spark_bridge.batch.choose import Choice, Limits, chosen, dividable, one_lane
+from penstock.spark_bridge.batch.lanes import at_threshold
+from penstock.spark_bridge.batch.rows_lanes import edges_of, lanes_of_rows
+from penstock.spark_bridge.batch.statistics import Spread
+from penstock.spark_bridge.clock import Clock
+from penstock.spark_bridge.inputs import TICKS, Input
+from penstock.spark_bridge.request import Request
+
+#: Steps between quantiles for each lane that is possible, and their bounds.
+_STEPS_PER_LANE, _LEAST_STEPS, _MOST_STEPS = 8, 64, 1024
+
+#: Accuracy of quantiles: a bound may be off by one in 10,000 of the rows.
+_ACCURACY = 10_000
+
+
+def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
+    """The lanes of each half of the join.
+
+    Raises
+    ------
+    UsageError
+        The partitioning that was asked for is impossible.
+    """
+    query, conf = request.query, request.conf
+    clocks = {side: one.clock for side, one in inputs.items() if one.clock is not None}
+    partitioning = conf.partitioning
+    if partitioning == "grid" and query.is_rows:
+        raise UsageError(
+            "a ROWS window is over rows in order of time, which a grid does not keep; use "
+            'partitioning="time" or "auto"'
+        )
+    if partitioning == "time" and len(clocks) < 2:
+        raise UsageError(
+            "the time of a side is computed in a way that Spark cannot follow, so it cannot be "
+            'cut; compute it with withColumn, or use partitioning="grid"'
+        )
+    is_full = query.aggregation is None and query.kind is JoinKind.FULL
+    halves = [[LEFT], [RIGHT]] if is_full else [dividable(query)]
+    most = conf.lanes or int(request.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    if most == 1:
+        why = "one lane was asked for" if conf.lanes else "spark.sql.shuffle.partitions is 1"
+        return tuple(one_lane(sides[0], query, clocks, why) for sides in halves)
+    limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
+    if query.is_rows:
+        return _of_rows(query, inputs, clocks, limits, halves)
+    spreads = _spreads(inputs, most)
+    return tuple(chosen(query, spreads, clocks, limits, partitioning, sides) for sides in halves)
+
+
+def _of_rows(
+    query: JoinQuery,
+    inputs: Mapping[str, Input],
+    clocks: Mapping[str, Clock],
+    limits: Limits,
+    halves: Sequence[Sequence[str]],
+) -> tuple[Choice, ...]:
+    why = ""
+    if len(clocks) < 2:
+        why = "a side's time is computed, and Spark cannot cut it; compute it with withColumn"
+    elif not all(one.is_filtered for one in inputs.values()):
+        why = (
+            "Spark cannot test all of WHERE as Penstock does, so it cannot count the rows of a "
+            "window; filter the DataFrames"
+        )
+    if why:
+        return tuple(one_lane(sides[0], query, clocks, why) for sides in halves)
+    spreads = _spreads(inputs, limits.most)
+    edges = edges_of({side: s.quantiles for side, s in spreads.items()}, clocks)
+    counts = _counts(inputs, clocks, edges)
+    return tuple(lanes_of_rows(query, clocks, edges, counts, limits, sides) for sides in halves)
+
+
+def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
+    """How the rows of both sides lie in time, from one job."""
+    steps = min(max(_STEPS_PER_LANE * most, _LEAST_STEPS), _MOST_STEPS)
+    fractions = [k / steps for k in range(steps + 1)]
+    asked = []
+    for side, one in inputs.items():
+        rows, quantiles = F.count(F.lit(1)), F.lit(None).cast("array<bigint>")
+        if one.clock is not None:
+            rows = F.count(TICKS)
+            quantiles = F.percentile_approx(TICKS, fractions, _ACCURACY)
+        asked.append(
+            one.frame.agg(
+                F.lit(side).alias("side"), rows.alias("rows"), quantiles.alias("quantiles")
+            )
+        )
+    found = reduce(DataFrame.union, asked).collect()
+    return {row["side"]: Spread(row["rows"], row["quantiles"] or []) for row in found}
+
+
+def _counts(
+    inputs: Mapping[str, Input], clocks: Mapping[str, Clock], edges: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Exact rows of both sides before, between and after some times, from one job."""
+    asked = []
+    for side, one in inputs.items():
+        least = [clocks[side].reaches(edge) for edge in edges]
+        bin_ = at_threshold(F.col(TICKS), least, F.lit)
+        timed = one.frame.filter(F.col(TICKS).isNotNull())
+        asked.append(timed.groupBy(bin_.alias("bin")).count().withColumn("side", F.lit(side)))
+    counts = {side: np.zeros(len(edges) + 1, np.int64) for side in inputs}
+    for row in reduce(DataFrame.union, asked).collect():
+        counts[row["side"]][row["bin"]] = row["count"]
+    return counts

@@ -1,0 +1,104 @@
+"""The rows that a task gets: those that it holds first, then the other side's, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.query.plan import other
+
+#: Columns of the shuffled rows beside the slots: the lane, whether a row is of the side that is
+#: not held, and its place in its input.
+LANE, STREAMED, PLACE = "lane", "streamed", "place"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one side.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    place : ndarray of int64 or None
+        Which row of its input each is, where that matters.
+    lane : int or None
+        Where they came with it.
+    """
+
+    table: pa.Table
+    place: np.ndarray | None = None
+    lane: int | None = None
+
+
+class LaneReader:
+    """Takes a partition apart.
+
+    Parameters
+    ----------
+    batches : iterator of RecordBatch
+        Rows of the held side before all others.
+    held : str
+    slots : mapping of side to mapping of column to slot
+    schemas : mapping of side to pyarrow.Schema
+    """
+
+    def __init__(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        held: str,
+        slots: Mapping[str, Mapping[str, str]],
+        schemas: Mapping[str, pa.Schema],
+    ) -> None:
+        self._batches = batches
+        self._held = held
+        self._slots = slots
+        self._schemas = schemas
+        self._begun: pa.RecordBatch | None = None
+
+    def held(self) -> Rows:
+        """All rows of the held side; to be called first."""
+        own: list[pa.RecordBatch] = []
+        for batch in self._batches:
+            streamed = batch.column(STREAMED)
+            count = batch.num_rows - streamed.true_count
+            if count:
+                own.append(batch.slice(0, count))
+            if count < batch.num_rows:
+                self._begun = batch.slice(count)
+                break
+        return self._rows(self._held, own)
+
+    def parts(self, most: int | None) -> Iterator[Rows]:
+        """The other side's rows, about so many at a time; all at once without a number."""
+        waiting = [] if self._begun is None else [self._begun]
+        self._begun = None
+        rows = sum(batch.num_rows for batch in waiting)
+        for batch in self._batches:
+            waiting.append(batch)
+            rows += batch.num_rows
+            if most is not None and rows >= most:
+                yield self._rows(other(self._held), waiting)
+                waiting, rows = [], 0
+        if rows or most is None:
+            yield self._rows(other(self._held), waiting)
+
+    def _rows(self, side: str, batches: list[pa.RecordBatch]) -> Rows:
+        slots = self._slots[side]
+        schema = pa.schema([self._schemas[side].field(name) for name in slots])
+        if not batches:
+            return Rows(schema.empty_table())
+        rows = pa.Table.from_batches(batches)
+        lane = rows.column(LANE)[0].as_py() if LANE in rows.column_names else None
+        place = None
+        if PLACE in rows.column_names:
+            # The shuffle brings the pieces of a side in any order.
+            rows = rows.sort_by(PLACE)
+            place = rows.column(PLACE).to_numpy()
+        arrays = [
+            rows.column(slot).cast(field.type)
+            for slot, field in zip(slots.values(), schema, strict=True)
+        ]
+        return Rows(pa.table(arrays, schema=schema), place, lane)

@@ -1,0 +1,121 @@
+"""A call of the bridge, checked: what is asked of which DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from penstock.errors import UsageError
+from penstock.query.compiler import compile_query
+from penstock.query.plan import JoinQuery
+from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.devices import DeviceChoice
+from penstock.spark_bridge.resources import check_resources
+from penstock.spark_bridge.types import arrow_schema, check_used
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A query over DataFrames.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    text : str
+    frames : mapping of table name to DataFrame
+    options : mapping
+        Keyword arguments of :func:`penstock.query.compiler.compile_query`.
+    query : JoinQuery
+        The compiled text.
+    schemas : mapping of table name to pyarrow.Schema
+    device : DeviceChoice
+    conf : Conf
+    """
+
+    spark: SparkSession
+    text: str
+    frames: Mapping[str, DataFrame]
+    options: Mapping[str, Any]
+    query: JoinQuery
+    schemas: Mapping[str, pa.Schema]
+    device: DeviceChoice
+    conf: Conf
+
+    @staticmethod
+    def of(
+        spark: SparkSession,
+        text: str,
+        tables: Mapping[str, DataFrame | str],
+        options: Mapping[str, Any],
+        device: str | None = None,
+        device_options: Mapping[str, Any] | None = None,
+    ) -> Request:
+        """Check a call.
+
+        Raises
+        ------
+        QueryError, SchemaError, UsageError, DeviceError
+        """
+        conf = Conf.read(spark)
+        choice = DeviceChoice.of(device, device_options, conf)
+        check_resources(spark, conf)
+        frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
+        spark_schemas = {name: _struct(frame) for name, frame in frames.items()}
+        schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
+        query = compile_query(text, schemas, **options)
+        check_used(query, spark_schemas)
+        return Request(
+            spark=spark,
+            text=text,
+            frames=frames,
+            options=options,
+            query=query,
+            schemas=schemas,
+            device=choice,
+            conf=conf,
+        )
+
+    @property
+    def used(self) -> list[DataFrame]:
+        """The DataFrames that the query reads."""
+        return [self.frames[side.table] for side in self.query.sides]
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether some DataFrame of the query is a stream."""
+        return any(frame.isStreaming for frame in self.used)
+
+
+def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFrame:
+    """The DataFrame of a table that was given.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    if isinstance(table, str):
+        if not spark.catalog.tableExists(table):
+            raise UsageError(
+                f"table {name}: the session has no table or view named {table}; create it, or "
+                "give a DataFrame"
+            )
+        table = spark.table(table)
+    # Spark Connect's DataFrame is a class beside the classic one; both have this base.
+    if not isinstance(table, DataFrame):
+        raise UsageError(
+            f"table {name} is a {type(table).__name__}; give a Spark DataFrame, or the name of a "
+            "table or view"
+        )
+    return table
+
+
+def _struct(frame: DataFrame) -> spark_types.StructType:
+    schema = frame.schema
+    assert isinstance(schema, spark_types.StructType)
+    return schema
