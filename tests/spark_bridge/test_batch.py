@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 from pyspark.testing import assertDataFrameEqual
 
-from penstock.spark_bridge import sql
+from penstock.errors import PenstockError
+from penstock.spark_bridge import explain, join, sql
 from tests.host.kit.serving import serving
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -131,8 +132,7 @@ MANHATTAN = (
 )
 
 
-@pytest.mark.parametrize("lanes", [1, 2, 5])
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("layout", "lanes"), zip(LAYOUTS, [1, 2, 5, 5, 3], strict=True))
 def test_every_partitioning(spark, laid_out, layout, lanes):
     frames = laid_out(layout)
     assert check(spark, MANHATTAN, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100
@@ -196,11 +196,113 @@ def test_kinds_of_time(spark, laid_out, left, right, bound):
 
 @pytest.mark.parametrize(("layout", "lanes"), [("one partition", 1), ("seven partitions", 5)])
 def test_rows_windows(spark, laid_out, layout, lanes):
-    frames = {
-        name: frame.filter("t IS NOT NULL").cache() for name, frame in laid_out(layout).items()
-    }
+    frames = timed(laid_out(layout))
     query = "SELECT a.id AS i, b.id AS j FROM a [ROWS 9], b [ROWS 30] WHERE a.x < b.y AND b.x > -20"
-    assert check(spark, query, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100
+    time = {"a": "t", "b": "t"}
+    assert check(spark, query, frames, lanes=lanes, time=time) > 100
+    if lanes > 1:
+        assert f"{lanes} lanes: segments" in explain(spark, query, frames, lanes=lanes, time=time)
+
+
+#: Frames without rows that have no time, by what they were made of.
+_timed: dict[int, dict] = {}
+
+
+def timed(frames):
+    key = id(frames["a"])
+    if key not in _timed:
+        _timed[key] = {
+            name: frame.filter("t IS NOT NULL").cache() for name, frame in frames.items()
+        }
+    return _timed[key]
+
+
+WINDOW = "b.t BETWEEN a.t - 20 AND a.t + 10 AND abs(a.x - b.x) < 3"
+KINDS = {
+    "left": ("a.id AS i, b.id AS j, b.name", "LEFT JOIN", f"{WINDOW} AND a.y > 0", ""),
+    "right": ("a.id AS i, b.id AS j, a.at", "RIGHT JOIN", WINDOW, ""),
+    "full": ("a.id AS i, b.id AS j", "FULL JOIN", f"{WINDOW} AND b.y > 0 AND a.y > 0", ""),
+    "semi": ("a.id AS i, a.price", "LEFT SEMI JOIN", WINDOW, ""),
+    "anti": ("a.id AS i, a.name", "LEFT ANTI JOIN", WINDOW, ""),
+    "anti, open": ("a.id AS i", "LEFT ANTI JOIN", "b.t >= a.t AND a.x > b.x + 20", ""),
+    "folded": (
+        "a.name, count(*) AS n, sum(b.price) AS s, avg(b.f) AS m, max(a.x - b.x) AS x, "
+        "min(b.at) AS first, min_by(b.id, abs(a.y - b.y)) AS near",
+        "JOIN",
+        WINDOW,
+        " GROUP BY a.name",
+    ),
+    "of both": (
+        "a.x AS ax, b.name AS bn, count(*) AS n, sum(a.y * b.y) AS s",
+        "JOIN",
+        WINDOW,
+        " GROUP BY a.x, b.name HAVING count(*) > 1",
+    ),
+    "tumbling": (
+        "window.start AS begins, count(*) AS n, min(b.f) AS f",
+        "JOIN",
+        "b.at BETWEEN a.at - INTERVAL 9 MINUTES AND a.at",
+        " GROUP BY window(a.at, '30 minutes')",
+    ),
+    "one group": ("count(*) AS n, max(b.x) AS m, max_by(b.name, b.id) AS w", "JOIN", WINDOW, ""),
+    "an empty group": ("count(*) AS n, max(b.x) AS m", "JOIN", f"{WINDOW} AND a.x > 99", ""),
+    "distinct": ("DISTINCT b.x", "JOIN", WINDOW, ""),
+}
+CUTS = ((2, "grid"), (5, "time"), (1, "auto"), (4, "auto"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_and_groups(spark, laid_out, kind):
+    """Every kind in one way; the slow test has all of them."""
+    cut = CUTS[list(KINDS).index(kind) % 2]
+    check_kind(spark, laid_out("two partitions"), kind, *cut)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["seven partitions", "empty partitions"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_and_groups_in_every_way(spark, laid_out, kind, layout):
+    for cut in CUTS:
+        check_kind(spark, laid_out(layout), kind, *cut)
+
+
+def check_kind(spark, frames, kind, lanes, partitioning):
+    select, word, on, rest = KINDS[kind]
+    column = "at" if kind == "tumbling" else "t"
+    query = f"SELECT {select} FROM a {word} b ON {on}{rest}"
+    time = {"a": column, "b": column}
+    joined = sql(spark, query, frames, lanes=lanes, partitioning=partitioning, time=time)
+    tables = {name: as_read(frame) for name, frame in frames.items()}
+    expected = penstock.sql(query, tables, time=time)
+    got = joined.toArrow()
+    assert got.schema.names == expected.schema.names
+    assert rounded(got.cast(expected.schema)) == rounded(expected)
+    assert expected.num_rows > 0
+
+
+def rounded(table: pa.Table) -> Counter:
+    """Rows, with floats that may have been added up in another order."""
+
+    def plain(value):
+        return round(value, 9) if isinstance(value, float) else value
+
+    return Counter(tuple(map(plain, row)) for row in counted(table).elements())
+
+
+ROWS_KINDS = {
+    "FULL JOIN": "a.id AS i, b.id AS j",
+    "LEFT ANTI JOIN": "a.id AS i",
+    "JOIN": "a.x, count(*) AS n, min_by(b.id, abs(a.y - b.y)) AS near",
+}
+
+
+@pytest.mark.parametrize("kind", ROWS_KINDS)
+def test_kinds_of_rows(spark, laid_out, kind):
+    frames = timed(laid_out("two partitions"))
+    by = " GROUP BY a.x" if kind == "JOIN" else ""
+    query = f"SELECT {ROWS_KINDS[kind]} FROM a {kind} b ON abs(a.x - b.x) < 4 AND a.y < 20{by}"
+    options = {"time": {"a": "t", "b": "t"}, "rows": {"a": 12, "b": 7}}
+    assert check(spark, query, frames, lanes=4, **options) > 0
 
 
 def test_a_self_join(spark, laid_out):
@@ -340,6 +442,81 @@ def test_the_result_is_an_ordinary_dataframe(spark, laid_out):
     joined = sql(spark, MANHATTAN, frames, time={"a": "t", "b": "t"}, lanes=4)
     by_row = joined.groupBy("i").count().filter("count > 2")
     assert by_row.join(joined, "i").count() > by_row.count() > 0
+
+
+def test_join_as_a_transformation(spark, laid_out):
+    frames = laid_out("two partitions")
+    query = (
+        "SELECT l.id AS i, r.id AS j FROM l LEFT JOIN r ON abs(l.x - r.x) < 3 "
+        "AND r.t BETWEEN l.t - 5 AND l.t + 5"
+    )
+    made = frames["a"].transform(
+        join,
+        frames["b"],
+        on="abs(l.x - r.x) < 3",
+        time="t",
+        within=5,
+        how="left",
+        select="l.id AS i, r.id AS j",
+        lanes=3,
+    )
+    tables = {"l": as_read(frames["a"]), "r": as_read(frames["b"])}
+    expected = penstock.sql(query, tables, time={"l": "t", "r": "t"})
+    assert counted(made.toArrow().cast(expected.schema)) == counted(expected)
+    semi = join(
+        frames["a"],
+        frames["b"],
+        on="p.x = q.y",
+        rows=(3, 4),
+        time=("t", "t"),
+        how="semi",
+        names=("p", "q"),
+        lanes=1,
+    )
+    assert semi.columns == frames["a"].columns
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"how": "outer"}, "how must be one of inner, left"),
+        ({"names": ("a b", "c")}, "names must be two different identifiers"),
+        ({"on": "l.nothing = 1"}, "nothing"),
+    ],
+)
+def test_what_join_refuses(spark, laid_out, wrong, message):
+    frames = laid_out("two partitions")
+    with pytest.raises(PenstockError, match=message):
+        join(frames["a"], frames["b"], time="t", within=5, **wrong)
+
+
+def test_explain(spark, laid_out, monkeypatch):
+    frames, time = laid_out("two partitions"), {"a": "t", "b": "t"}
+    text = explain(spark, MANHATTAN, frames, time=time, lanes=4)
+    for line in (
+        "window       -20 <= right.time - left.time <= 20",
+        "4 slices of a's time with about the same work",
+        "rows of a are held, those of b stream past them",
+        "a probes b: band, 2 tests",
+        "cpu, since the call, spark.penstock.device and PENSTOCK_DEVICE name none",
+    ):
+        assert line in text
+    pairs = float(text.split("evaluations  about ")[1].split(" pairs")[0])
+    tables = {name: as_read(frame) for name, frame in frames.items()}
+    count = "SELECT count(*) AS n FROM a JOIN b ON b.t BETWEEN a.t - 20 AND a.t + 20"
+    known = penstock.sql(count, tables, time=time).column("n")[0].as_py()
+    assert pairs == pytest.approx(known, rel=0.25)
+    monkeypatch.setenv(
+        "PENSTOCK_DEVICE", "remote?address=unix:///nowhere/penstock.sock&connect_s=1"
+    )
+    spark.conf.set("spark.penstock.device.fallback", "cpu")
+    try:
+        text = explain(spark, MANHATTAN, frames, time=time, lanes=1)
+    finally:
+        spark.conf.unset("spark.penstock.device.fallback")
+    assert "1 lane: one lane was asked for" in text
+    assert "remote, by PENSTOCK_DEVICE" in text
+    assert "here it cannot be opened, and a task like that gets cpu" in text
 
 
 def test_the_example_of_the_docs(spark, capsys):

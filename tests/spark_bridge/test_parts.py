@@ -16,7 +16,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.spark_bridge import devices
-from penstock.spark_bridge.batch.slices import Slices, Spread, slices_of
+from penstock.spark_bridge.batch.blobs import blobs_of, tables_of
+from penstock.spark_bridge.batch.choose import Limits, chosen, dividable
+from penstock.spark_bridge.batch.lanes import GridLanes, TimeLanes
+from penstock.spark_bridge.batch.rows_lanes import lanes_of_rows
+from penstock.spark_bridge.batch.statistics import Spread
 from penstock.spark_bridge.clock import Clock
 from penstock.spark_bridge.filters import pushed
 from penstock.spark_bridge.types import arrow_schema, spark_schema
@@ -83,16 +87,6 @@ def test_reaching_a_time():
         assert clock.time(least) >= time > clock.time(least - 1)
 
 
-def test_slices_cut_the_longer_side():
-    clocks = {"l": Clock("t", 2, 1), "r": Clock("u", 1, 0)}
-    spreads = {"l": Spread(100, [10, 20, 30]), "r": Spread(10, [1, 2, 3])}
-    assert slices_of(spreads, clocks, 4, 1) == Slices("l", [21, 41, 61])
-    assert slices_of(spreads, clocks, 4, 50) == Slices("l", [41])
-    assert slices_of(spreads, clocks, 4, 100) == Slices("l", [])
-    tied = {"l": Spread(5, [1, 1, 1]), "r": Spread(100, [7, 7, 9])}
-    assert slices_of(tied, clocks, 4, 1) == Slices("r", [7, 9])
-
-
 WINDOWS = [
     TimeWindow(2, 5),
     TimeWindow(-3, 4),
@@ -100,31 +94,158 @@ WINDOWS = [
     TimeWindow(0, None),
     TimeWindow(1 << 70, 1 << 70),
 ]
+CLOCKS = dict.fromkeys("lr", Clock("ticks", 2, 1))
+
+
+def lanes_of(spark, lanes, times):
+    """Lanes of rows with these ticks (None too), by side and row."""
+    frame = spark.createDataFrame([(i, t) for i, t in enumerate(times)], "id long, ticks long")
+    found = {}
+    for side in "lr":
+        column = lanes.of(side, F.col("ticks"), F.xxhash64("id"))
+        column = F.explode(column) if lanes.is_copied(side) else column
+        own = found.setdefault(side, {})
+        for row in frame.select("id", column.alias("lane")).collect():
+            assert 0 <= row["lane"] < lanes.count
+            assert row["lane"] not in own.setdefault(row["id"], set())
+            own[row["id"]].add(row["lane"])
+    return found
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("sliced", "lr")
-def test_lanes_of_rows(spark, window, sliced):
-    """A pair of the window meets in exactly one lane, and copies go no further than the window."""
-    clock = Clock("ticks", 2, 1)
-    slices = Slices(sliced, [-20, -7, 0, 1, 30])
-    frame = spark.range(-30, 30).select(F.col("id").alias("ticks"))
-    lanes: dict[str, dict[int, set[int]]] = {}
-    for side in "lr":
-        rows = slices.placed(frame, "lane", "ticks", side, clock, window).collect()
-        found = lanes.setdefault(side, {})
-        for row in rows:
-            found.setdefault(row["ticks"], set()).add(row["lane"])
-        assert sum(map(len, found.values())) == len(rows)
-    for ticks, own in lanes[sliced].items():
-        assert own == {int(np.searchsorted(slices.bounds, clock.time(ticks), side="right"))}
-    for left, left_lanes in lanes["l"].items():
-        for right, right_lanes in lanes["r"].items():
-            apart = clock.time(right) - clock.time(left)
+@pytest.mark.parametrize("side", "lr")
+def test_lanes_of_time(spark, window, side):
+    """A pair of the window meets in exactly one lane; a divided row is in one."""
+    lanes = TimeLanes(side, [-20, -7, 1, 3, 30], [1, 1, 3, 1, 2, 1], CLOCKS, window)
+    times = [*range(-30, 30), 0, 0, 0, 0]
+    found = lanes_of(spark, lanes, times)
+    assert all(len(own) == 1 for own in found[side].values())
+    assert set().union(*found[side].values()) == set(range(lanes.count))
+    for left, left_lanes in found["l"].items():
+        for right, right_lanes in found["r"].items():
+            apart = 2 * (times[right] - times[left])
             inside = (window.before is None or -window.before <= apart) and (
                 window.after is None or apart <= window.after
             )
             assert len(left_lanes & right_lanes) == 1 or not inside
+
+
+def test_rows_without_a_time_are_in_one_lane(spark):
+    lanes = TimeLanes("l", [0, 9], [1, 2, 1], CLOCKS, TimeWindow(1, 1))
+    found = lanes_of(spark, lanes, [None] * 40)["l"]
+    assert all(len(own) == 1 for own in found.values())
+    assert len(set().union(*found.values())) > 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 4), (3, 1), (3, 2)])
+def test_lanes_of_a_grid(spark, rows, columns):
+    lanes = GridLanes("l", rows, columns)
+    found = lanes_of(spark, lanes, range(30))
+    for left in found["l"].values():
+        assert len(left) == columns
+        assert all(len(left & right) == 1 for right in found["r"].values())
+
+
+def test_lanes_of_arrivals(spark):
+    """Each lane gets its own rows, and at least as many before and after as the windows have."""
+    rng = np.random.default_rng(3)
+    times = {side: np.sort(rng.integers(0, 60, 100)) for side in "lr"}
+    schema = pa.schema([("t", pa.int64())])
+    query = compile_query(
+        "SELECT l.t FROM l JOIN r ON l.t < r.t", {"l": schema, "r": schema},
+        time={"l": "t", "r": "t"}, rows={"l": 4, "r": 7},
+    )  # fmt: skip
+    clocks = dict.fromkeys("lr", Clock("t", 1, 0))
+    edges = sorted({int(t) for t in times["l"][::3]} | {int(t) for t in times["r"][::7]})
+    counts = {
+        side: np.bincount(np.searchsorted(edges, t, side="right"), minlength=len(edges) + 1)
+        for side, t in times.items()
+    }
+    limits = Limits(4, True, 10, 10)
+    lanes = lanes_of_rows(query, clocks, edges, counts, limits, ["l"]).lanes
+    assert lanes.count == 4
+    for (low, high), mine, others in zip(
+        lanes.owned, lanes.reached["l"], lanes.reached["r"], strict=True
+    ):
+
+        def between(side, reach):
+            return (times[side] >= (reach[0] or 0)) & (times[side] < (reach[1] or 60))
+
+        own = between("l", (low, high))
+        assert own.any()
+        later = times["l"][times["l"] >= (high or 60)]
+        assert (between("l", mine) & (times["l"] >= (high or 60))).sum() >= min(4, len(later))
+        earlier = times["r"][times["r"] < (low or 0)]
+        assert (between("r", others) & (times["r"] < (low or 0))).sum() >= min(7, len(earlier))
+        assert mine[1] == others[1]
+    one = lanes_of_rows(query, clocks, edges, counts, Limits(9, False, 1, 1 << 20), ["l"])
+    assert one.lanes.count == 200 // 22
+
+
+def query_of(kind="JOIN", select="l.t"):
+    schema = pa.schema([("t", pa.int64()), ("x", pa.int64())])
+    text = f"SELECT {select} FROM l {kind} r ON r.t BETWEEN l.t - 5 AND l.t + 5 AND l.x < r.x"
+    return compile_query(text, {"l": schema, "r": schema}, time={"l": "t", "r": "t"})
+
+
+def even(rows, first, last, steps=64):
+    return Spread(rows, [first + (last - first) * k // steps for k in range(steps + 1)])
+
+
+def choice(query, left, right, partitioning="auto", limits=None):
+    limits = limits or Limits(8, False, 1000, 1 << 20)
+    clocks = dict.fromkeys("lr", Clock("t", 1, 0))
+    spreads = {"l": left, "r": right}
+    return chosen(query, spreads, clocks, limits, partitioning, dividable(query))
+
+
+def test_short_windows_are_cut_by_time_on_the_longer_side():
+    made = choice(query_of(), even(5000, 0, 10**6), even(1000, 0, 10**6))
+    assert isinstance(made.lanes, TimeLanes)
+    assert (made.lanes.side, made.lanes.count) == ("l", 6)
+    assert made.moved == pytest.approx(6000, rel=0.05)
+    assert (
+        choice(query_of("RIGHT JOIN"), even(5000, 0, 10**6), even(1000, 0, 10**6)).lanes.side == "r"
+    )
+
+
+def test_windows_as_long_as_the_data_get_a_grid():
+    spread = even(4000, 0, 5)
+    made = choice(query_of(), spread, spread)
+    assert isinstance(made.lanes, GridLanes)
+    assert (made.lanes.rows, made.lanes.columns) in ((2, 4), (4, 2))
+    assert made.evaluations == pytest.approx(4000**2, rel=0.05)
+    # Rows about which the join decides are in one row of the grid, or in one slice.
+    kept = choice(query_of("LEFT JOIN"), spread, spread).lanes
+    assert kept.side == "l"
+    assert not kept.is_copied("l")
+    assert isinstance(choice(query_of(), spread, spread, "time").lanes, TimeLanes)
+    grid = choice(query_of("LEFT ANTI JOIN"), spread, spread, "grid").lanes
+    assert (grid.rows, grid.columns) == (8, 1)
+
+
+def test_a_crowded_time_is_spread_over_lanes():
+    crowded = Spread(8000, [*range(0, 3200, 200), *[3200] * 32, *range(3400, 6800, 200)])
+    made = choice(query_of("LEFT JOIN"), crowded, even(10, 0, 6800)).lanes
+    assert made.count <= 8
+    assert max(made.parts) >= 3
+    heavy = made.parts.index(max(made.parts))
+    assert made.bounds[heavy - 1] <= 3200 < made.bounds[heavy]
+
+
+def test_lanes_hold_no_more_rows_than_they_should():
+    made = choice(
+        query_of(),
+        even(10_000, 0, 10**6),
+        even(10, 0, 10**6),
+        "time",
+        Limits(2, False, 10**9, 1000),
+    )
+    assert made.lanes.count == 10
+
+
+def test_no_rows_need_one_lane():
+    assert choice(query_of(), Spread(0), Spread(0)).lanes.count == 1
 
 
 def test_what_spark_may_filter(spark):
@@ -165,3 +286,27 @@ def test_one_device_per_process_and_options(monkeypatch):
     assert devices.shared_device("cpu", {"threads": 1}) is one
     for device in (one, two):
         device.close()
+
+
+def test_equal_keys_share_a_bucket_wherever_they_come_from():
+    """A NULL elsewhere in a batch, or another batch, changes no bucket."""
+    columns = {
+        "key 0": pa.array([1, None, 3, 1, 2**62], pa.int64()),
+        "key 1": pa.array(["a", "é", None, "a", ""]),
+        "key 2": pa.array([b"x", b"", b"y", b"x", None]),
+        "key 3": pa.array([0.5, 1.0, None, 0.5, float("nan")]),
+        "key 4": pa.array([1, 2, 3, 1, None], pa.timestamp("us")),
+        "key 5": pa.array([True, None, False, True, True]),
+        "key 6": pa.array([1, 2, 3, 1, None], pa.decimal128(30, 2)),
+    }
+    table = pa.record_batch(columns)
+    found = {}
+    for batch in (table, *(table.slice(k, 1) for k in range(5))):
+        for rows in blobs_of(batch, list(columns), 7):
+            for bucket, part in zip(
+                rows.column("bucket").to_pylist(), tables_of([rows]), strict=True
+            ):
+                for row in part.to_pylist():
+                    assert found.setdefault(repr(row), bucket) == bucket
+    assert len(found) == 4
+    assert len(set(found.values())) > 1

@@ -50,12 +50,6 @@ REFUSED = {
         SchemaError,
         "string collate UNICODE_CI",
     ),
-    "aggregates": (
-        f"SELECT a.id, count(*) AS n {ON} GROUP BY a.id",
-        {},
-        QueryError,
-        "spark_bridge.sql takes a query without",
-    ),
     "too many digits": (
         f"SELECT a.wide * b.wide AS w {ON}",
         {},
@@ -74,6 +68,24 @@ REFUSED = {
         {"device": CpuDevice(threads=1)},
         UsageError,
         "device must be a name",
+    ),
+    "a partitioning": (
+        f"SELECT a.id {ON}",
+        {"partitioning": "hash"},
+        UsageError,
+        "partitioning must be one of auto, time, grid, not 'hash'",
+    ),
+    "a grid of ROWS": (
+        "SELECT a.id FROM a [ROWS 2], b [ROWS 2] WHERE a.id < b.id",
+        {"partitioning": "grid"},
+        UsageError,
+        "a ROWS window is over rows in order of time",
+    ),
+    "cutting a computed time": (
+        "SELECT a.id FROM (SELECT id, abs(t) AS u FROM a) a JOIN b ON a.u = b.t",
+        {"partitioning": "time", "time": {"a": "u", "b": "t"}},
+        UsageError,
+        "compute it with withColumn",
     ),
     "no lanes": (f"SELECT a.id {ON}", {"lanes": 0}, UsageError, "lanes must be at least 1, not 0"),
 }
