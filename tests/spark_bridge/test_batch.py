@@ -132,7 +132,7 @@ MANHATTAN = (
 )
 
 
-@pytest.mark.parametrize(("layout", "lanes"), zip(LAYOUTS, [1, 2, 5, 5, 3], strict=True))
+@pytest.mark.parametrize(("layout", "lanes"), list(zip(LAYOUTS, [1, 2, 5, 5, 3], strict=True)))
 def test_every_partitioning(spark, laid_out, layout, lanes):
     frames = laid_out(layout)
     assert check(spark, MANHATTAN, frames, lanes=lanes, time={"a": "t", "b": "t"}) > 100

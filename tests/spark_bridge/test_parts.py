@@ -202,7 +202,8 @@ def choice(query, left, right, partitioning="auto", limits=None):
 def test_short_windows_are_cut_by_time_on_the_longer_side():
     made = choice(query_of(), even(5000, 0, 10**6), even(1000, 0, 10**6))
     assert isinstance(made.lanes, TimeLanes)
-    assert (made.lanes.side, made.lanes.count) == ("l", 6)
+    assert made.lanes.side == "l"
+    assert made.lanes.count in (6, 7)
     assert made.moved == pytest.approx(6000, rel=0.05)
     assert (
         choice(query_of("RIGHT JOIN"), even(5000, 0, 10**6), even(1000, 0, 10**6)).lanes.side == "r"
@@ -213,7 +214,7 @@ def test_windows_as_long_as_the_data_get_a_grid():
     spread = even(4000, 0, 5)
     made = choice(query_of(), spread, spread)
     assert isinstance(made.lanes, GridLanes)
-    assert (made.lanes.rows, made.lanes.columns) in ((2, 4), (4, 2))
+    assert (made.lanes.rows, made.lanes.columns) in ((2, 3), (3, 2))
     assert made.evaluations == pytest.approx(4000**2, rel=0.05)
     # Rows about which the join decides are in one row of the grid, or in one slice.
     kept = choice(query_of("LEFT JOIN"), spread, spread).lanes
@@ -234,14 +235,11 @@ def test_a_crowded_time_is_spread_over_lanes():
 
 
 def test_lanes_hold_no_more_rows_than_they_should():
-    made = choice(
-        query_of(),
-        even(10_000, 0, 10**6),
-        even(10, 0, 10**6),
-        "time",
-        Limits(2, False, 10**9, 1000),
-    )
-    assert made.lanes.count == 10
+    left, right = even(10_000, 0, 10**6), even(10, 0, 10**6)
+    limits = Limits(2, False, 10**9, 1000)
+    assert choice(query_of("LEFT JOIN"), left, right, "time", limits).lanes.count == 10
+    # Where either may be held, it is the few.
+    assert choice(query_of(), left, right, "time", limits).lanes.side == "r"
 
 
 def test_no_rows_need_one_lane():
