@@ -23,6 +23,7 @@ RATE_TOLERANCE, CYCLES_TOLERANCE = 0.15, 0.05
 TARGETS, BELOW_LOAD = 2.0, 0.8
 #: Most that the host adds to a task, in seconds.
 OVERHEAD_P50_S, OVERHEAD_P99_S = 200e-6, 1e-3
+_OVERHEAD_AIM = f"<= {OVERHEAD_P50_S * 1e6:.0f}, {OVERHEAD_P99_S * 1e6:.0f} us"
 #: Evaluations per second of the FJoin paper's 1,024 units (figure 7a).
 PAPER_EVALUATIONS_PER_S = 1e11
 #: Lines of code per predicate: Table 3 of the FJoin paper.
@@ -289,10 +290,10 @@ class Report:
             self.add(
                 Row(
                     f"{name_of(units)}: host overhead of {len(found):,} tasks of "
-                    f"{LEAST_S * 1e3:.0f} ms and more",
+                    f"{LEAST_S * 1e3:.0f} ms and more, one at a time",
                     f"p50 {p50 * 1e6:.0f}, p99 {p99 * 1e6:.0f} us (device {device * 1e3:.1f} ms, "
                     f"copies {copies * 1e6:.0f} us)",
-                    f"<= {OVERHEAD_P50_S * 1e6:.0f}, {OVERHEAD_P99_S * 1e6:.0f} us",
+                    _OVERHEAD_AIM,
                     bool(p50 <= OVERHEAD_P50_S and p99 <= OVERHEAD_P99_S),
                     values=[asdict(one) for one in found],
                 )
@@ -303,6 +304,8 @@ class Report:
                 Row(
                     f"{name_of(units)}: the device waits between two of {len(idle) + 1:,} tasks",
                     f"p50 {p50 * 1e6:.0f}, p99 {p99 * 1e6:.0f} us, two orders in flight",
+                    _OVERHEAD_AIM,
+                    bool(p50 <= OVERHEAD_P50_S and p99 <= OVERHEAD_P99_S),
                     values=idle.tolist(),
                 )
             )

@@ -119,7 +119,7 @@ class Measurements:
 
         def measure() -> list[float]:
             with opened(units) as device:
-                spans = overhead.trace(device, 1 << 17, 1 << 18, 1, depth=2)
+                spans = overhead.trace(device, 1 << 17, 1 << 20, 1, depth=2)
                 return overhead.gaps(spans, device.lanes)
 
         return self._get("gaps", {"units": units}, measure)
