@@ -53,14 +53,14 @@ class Line:
         )
 
 
-def verdict(lines: list[Line]) -> list[str]:
+def verdict(lines: list[Line], most_growth: float = MOST_GROWTH) -> list[str]:
     """What grew, as sentences; none if nothing did."""
     fifth = len(lines) // 5
     early, late = lines[fifth : 2 * fifth], lines[-fifth:]
     found = []
     before, after = (float(np.median([line.rss_bytes for line in part])) for part in (early, late))
-    if after > before * (1 + MOST_GROWTH):
-        found.append(f"memory grew by {after / before - 1:.1%}, more than {MOST_GROWTH:.0%}")
+    if after > before * (1 + most_growth):
+        found.append(f"memory grew by {after / before - 1:.1%}, more than {most_growth:.0%}")
     for name in ("threads", "files"):
         first, last = (max(getattr(line, name) for line in part) for part in (early, late))
         if last > first:

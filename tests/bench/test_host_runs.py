@@ -81,4 +81,5 @@ def test_a_short_soak_grows_nothing() -> None:
         lines = list(soak(device, traffic, 30.0, 0.2))
     assert len(lines) == 10
     assert all(line.results > 0 for line in lines)
-    assert verdict(lines) == []
+    # In half a minute of a busy machine, what waits shows more than what would leak.
+    assert verdict(lines, most_growth=0.1) == []
