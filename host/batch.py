@@ -11,7 +11,7 @@ from penstock.errors import QueryError
 from penstock.host.completeness.run import WindowRun
 from penstock.host.pair_join import PairJoin
 from penstock.host.probe import Prober
-from penstock.host.ranges import arrival_order, rows_ranges, time_ranges
+from penstock.host.ranges import arrival_order, rows_ranges
 from penstock.host.sides import SideRows
 from penstock.host.table_join import RangeJoin
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
@@ -23,7 +23,7 @@ class BatchJoin(PairJoin):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self.joins = _range_joins(self.query, self.sides, self.band)
+        self.joins = self._range_joins()
         self.pairs_in_window = sum(join.pairs for join in self.joins)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -44,25 +44,23 @@ class BatchJoin(PairJoin):
         ):
             yield from self.restored(other(window_side), found)
 
-
-def _range_joins(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> list[RangeJoin]:
-    left, right = sides[LEFT], sides[RIGHT]
-    if isinstance(query.window, TimeWindow):
-        form = _cheaper_form(query, sides, band)
-        stream, window = sides[other(form.window)], sides[form.window]
-        ranges = time_ranges(stream.time, window.time, *query.window.offsets(form.window))
-        return [RangeJoin(form, *ranges)]
-    before_left, before_right = arrival_order(left.time, right.time)
-    return [
-        RangeJoin(
-            join_form(query.predicate, RIGHT, band=band),
-            *rows_ranges(before_left, query.window.right),
-        ),
-        RangeJoin(
-            join_form(query.predicate, LEFT, band=band),
-            *rows_ranges(before_right, query.window.left),
-        ),
-    ]
+    def _range_joins(self) -> list[RangeJoin]:
+        query, left, right = self.query, self.sides[LEFT], self.sides[RIGHT]
+        if isinstance(query.window, TimeWindow):
+            form = _cheaper_form(query, self.sides, self.band)
+            return [RangeJoin(form, *self.ranges_of(other(form.window)))]
+        before_left, before_right = arrival_order(left.time, right.time)
+        ranges = {
+            LEFT: rows_ranges(before_left, query.window.right),
+            RIGHT: rows_ranges(before_right, query.window.left),
+        }
+        return [
+            RangeJoin(
+                join_form(query.predicate, other(side), band=self.band),
+                *self.only_probing(side, *ranges[side]),
+            )
+            for side in (LEFT, RIGHT)
+        ]
 
 
 def _cheaper_form(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> JoinForm:

@@ -1,4 +1,4 @@
-"""A semi or anti join of two whole tables: rows of the left side by whether they match."""
+"""A semi or anti join of two whole tables: rows of one side by whether they match."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import Device
 from penstock.host.output import BATCH_ROWS, Restorer
 from penstock.host.probe import Prober
+from penstock.host.sides import Loaded
 from penstock.host.table_join import RangeJoin, TableJoin
 from penstock.program import Mode
 from penstock.query.plan import LEFT, JoinKind, JoinQuery, other
@@ -22,20 +23,22 @@ EXISTS = frozenset({Mode.EXISTS})
 
 
 class ExistenceJoin(TableJoin):
-    """Gives each row of the left side that matches (semi), or that does not (anti), once.
+    """Gives each row of one side that matches (semi), or that does not (anti, outer), once.
+
+    Of an outer join it gives the rows that match nothing, and no pairs.
 
     Parameters as for :class:`TableJoin`, and:
 
     Parameters
     ----------
     side : str
-        Whose rows :meth:`matched` asks about; the output is of the left side.
+        Whose rows they are; the left one, or one that an outer join preserves.
     """
 
     def __init__(
         self,
         query: JoinQuery,
-        tables: Mapping[str, pa.Table],
+        tables: Mapping[str, pa.Table | Loaded],
         device: Device,
         *,
         side: str = LEFT,
@@ -43,6 +46,11 @@ class ExistenceJoin(TableJoin):
     ) -> None:
         self.side = side
         super().__init__(query, tables, device, **options)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the rows that match are given, or the others."""
+        return self.query.kind is JoinKind.SEMI
 
     def _check(self, query: JoinQuery) -> None:
         query.require_pairs("a semi or anti join")
@@ -79,13 +87,14 @@ class ExistenceJoin(TableJoin):
             ).found
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        left, found = self.sides[LEFT], self.matched()
-        rows = left.row[found]
-        if self.query.kind is JoinKind.ANTI:
-            rows = np.concatenate([left.row[~found], self.timeless[LEFT].row])
+        probing, stream = self.probing.get(self.side, slice(None)), self.sides[self.side]
+        rows = stream.row[probing][self.matched()[probing] == self.wanted]
+        if not self.wanted:
+            rows = np.concatenate([rows, self.timeless[self.side].row])
         for at in range(0, len(rows), BATCH_ROWS):
-            part = rows[at : at + BATCH_ROWS]
-            batch = self.restorer.restore(self.tables, part, np.full(len(part), -1))
+            own = rows[at : at + BATCH_ROWS]
+            both = own, np.full(len(own), -1)
+            batch = self.restorer.restore(self.tables, *(both if self.side == LEFT else both[::-1]))
             self.stats.rows += batch.num_rows
             yield batch
         self.stats.stop()

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.host.batch import BatchJoin
 from penstock.host.device.base import Device
 from penstock.host.grouping.pairs import PairGroups
+from penstock.host.sides import Loaded
 from penstock.query.plan import JoinQuery
 
 
@@ -17,9 +18,13 @@ class GroupedJoin(BatchJoin):
     """Gives one row per group, in one batch; parameters as for :class:`TableJoin`."""
 
     def __init__(
-        self, query: JoinQuery, tables: Mapping[str, pa.Table], device: Device, **options: Any
+        self,
+        query: JoinQuery,
+        tables: Mapping[str, pa.Table | Loaded],
+        device: Device,
+        **options: Any,
     ) -> None:
-        self.groups = PairGroups(query, {s.side: tables[s.table].schema for s in query.sides})
+        self.groups = PairGroups(query, {s.side: _schema(tables[s.table]) for s in query.sides})
         super().__init__(self.groups.pairs, tables, device, **options)
 
     @property
@@ -32,3 +37,7 @@ class GroupedJoin(BatchJoin):
         found = self.groups.finish()
         self.stats.rows = found.num_rows
         yield found
+
+
+def _schema(table: pa.Table | Loaded) -> pa.Schema:
+    return table.table.schema if isinstance(table, Loaded) else table.schema

@@ -38,10 +38,14 @@ class SideRows:
     def __len__(self) -> int:
         return len(self.row)
 
-    def pick(self, chosen: np.ndarray) -> SideRows:
-        """Some of the tuples, by index."""
+    def pick(self, chosen: np.ndarray | slice) -> SideRows:
+        """Some of the tuples, by index; a slice copies nothing."""
         picked = {key: take(v, chosen) for key, v in self.columns.items()}
         return SideRows(self.row[chosen], self.time[chosen], picked)
+
+    def moved(self, by: int) -> SideRows:
+        """The same tuples of a table before which there are so many rows."""
+        return replace(self, row=self.row + by)
 
     def in_time_order(self) -> SideRows:
         """The same tuples by time; those of one time keep their order."""
@@ -160,6 +164,54 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     return Read(rows.pick(np.flatnonzero(time.valid)), timeless)
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """Rows of one input as joins of whole tables take them.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Each column is one chunk: finding the chunk of each row would cost more.
+    rows : SideRows
+        Tuples that pass the side's filter, in the order of time; ``row`` points into ``table``.
+    timeless : SideRows
+        Those of which the time is not known.
+    """
+
+    table: pa.Table
+    rows: SideRows
+    timeless: SideRows
+
+    @staticmethod
+    def of(side: Side, table: pa.Table, read: Read) -> Loaded:
+        """From a table of whole chunks and what was read of it."""
+        timed = filtered(side, read.timed).in_time_order()
+        return Loaded(table, timed, filtered(side, read.timeless))
+
+    def pick(self, chosen: np.ndarray | slice) -> Loaded:
+        """Some of the tuples whose time is known, by index in the order of time."""
+        return replace(self, rows=self.rows.pick(chosen), timeless=self.timeless.pick(slice(0)))
+
+    def between(self, low: int, high: int) -> Loaded:
+        """The tuples with ``low <= time <= high``."""
+        first = np.searchsorted(self.rows.time, low, side="left")
+        return self.pick(slice(first, np.searchsorted(self.rows.time, high, side="right")))
+
+    @staticmethod
+    def concat(parts: Sequence[Loaded]) -> Loaded:
+        """The tuples of several parts of one side; at equal times those of earlier parts first."""
+        if len(parts) == 1:
+            return parts[0]
+        ends = np.cumsum([part.table.num_rows for part in parts])
+        first = [0, *ends[:-1].tolist()]
+        rows, timeless = (
+            SideRows.concat([own.moved(by) for own, by in zip(both, first, strict=True)])
+            for both in zip(*((part.rows, part.timeless) for part in parts), strict=True)
+        )
+        table = pa.concat_tables([part.table for part in parts]).combine_chunks()
+        return Loaded(table, rows.in_time_order(), timeless)
+
+
 def filtered(side: Side, rows: SideRows) -> SideRows:
     """The tuples that pass the side's filter."""
     if side.filter is build.TRUE:
@@ -170,7 +222,7 @@ def filtered(side: Side, rows: SideRows) -> SideRows:
     )
 
 
-def take(v: Vector, row: np.ndarray) -> Vector:
+def take(v: Vector, row: np.ndarray | slice) -> Vector:
     """The given rows of a vector, with the bounds that those have."""
     valid = None if v.valid is None else v.valid[row]
     if v.values.dtype.kind in "iu":

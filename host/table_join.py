@@ -15,10 +15,10 @@ from penstock.host.completeness.source import Source, Span, check_names
 from penstock.host.device.base import Device
 from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.ranges import arrival_order, rows_met, time_ranges
-from penstock.host.sides import SideRows, filtered, read_side
+from penstock.host.sides import Loaded, SideRows, read_side
 from penstock.host.stats import Stats
 from penstock.program import Mode
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, TimeWindow, other
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side, TimeWindow, other
 from penstock.rewrite.forms import JoinForm
 
 
@@ -45,7 +45,7 @@ class TableJoin(ABC):
     Parameters
     ----------
     query : JoinQuery
-    tables : mapping of table name to pyarrow.Table
+    tables : mapping of table name to pyarrow.Table or Loaded
     device : Device
     band : bool
         False switches band form off, to compare with the general form.
@@ -53,6 +53,9 @@ class TableJoin(ABC):
         How far out of order the rows of a table may be; any order by default.
     pruning : Pruning or None
         None evaluates every pair that the window admits.
+    probing : mapping of side to slice, optional
+        Which tuples of a side probe, by place in the order of time; all by default. The others are
+        only met.
     on_progress : callable, optional
         Called with (pairs evaluated or pruned, pairs to evaluate at most) after each device result.
 
@@ -71,12 +74,13 @@ class TableJoin(ABC):
     def __init__(
         self,
         query: JoinQuery,
-        tables: Mapping[str, pa.Table],
+        tables: Mapping[str, pa.Table | Loaded],
         device: Device,
         *,
         band: bool = True,
         disorder: Span | Mapping[str, Span] | None = None,
         pruning: Pruning | None = DEFAULT_PRUNING,
+        probing: Mapping[str, slice] | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._check(query)
@@ -93,17 +97,27 @@ class TableJoin(ABC):
         self.names = query.names
         self.stats = Stats(device.name)
         self.on_progress = on_progress
-        # Rows are picked from single chunks: finding the chunk of each would cost more.
-        self.tables = {s.side: tables[s.table].combine_chunks() for s in query.sides}
+        self.probing = dict(probing or {})
+        self.tables: dict[str, pa.Table] = {}
         self.sides: dict[str, SideRows] = {}
         self.timeless: dict[str, SideRows] = {}
         for side in query.sides:
-            read = read_side(query, side, self.tables[side.side])
-            if disorder is not None:
-                check_order(Source(side, disorder), read.timed)
-            self.sides[side.side] = filtered(side, read.timed).in_time_order()
-            self.timeless[side.side] = filtered(side, read.timeless)
+            loaded = self._loaded(side, tables[side.table], disorder)
+            self.tables[side.side] = loaded.table
+            self.sides[side.side] = loaded.rows
+            self.timeless[side.side] = loaded.timeless
         self._prepare()
+
+    def _loaded(
+        self, side: Side, table: pa.Table | Loaded, disorder: Span | Mapping[str, Span] | None
+    ) -> Loaded:
+        if isinstance(table, Loaded):
+            return table
+        table = table.combine_chunks()
+        read = read_side(self.query, side, table)
+        if disorder is not None:
+            check_order(Source(side, disorder), read.timed)
+        return Loaded.of(side, table, read)
 
     @abstractmethod
     def _check(self, query: JoinQuery) -> None:
@@ -128,6 +142,21 @@ class TableJoin(ABC):
 
     def ranges_of(self, side: str) -> tuple[np.ndarray, np.ndarray]:
         """All that each row of a side meets: one range of the other side's rows."""
+        return self.only_probing(side, *self._ranges_of(side))
+
+    def only_probing(
+        self, side: str, start: np.ndarray, end: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ranges of a side's tuples, empty for those that do not probe; both still ascend."""
+        first, last, _ = self.probing.get(side, slice(None)).indices(len(start))
+        if last <= first:
+            return np.zeros_like(start), np.zeros_like(end)
+        start, end = start.copy(), end.copy()
+        start[:first] = end[:first] = start[first]
+        start[last:] = end[last:] = end[last - 1]
+        return start, end
+
+    def _ranges_of(self, side: str) -> tuple[np.ndarray, np.ndarray]:
         window = other(side)
         if isinstance(self.query.window, TimeWindow):
             offsets = self.query.window.offsets(window)

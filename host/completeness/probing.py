@@ -111,7 +111,7 @@ class TimeProbing(Engine):
         entering, self._waiting = taken(self._waiting, promise)
         for arrival in entering:
             self._extend(arrival)
-        probing, self._open = taken(self._open, _closed_below(promise, self.offsets[1]))
+        probing, self._open = taken(self._open, closed_below(promise, self.offsets[1]))
         probes = []
         for arrival in probing:
             for run in self.runs():
@@ -234,7 +234,7 @@ def taken(arrivals: Sequence[Arrival], below: int) -> tuple[list[Arrival], list[
     return ([Arrival.concat(found).in_time_order()] if found else []), rest
 
 
-def _closed_below(promise: int, high: int | None) -> int:
+def closed_below(promise: int, high: int | None) -> int:
     """The time below which rows meet no later row of the other side."""
     if promise == FOREVER:
         return FOREVER

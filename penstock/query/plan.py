@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -251,6 +251,12 @@ class JoinQuery:
         return {column: digits for (s, column), digits in self.scales if s == side}
 
 
+def named_by_side(query: JoinQuery) -> JoinQuery:
+    """The query over tables named by side: in a self-join the sides may have different rows."""
+    left, right = (replace(side, table=side.side) for side in query.sides)
+    return replace(query, left=left, right=right)
+
+
 def columns(expr: Expr) -> set[tuple[str, str]]:
     """(side, name) of every column below an expression."""
     return {leaf.attr for leaf in walk(expr) if leaf.op is Op.COLUMN}
@@ -268,5 +274,6 @@ __all__ = [
     "TimeWindow",
     "Window",
     "columns",
+    "named_by_side",
     "other",
 ]

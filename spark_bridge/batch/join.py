@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from penstock.errors import UsageError
 from penstock.host.device.cpu import CpuDevice
 from penstock.host.operators import table_join
-from penstock.query.plan import JoinQuery
+from penstock.query.plan import JoinQuery, named_by_side
 from penstock.spark_bridge.batch.blobs import BLOB, BUCKET, SPARK_SCHEMA
 from penstock.spark_bridge.batch.choose import Choice
 from penstock.spark_bridge.batch.decide import decided
-from penstock.spark_bridge.batch.lane import Compiled, LaneJoin, named_by_side
+from penstock.spark_bridge.batch.lane import Compiled, LaneJoin
 from penstock.spark_bridge.batch.lanes import Lanes, RowsLanes
 from penstock.spark_bridge.batch.merge import GroupMerge
 from penstock.spark_bridge.batch.reader import LANE, PLACE, STREAMED

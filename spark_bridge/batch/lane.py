@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from penstock.host.parts.groups import GroupParts
 from penstock.host.parts.held import HeldSide
 from penstock.host.parts.join import ExistenceParts, PartJoin
 from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery, other
+from penstock.query.plan import JoinQuery, named_by_side, other
 from penstock.spark_bridge.batch.blobs import blobs_of
 from penstock.spark_bridge.batch.reader import LaneReader
 from penstock.spark_bridge.conf import Conf
@@ -51,11 +51,6 @@ class Compiled:
         """Schema of each side's table."""
         query = compile_query(self.text, self.schemas, **self.options)
         return {s.side: self.schemas[s.table] for s in query.sides}
-
-
-def named_by_side(query: JoinQuery) -> JoinQuery:
-    left, right = (replace(side, table=side.side) for side in query.sides)
-    return replace(query, left=left, right=right)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,223 @@
+"""Joins in steps: what a join of the whole tables gives, for any cut into steps and any lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock
+from penstock.errors import QueryError
+from penstock.host.completeness.admission import FOREVER, NEVER
+from penstock.host.device.base import Device
+from penstock.host.sides import Loaded, read_side
+from penstock.host.stepwise import Block, Frontier, Kept, Share, Step, needed, require_stepwise
+from penstock.query import compile_query
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, named_by_side
+from tests.host.kit.streams import SCHEMA, Feed, batch_of
+from tests.penstock.kit.devices import InterpretingCpu
+
+SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
+TIME = {"a": "t", "b": "t"}
+SEEDS = st.integers(0, 1 << 32)
+KINDS = ("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
+WINDOWS = (
+    "abs(a.t - b.t) <= 3",
+    "b.t BETWEEN a.t + 2 AND a.t + 5",
+    "b.t BETWEEN a.t - 7 AND a.t - 1",
+    "b.t >= a.t",
+    "b.t <= a.t + 2",
+)
+GROUPS = (
+    ("SELECT a.t AS t, count(*) AS k FROM a JOIN b ON {} GROUP BY a.t", {}),
+    ("SELECT b.t - b.t % 5 AS t, sum(a.x) AS s FROM a JOIN b ON {} GROUP BY b.t - b.t % 5", {}),
+    ("SELECT a.x AS k, b.t AS t, max(a.n) AS m FROM a JOIN b ON {} GROUP BY a.x, b.t", {}),
+    (
+        "SELECT a.n AS n, count(*) AS k, min_by(b.n, abs(a.t - b.t)) AS m FROM a JOIN b ON {} "
+        "GROUP BY a.n",
+        {"a": "n"},
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    with InterpretingCpu(threads=1) as opened:
+        yield opened
+
+
+class Memory(Kept):
+    """Blocks of rows in memory, of which only those are kept that retention asks for."""
+
+    def __init__(self, query: JoinQuery) -> None:
+        self.query = named_by_side(query)
+        self.blocks: dict[str, list[tuple[Block, Loaded]]] = {LEFT: [], RIGHT: []}
+        self.now: dict[str, Loaded] = {}
+
+    def old(self, side: str, low: int, high: int) -> Loaded:
+        none = self.now[side].pick(slice(0))
+        parts = [loaded.between(low, high) for _, loaded in self.blocks[side]]
+        return Loaded.concat([none, *parts])
+
+    def new(self, side: str) -> Loaded:
+        return self.now[side]
+
+    def end(self, frontier: Frontier) -> None:
+        """The step has ended: its rows are old, and what no step needs is forgotten."""
+        for side, loaded in self.now.items():
+            rows = loaded.rows
+            if len(rows):
+                group = None
+                if frontier.grouping is not None and side in frontier.once:
+                    group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
+                block = Block(len(rows), int(rows.time[0]), int(rows.time[-1]), group)
+                self.blocks[side].append((block, loaded.pick(slice(None))))
+        kept = needed(frontier, {s: [b for b, _ in own] for s, own in self.blocks.items()})
+        self.blocks = {
+            side: [one for one, keep in zip(own, kept[side], strict=True) if keep]
+            for side, own in self.blocks.items()
+        }
+
+
+def played(
+    query: JoinQuery, feeds: dict[str, Feed], device: Device, rng: Random, lanes: int
+) -> tuple[list[tuple], dict[str, list[pa.RecordBatch]], Memory]:
+    """All steps; the output, the admitted rows, and what is kept at the end."""
+    require_stepwise(query)
+    memory = Memory(query)
+    promises = {LEFT: NEVER, RIGHT: NEVER}
+    todo = {LEFT: feeds["a"].batches(), RIGHT: feeds["b"].batches()}
+    admitted: dict[str, list[pa.RecordBatch]] = {LEFT: [], RIGHT: []}
+    found: list[tuple] = []
+    end = False
+    while not end:
+        end = not any(todo.values())
+        after = dict.fromkeys(promises, FOREVER) if end else dict(promises)
+        for side, feed in zip((LEFT, RIGHT), feeds.values(), strict=True):
+            count = rng.randint(0, 3)
+            batches, todo[side] = todo[side][:count], todo[side][count:]
+            table = pa.Table.from_batches(batches, SCHEMA).combine_chunks()
+            own = memory.query.side(side)
+            read = read_side(memory.query, own, table)
+            if not end and len(read.timed):
+                after[side] = max(promises[side], int(read.timed.time.max()) - feed.disorder)
+            on_time = np.flatnonzero(read.timed.time >= promises[side])
+            kept = np.sort(np.concatenate([read.timed.row[on_time], read.timeless.row]))
+            admitted[side].append(table.take(pa.array(kept)).combine_chunks())
+            read = read_side(memory.query, own, admitted[side][-1])
+            memory.now[side] = Loaded.of(own, admitted[side][-1], read)
+        step = Step(query, device, promises, after)
+        for lane in range(lanes):
+            for batch in step.run(memory, Share(lane, lanes)):
+                found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        promises = after
+        memory.end(Frontier(memory.query, promises))
+    return found, admitted, memory
+
+
+def check(query: JoinQuery, options: dict, seed: int, lanes: int, device: Device) -> Memory:
+    rng = Random(seed)
+    feeds = {name: Feed.drawn(rng, 40) for name in "ab"}
+    if query.is_rows:  # each row needs a place
+        for feed in feeds.values():
+            feed.rows = [(n, 0 if t is None else t, x) for n, t, x in feed.rows]
+    found, admitted, memory = played(query, feeds, device, rng, lanes)
+    tables = {
+        name: pa.concat_tables([pa.Table.from_batches([], SCHEMA), *own])
+        for name, own in zip("ab", admitted.values(), strict=True)
+    }
+    whole = penstock.sql(query.text, tables, time=TIME, device=device, **options)
+    expected = list(zip(*(column.to_pylist() for column in whole.columns), strict=True))
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    return memory
+
+
+def text(kind: str, on: str) -> str:
+    output = "a.n AS a" if kind in ("LEFT SEMI", "LEFT ANTI") else "a.n AS a, b.n AS b"
+    return f"SELECT {output} FROM a {kind} JOIN b ON {on}"
+
+
+@settings(deadline=None, max_examples=60)
+@given(SEEDS, st.sampled_from(KINDS), st.sampled_from(WINDOWS), st.integers(1, 3))
+def test_time_windows(device: Device, seed: int, kind: str, window: str, lanes: int) -> None:
+    query = compile_query(text(kind, f"{window} AND a.x = b.x"), SCHEMAS, time=TIME)
+    memory = check(query, {}, seed, lanes, device)
+    if window == WINDOWS[0]:
+        assert not any(memory.blocks.values())
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    SEEDS,
+    st.sampled_from(KINDS),
+    st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    st.integers(1, 3),
+)
+def test_rows_windows(
+    device: Device, seed: int, kind: str, sizes: tuple[int, int], lanes: int
+) -> None:
+    rows = dict(zip("ab", sizes, strict=True))
+    query = compile_query(text(kind, "a.x = b.x"), SCHEMAS, time=TIME, rows=rows)
+    check(query, {"rows": rows}, seed, lanes, device)
+
+
+@settings(deadline=None, max_examples=40)
+@given(SEEDS, st.sampled_from(GROUPS), st.sampled_from(WINDOWS[:3]), st.integers(1, 3))
+def test_groups(device: Device, seed: int, group: tuple, window: str, lanes: int) -> None:
+    sql, unique = group[0].format(f"{window} AND a.x <= b.x"), group[1]
+    query = compile_query(sql, SCHEMAS, time=TIME, unique=unique)
+    check(query, {}, seed, lanes, device)
+
+
+@settings(deadline=None, max_examples=15)
+@given(SEEDS, st.integers(1, 3))
+def test_groups_of_single_rows_over_rows(device: Device, seed: int, lanes: int) -> None:
+    sql = "SELECT a.n AS n, count(*) AS k FROM a JOIN b ON a.x <= b.x GROUP BY a.n"
+    query = compile_query(sql, SCHEMAS, time=TIME, rows=3, unique={"a": "n"})
+    check(query, {"rows": 3}, seed, lanes, device)
+
+
+def test_little_is_kept(device: Device) -> None:
+    """Blocks are forgotten as soon as no later row can meet theirs."""
+    query = compile_query(text("FULL", "abs(a.t - b.t) <= 3"), SCHEMAS, time=TIME)
+    memory = Memory(query)
+    before = {LEFT: NEVER, RIGHT: NEVER}
+    for k in range(50):
+        table = pa.Table.from_batches([batch_of([(k, 10 * k, 0)])])
+        for own in memory.query.sides:
+            memory.now[own.side] = Loaded.of(own, table, read_side(memory.query, own, table))
+        after = {LEFT: 10 * k, RIGHT: 10 * k}
+        rows = [
+            row for b in Step(query, device, before, after).run(memory) for row in b.to_pylist()
+        ]
+        assert rows == [{"a": k, "b": k}]
+        memory.end(Frontier(memory.query, after))
+        assert [len(own) for own in memory.blocks.values()] == [1, 1]
+        before = after
+
+
+@pytest.mark.parametrize(
+    ("sql", "options", "message"),
+    [
+        ("SELECT a.n FROM a JOIN b ON a.x = b.x", {"rows": 3, "time": None}, "time column of both"),
+        (
+            "SELECT a.t, count(*) AS k FROM a JOIN b ON a.x = b.x GROUP BY a.t",
+            {"rows": 3},
+            "unique",
+        ),
+        (
+            "SELECT a.x, count(*) AS k FROM a JOIN b ON a.t = b.t AND a.x = b.x GROUP BY a.x",
+            {},
+            "add the event time to GROUP BY",
+        ),
+    ],
+)
+def test_what_has_no_steps(sql: str, options: dict, message: str) -> None:
+    query = compile_query(sql, SCHEMAS, **{"time": TIME, **options})
+    with pytest.raises(QueryError, match=message):
+        require_stepwise(query)
