@@ -77,6 +77,10 @@ bench-host: setup ## Measure throughput, latency and overhead of the host
 soak: setup ## Run a join for long and see that nothing grows
 	$(BIN)/python -m bench.host.soak $(ARGS)
 
+.PHONY: chaos
+chaos: setup ## Kill processes of streaming joins in Spark, and see that no row is lost or doubled
+	$(BIN)/python -m tests.spark_bridge.kit.chaos $(ARGS)
+
 .PHONY: bench-window
 bench-window: setup ## Redraw the figures of the window-join paper
 	$(BIN)/python -m bench.window $(ARGS)

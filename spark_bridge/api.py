@@ -187,8 +187,8 @@ def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataF
     if request.is_streaming:
         names = sorted(n for n, frame in request.frames.items() if frame.isStreaming)
         raise UsageError(
-            f"table {names[0]} is a stream, and this call joins batch DataFrames; join the batches "
-            "inside foreachBatch, or use penstock.stream"
+            f"table {names[0]} is a stream, and this call joins batch DataFrames; use "
+            "penstock.spark_bridge.stream"
         )
     return BatchPlan.of(request, lanes, partitioning).frame()
 

@@ -1,0 +1,100 @@
+"""What one micro-batch reads: a record that is written once, before its output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from penstock.host.completeness.admission import NEVER
+from penstock.host.stepwise import Block
+from penstock.query.plan import LEFT, RIGHT
+
+#: Files by side, in the order of arrival.
+Files = Mapping[str, Sequence["StoredFile"]]
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """Rows of one side in a file, in the order of time.
+
+    Parameters
+    ----------
+    name : str
+        Within the folder of the rows.
+    bytes, rows : int
+    low, high : int
+        Least and largest time.
+    group : int, optional
+        Largest time key, where rows wait for their group.
+    """
+
+    name: str
+    bytes: int
+    rows: int
+    low: int = 0
+    high: int = 0
+    group: int | None = None
+
+    @property
+    def block(self) -> Block:
+        return Block(self.rows, self.low, self.high, self.group)
+
+
+def _none() -> dict[str, list[StoredFile]]:
+    return {LEFT: [], RIGHT: []}
+
+
+def _zeros() -> dict[str, int]:
+    return {LEFT: 0, RIGHT: 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """State of a join between two micro-batches, and what one of them brings.
+
+    Parameters
+    ----------
+    batch : int
+        Spark's number of the micro-batch; -1 before the first.
+    before, after : mapping of side to int
+        What was promised before its rows, and with them.
+    old, new : mapping of side to list of StoredFile
+        Rows of earlier batches that it, or a later one, may read; its own.
+    timeless, late : mapping of side to list of StoredFile
+        Rows of this batch without a time that leave alone, and those that came too late.
+    arrived, late_rows : mapping of side to int
+        Rows since the query began.
+    """
+
+    batch: int = -1
+    before: Mapping[str, int] = field(default_factory=lambda: {LEFT: NEVER, RIGHT: NEVER})
+    after: Mapping[str, int] = field(default_factory=lambda: {LEFT: NEVER, RIGHT: NEVER})
+    old: Files = field(default_factory=_none)
+    new: Files = field(default_factory=_none)
+    timeless: Files = field(default_factory=_none)
+    late: Files = field(default_factory=_none)
+    arrived: Mapping[str, int] = field(default_factory=_zeros)
+    late_rows: Mapping[str, int] = field(default_factory=_zeros)
+
+    def files(self) -> list[StoredFile]:
+        """All files that it names."""
+        kinds = (self.old, self.new, self.timeless, self.late)
+        return [file for kind in kinds for own in kind.values() for file in own]
+
+    def blocks(self) -> dict[str, list[StoredFile]]:
+        """Per side, the files of rows that a later batch may read."""
+        return {side: [*self.old[side], *self.new[side]] for side in (LEFT, RIGHT)}
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> Commit:
+        """From :meth:`as_json`."""
+        read = dict(values)
+        for kind in ("old", "new", "timeless", "late"):
+            read[kind] = {
+                side: [StoredFile(**one) for one in own] for side, own in values[kind].items()
+            }
+        return Commit(**read)

@@ -1,0 +1,98 @@
+"""Many small files become few: neighbours are merged, and rows that nobody needs are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.host.completeness.admission import FOREVER, NEVER
+from penstock.host.stepwise import Frontier, oldest
+from penstock.query.plan import LEFT, TimeWindow
+from penstock.spark_bridge.streaming.commit import Commit, StoredFile
+from penstock.spark_bridge.streaming.ingest import write
+from penstock.spark_bridge.streaming.probe import load
+from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.spark_bridge.streaming.store import RowStore
+
+#: Files of one side from which on they are merged.
+MOST_FILES = 24
+
+#: Rows up to which files are merged whatever their window.
+LEAST_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Neighbours that become one file.
+
+    Parameters
+    ----------
+    side : str
+    first, last : int
+        Places ``[first, last)`` in the list of the side's files.
+    low : int
+        Rows before this time are left out.
+    """
+
+    side: str
+    first: int
+    last: int
+    low: int
+
+
+def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
+    """What to merge, so that sizes fall from file to file at least by half.
+
+    So each row is rewritten a logarithmic number of times.
+    """
+    blocks = {side: [f.block for f in own] for side, own in commit.old.items()}
+    found = []
+    for side, files in commit.old.items():
+        if len(files) < MOST_FILES:
+            continue
+        low, most = NEVER, FOREVER
+        window = frontier.query.window
+        if isinstance(window, TimeWindow):
+            low = oldest(frontier, blocks, side)
+        else:  # a file goes as a whole, so it must not grow without end
+            most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
+        stack: list[tuple[int, int, int]] = []  # first, last, rows
+        for k, file in enumerate(files):
+            stack.append((k, k + 1, file.rows))
+            while len(stack) > 1 and stack[-2][2] < 2 * stack[-1][2]:
+                (first, _, rows), (_, last, more) = stack[-2:]
+                if rows + more > most:
+                    break
+                stack[-2:] = [(first, last, rows + more)]
+        found += [Merge(side, a, b, low) for a, b, _ in stack if b - a > 1]
+    return found
+
+
+def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
+    """Do it; gives the new file, none if no row is left.
+
+    Raises
+    ------
+    FileError
+    """
+    files = commit.old[merge.side][merge.first : merge.last]
+    tables = [store.between(f, merge.low, FOREVER) for f in files if f.high >= merge.low]
+    loaded = load(spec, spec.query(), merge.side, tables)
+    frontier = Frontier(spec.query(), commit.before)
+    if frontier.grouping is not None and merge.side in frontier.once:
+        loaded = loaded.pick(np.flatnonzero(~frontier.complete(loaded.rows)))
+    if not len(loaded.rows):
+        return None
+    return write(store, commit.batch, frontier, spec.query().side(merge.side), loaded)
+
+
+def replaced(
+    files: Mapping[str, Sequence[StoredFile]], done: Sequence[tuple[Merge, StoredFile | None]]
+) -> dict[str, list[StoredFile]]:
+    """The lists of files with merged ones in place of their parts."""
+    lists = {side: list(own) for side, own in files.items()}
+    for merge, file in sorted(done, key=lambda one: -one[0].first):
+        lists[merge.side][merge.first : merge.last] = [] if file is None else [file]
+    return lists

@@ -1,0 +1,282 @@
+"""A join of streaming DataFrames: what is decided before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from penstock.errors import UsageError
+from penstock.host.completeness.admission import FOREVER
+from penstock.host.completeness.source import Source, Span, check_names
+from penstock.host.postprocess.opening import open_delivery
+from penstock.host.pruning.sizes import Pruning, pruning_sizes
+from penstock.host.stepwise import require_stepwise
+from penstock.query.compiler import Rows, Within
+from penstock.query.plan import RIGHT, JoinQuery, Side
+from penstock.spark_bridge.request import Request
+from penstock.spark_bridge.streaming.commit import Commit
+from penstock.spark_bridge.streaming.identity import check_folder
+from penstock.spark_bridge.streaming.microbatch import MicroBatch
+from penstock.spark_bridge.streaming.spec import IS_RIGHT, JoinSpec
+from penstock.spark_bridge.streaming.state import with_state
+from penstock.spark_bridge.streaming.writer import (
+    StreamingJoinWriter,
+    checkpoint_store,
+    parallelism,
+)
+from penstock.spark_bridge.types import output_schema, spark_schema
+
+DESIGNS = ("files", "state")
+
+#: Metadata in which Spark keeps the delay that withWatermark was given.
+_DELAY_MS = "spark.watermarkDelayMs"
+
+
+def stream(
+    spark: SparkSession,
+    query: str,
+    tables: Mapping[str, DataFrame | str],
+    *,
+    time: Mapping[str, str] | None = None,
+    rows: Rows | None = None,
+    within: Within | None = None,
+    params: Mapping[str, Any] | None = None,
+    scale: Mapping[str, int] | None = None,
+    unique: Mapping[str, str | Sequence[str]] | None = None,
+    disorder: Span | Mapping[str, Span] | None = None,
+    device: str | None = None,
+    device_options: Mapping[str, Any] | None = None,
+    pruning: bool | Pruning = True,
+    lanes: int | None = None,
+    design: str = "files",
+) -> StreamingJoin | DataFrame:
+    """Join two streaming DataFrames over a time or ROWS window, on devices.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    query : str
+        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+    tables : mapping of name to streaming DataFrame or str
+        A string names a table or temporary view of the session.
+    time, rows, within, params, scale
+        As for :func:`penstock.sql`.
+    unique : mapping of alias to column or columns, optional
+        Columns of which no two rows have the same values, for GROUP BY; see docs/streams.md.
+    disorder : int, timedelta or mapping of alias to either, optional
+        How far a row's time may lie below the largest time of earlier micro-batches of its source;
+        later rows are late. By default what ``withWatermark`` says. An integer is in the unit of
+        the time column.
+    device : str, optional
+        Name of a device that the executors have; see docs/spark.md.
+    device_options : mapping, optional
+        Arguments of the device's class.
+    pruning : bool or Pruning
+        As for :func:`penstock.sql`.
+    lanes : int, optional
+        Most tasks of a micro-batch's output; by default as many as run at a time. It may change
+        from start to start. In the state design: the number of lanes, by default 1, and it may not.
+    design : str
+        "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
+
+    Returns
+    -------
+    StreamingJoin or DataFrame
+        With ``writeStream``. The state design gives a streaming DataFrame.
+
+    Raises
+    ------
+    QueryError, SchemaError, UsageError, DeviceError
+
+    Examples
+    --------
+    >>> joined = stream(
+    ...     spark,
+    ...     "SELECT r.id, c.cab FROM rides r JOIN cabs c ON abs(r.x - c.x) < 5 "
+    ...     "AND c.t BETWEEN r.t - INTERVAL 5 SECONDS AND r.t + INTERVAL 5 SECONDS",
+    ...     {"rides": rides.withWatermark("t", "1 minute"),
+    ...      "cabs": cabs.withWatermark("t", "1 minute")},
+    ... )  # doctest: +SKIP
+    >>> running = (
+    ...     joined.writeStream.format("parquet").option("checkpointLocation", "/shared/join")
+    ...     .option("path", "/shared/near").start()
+    ... )  # doctest: +SKIP
+    """
+    if lanes is not None and lanes < 1:
+        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
+    if design not in DESIGNS:
+        raise UsageError(f"design must be one of {', '.join(DESIGNS)}, not {design!r}")
+    options = {
+        "time": time,
+        "rows": rows,
+        "within": within,
+        "params": params,
+        "scale": scale,
+        "unique": unique,
+    }
+    request = Request.of(spark, query, tables, options, device, device_options)
+    compiled, frames, schemas = request.query, request.frames, request.schemas
+    for side in compiled.sides:
+        if not frames[side.table].isStreaming:
+            raise UsageError(
+                f"table {side.table} is no stream; join a stream with a stream (readStream), or "
+                "two batch DataFrames with penstock.spark_bridge.sql"
+            )
+    require_stepwise(compiled)
+    inputs = {side.side: schemas[side.table] for side in compiled.sides}
+    spec = JoinSpec(
+        query,
+        schemas,
+        options,
+        {side.side: side.table for side in compiled.sides},
+        _disorder(compiled, frames, disorder),
+        _slots(compiled, frames),
+        output_schema(compiled, open_delivery(compiled, inputs).schema, inputs),
+        request.device,
+        pruning_sizes(pruning),
+        request.conf.output_rows,
+    )
+    union = _union(compiled, frames, spec)
+    if design == "state":
+        return with_state(spark, spec, union, lanes or 1)
+    return StreamingJoin(spark, spec, union, lanes)
+
+
+class StreamingJoin:
+    """A join that can be started; from :func:`stream`.
+
+    Attributes
+    ----------
+    schema : pyspark.sql.types.StructType
+        Of the output.
+    """
+
+    def __init__(
+        self, spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int | None
+    ) -> None:
+        self.spark, self.spec, self.rows, self.lanes = spark, spec, rows, lanes
+
+    @property
+    def schema(self) -> spark_types.StructType:
+        return spark_schema(self.spec.output)
+
+    @property
+    def writeStream(self) -> StreamingJoinWriter:
+        """Where the output goes and how the query runs, as with a DataFrame."""
+        return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes)
+
+    def rest(self, checkpointLocation: str) -> DataFrame:
+        """What would leave if both sources ended now: rows that wait for a watermark.
+
+        Parameters
+        ----------
+        checkpointLocation : str
+            Of the query, which should not be running; nothing in it changes.
+
+        Returns
+        -------
+        DataFrame
+            A batch DataFrame, to be read before the query goes on.
+
+        Raises
+        ------
+        UsageError, FileError
+            As for ``start()``.
+        """
+        store = checkpoint_store(checkpointLocation)
+        check_folder(store, self.spec)
+        latest = store.latest() or Commit()
+        last = Commit(
+            batch=latest.batch + 1,
+            before=latest.after,
+            after=dict.fromkeys(latest.after, FOREVER),
+            old=latest.blocks(),
+        )
+        lanes = self.lanes or parallelism(self.spark)
+        return MicroBatch(self.spec, store, lanes, _nowhere).output(self.spark, last)
+
+
+def _nowhere(rows: DataFrame, batch: int) -> None:
+    """Takes no output."""
+
+
+def _disorder(
+    query: JoinQuery, tables: Mapping[str, DataFrame], given: Span | Mapping[str, Span] | None
+) -> dict[str, int]:
+    """Per side, in the window's unit.
+
+    Raises
+    ------
+    UsageError
+        Nothing says how far out of order a source may be.
+    """
+    check_names(given, query.sides)
+    found = {}
+    for side in query.sides:
+        span: Span | None = None
+        if isinstance(given, Mapping):
+            names = {name.lower(): own for name, own in given.items()}
+            span = names.get(side.alias.lower(), names.get(side.table.lower()))
+        elif given is not None:
+            span = given
+        if span is None:
+            span = _delay(side, tables[side.table])
+        found[side.side] = Source(side, {side.alias: span}).disorder
+    return found
+
+
+def _delay(side: Side, table: DataFrame) -> timedelta:
+    """What the watermark on a side's time says."""
+    column = Source(side, 0).column
+    assert column is not None
+    name = column.attr[1]
+    metadata = next(f.metadata for f in table.schema if f.name == name)
+    if _DELAY_MS not in metadata:
+        raise UsageError(
+            f"{side.alias} has no watermark on {name}, so it is not known when a window is "
+            f'complete: give table {side.table} as frame.withWatermark("{name}", "5 minutes"), '
+            f"or say disorder={{'{side.alias}': timedelta(minutes=5)}} (for a time column of "
+            "integers: a number in its unit)"
+        )
+    return timedelta(milliseconds=metadata[_DELAY_MS])
+
+
+def _slots(query: JoinQuery, tables: Mapping[str, DataFrame]) -> dict[str, dict[str, str]]:
+    """Where each column travels: the k-th of a type in the k-th slot of that type."""
+    found: dict[str, dict[str, str]] = {}
+    for side in query.sides:
+        dtypes = {f.name: f.dataType.simpleString() for f in tables[side.table].schema}
+        used: dict[str, int] = {}
+        found[side.side] = {}
+        for name in query.columns_of(side.side):
+            number = used.get(dtypes[name], 0)
+            used[dtypes[name]] = number + 1
+            found[side.side][name] = f"{dtypes[name]} {number}"
+    return found
+
+
+def _union(query: JoinQuery, tables: Mapping[str, DataFrame], spec: JoinSpec) -> DataFrame:
+    """The rows of both sides, in one schema. Nothing is filtered: late rows count first."""
+    types: dict[str, spark_types.DataType] = {}
+    for side in query.sides:
+        dtypes = {f.name: f.dataType for f in tables[side.table].schema}
+        types |= {slot: dtypes[name] for name, slot in spec.slots[side.side].items()}
+    parts = []
+    for side in query.sides:
+        frame = tables[side.table]
+        # By position: names may hold dots, or differ in case only.
+        position = {field.name: f"c{i}" for i, field in enumerate(frame.schema)}
+        frame = frame.toDF(*position.values())
+        column_in = {slot: name for name, slot in spec.slots[side.side].items()}
+        columns = [F.lit(side.side == RIGHT).alias(IS_RIGHT)]
+        for slot, dtype in types.items():
+            own = column_in.get(slot)
+            value = F.lit(None).cast(dtype) if own is None else F.col(position[own])
+            columns.append(value.alias(slot))
+        parts.append(frame.select(*columns))
+    return parts[0].union(parts[1])

@@ -1,0 +1,187 @@
+"""What the driver does with a micro-batch: new rows in, a record, the output out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import FileError
+from penstock.host.stepwise import Frontier, Share, needed
+from penstock.query.plan import LEFT, RIGHT
+from penstock.spark_bridge.streaming.commit import Commit, Files, StoredFile
+from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
+from penstock.spark_bridge.streaming.ingest import Ingest, Report
+from penstock.spark_bridge.streaming.probe import Probe
+from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.spark_bridge.streaming.store import Store
+from penstock.spark_bridge.types import spark_schema
+
+#: Takes rows and the number of their micro-batch; may be called again for the same batch.
+Sink = Callable[[DataFrame, int], None]
+
+#: Pairs in the window below which another lane costs more than it saves.
+PAIRS_PER_LANE = 1 << 22
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The function for ``foreachBatch``. All it remembers is in the folder.
+
+    Parameters
+    ----------
+    spec : JoinSpec
+    store : Store
+    lanes : int
+        Most tasks of the output.
+    sink : callable
+        Gets the output.
+    late_sinks : dict of side to callable
+        Get the rows that came too late, where there are any.
+    """
+
+    spec: JoinSpec
+    store: Store
+    lanes: int
+    sink: Sink
+    late_sinks: dict[str, Sink] = field(default_factory=dict)
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        spark = rows.sparkSession
+        before = self.store.commit(batch - 1)
+        if before is None:
+            raise FileError(
+                f"{self.store.folder} has no record of batch {batch - 1}, and Spark continues "
+                f"with batch {batch}; restore the folder from a backup together with Spark's "
+                "checkpoint around it, or begin anew with another checkpointLocation"
+            )
+        commit = self.store.commit(batch)
+        if commit is None:  # otherwise the batch is repeated: it reads what it read before
+            commit = self._taken_in(rows, batch, before)
+            self.store.put(commit)
+        for side, sink in self.late_sinks.items():
+            if commit.late[side]:
+                sink(self._late(spark, commit, side), batch)
+        self.sink(self.output(spark, commit), batch)
+        self.store.clean(commit, before)
+
+    # -- taking rows in ---------------------------------------------------------------------------
+
+    def _taken_in(self, rows: DataFrame, batch: int, before: Commit) -> Commit:
+        ingest = Ingest(self.spec, self.store, batch, before.after)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from pyspark import TaskContext
+
+            context = TaskContext.get()
+            part = 0 if context is None else context.partitionId()
+            yield _texts(json.dumps(report) for report in ingest.run(batches, part))
+
+        found = rows.mapInArrow(run, "text string").collect()
+        reports = [Report.of(json.loads(row["text"])) for row in found]
+        reports.sort(key=lambda report: report.part)
+        query = self.spec.query()
+        frontier = Frontier(query, before.after)
+        blocks = before.blocks()
+        keep = needed(frontier, {s: [f.block for f in own] for s, own in blocks.items()})
+        old = {s: [f for f, k in zip(blocks[s], keep[s], strict=True) if k] for s in blocks}
+        commit = Commit(
+            batch=batch,
+            before=before.after,
+            after={side: self._promise(side, before, reports) for side in (LEFT, RIGHT)},
+            old=old,
+            new=_files(reports, "rows"),
+            timeless=_files(reports, "timeless"),
+            late=_files(reports, "late"),
+            arrived=_added(before.arrived, {s: _arrived(reports, s) for s in blocks}),
+            late_rows=_added(before.late_rows, _rows(_files(reports, "late"))),
+        )
+        return self._merged(rows.sparkSession, frontier, commit)
+
+    def _promise(self, side: str, before: Commit, reports: list[Report]) -> int:
+        latest = [r.latest - self.spec.disorder[side] for r in reports if r.side == side]
+        return max([before.after[side], *latest])
+
+    def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
+        """The same state in fewer files, where there are many."""
+        todo = merges(frontier, commit)
+        if not todo:
+            return commit
+        spec, store = self.spec, self.store
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in _numbers(batches):
+                file = merged(spec, store, commit, todo[number])
+                yield _texts([json.dumps([number, None if file is None else asdict(file)])])
+
+        found = _tasks(spark, len(todo)).mapInArrow(run, "text string").collect()
+        done = []
+        for number, values in (json.loads(row["text"]) for row in found):
+            done.append((todo[number], None if values is None else StoredFile(**values)))
+        return replace(commit, old=replaced(commit.old, done))
+
+    # -- letting rows out -------------------------------------------------------------------------
+
+    def output(self, spark: SparkSession, commit: Commit) -> DataFrame:
+        """What leaves the join with a commit."""
+        lanes = self._lanes(commit)
+        probe = Probe(self.spec, self.store, commit)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for lane in _numbers(batches):
+                yield from probe.run(Share(lane, lanes))
+
+        return _tasks(spark, lanes).mapInArrow(run, spark_schema(self.spec.output))
+
+    def _lanes(self, commit: Commit) -> int:
+        old, new = _rows(commit.old), _rows(commit.new)
+        pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
+        if commit.before != commit.after:
+            pairs = max(pairs, old[LEFT] * old[RIGHT])
+        return max(1, min(self.lanes, pairs // PAIRS_PER_LANE))
+
+    def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
+        store, files = self.store, commit.late[side]
+        schema = self.spec.side_schema(side)
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in _numbers(batches):
+                yield from store.read(files[number]).to_batches()
+
+        return _tasks(spark, len(files)).mapInArrow(run, spark_schema(schema))
+
+
+def _tasks(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers from 0 on, one per task."""
+    return spark.range(0, count, 1, count)
+
+
+def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _texts(texts: Iterator[str] | list[str]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(list(texts), pa.string())], names=["text"])
+
+
+def _files(reports: list[Report], kind: str) -> dict[str, list[StoredFile]]:
+    return {
+        side: [getattr(r, kind) for r in reports if r.side == side and getattr(r, kind)]
+        for side in (LEFT, RIGHT)
+    }
+
+
+def _arrived(reports: list[Report], side: str) -> int:
+    return sum(report.arrived for report in reports if report.side == side)
+
+
+def _rows(files: Files) -> dict[str, int]:
+    return {side: sum(file.rows for file in own) for side, own in files.items()}
+
+
+def _added(total: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {side: total[side] + count for side, count in more.items()}

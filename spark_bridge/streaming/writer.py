@@ -1,0 +1,198 @@
+"""Where the output of a streaming join goes, and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.errors import UsageError
+from penstock.spark_bridge.streaming.identity import check_folder
+from penstock.spark_bridge.streaming.microbatch import MicroBatch, Sink
+from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.spark_bridge.streaming.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: Folder of the join's state within Spark's checkpoint.
+FOLDER = "penstock"
+
+#: Options that are the writer's own; others go to the format.
+_OWN = ("checkpointLocation", "path", "latePath")
+
+#: Rows from which on Spark's own estimate of its parallelism is one partition per task slot.
+_MANY = 1 << 20
+
+
+class StreamingJoinWriter:
+    """Like Spark's ``DataStreamWriter``, for a join.
+
+    A file format writes one folder ``batch=<number>`` per micro-batch and overwrites it when the
+    batch is repeated. ``foreachBatch`` gets the output and the batch's number, and must do the
+    same.
+    """
+
+    def __init__(
+        self, spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int | None
+    ) -> None:
+        self._spark, self._spec, self._rows, self._lanes = spark, spec, rows, lanes
+        self._options: dict[str, str] = {}
+        self._format = "parquet"
+        self._name: str | None = None
+        self._trigger: dict[str, Any] = {}
+        self._function: Sink | None = None
+
+    def format(self, source: str) -> StreamingJoinWriter:
+        """A file format that Spark can write: parquet (the default), orc, json, csv, ..."""
+        self._format = source
+        return self
+
+    def option(self, key: str, value: Any) -> StreamingJoinWriter:
+        """``checkpointLocation``, ``path``, ``latePath`` (for rows that came too late), or an
+        option of the format."""
+        self._options[key] = str(value)
+        return self
+
+    def options(self, **options: Any) -> StreamingJoinWriter:
+        """Several options."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, outputMode: str) -> StreamingJoinWriter:
+        """Only ``append``: each row leaves once, and for good."""
+        if outputMode != "append":
+            raise UsageError(f"a join has output mode append, not {outputMode!r}")
+        return self
+
+    def queryName(self, queryName: str) -> StreamingJoinWriter:
+        """Name of the query among the session's active ones."""
+        self._name = queryName
+        return self
+
+    def trigger(self, **trigger: Any) -> StreamingJoinWriter:
+        """``processingTime=`` or ``availableNow=``, as for Spark's writer."""
+        self._trigger = trigger
+        return self
+
+    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> StreamingJoinWriter:
+        """A function of the output of a micro-batch and its number.
+
+        It may be called again with the same rows and number after a crash.
+        """
+        self._function = func
+        return self
+
+    def start(self, path: str | None = None) -> StreamingQuery:
+        """Start the query.
+
+        Parameters
+        ----------
+        path : str, optional
+            The same as ``option("path", path)``.
+
+        Returns
+        -------
+        pyspark.sql.streaming.StreamingQuery
+
+        Raises
+        ------
+        UsageError
+            No checkpointLocation or path, or the checkpoint is that of another query.
+        FileError
+            State of the query is gone, or its folder cannot be written.
+        """
+        if path is not None:
+            self.option("path", path)
+        checkpoint = self._options.get("checkpointLocation")
+        if checkpoint is None:
+            raise UsageError(
+                'a join needs a checkpoint: .option("checkpointLocation", FOLDER), on a file '
+                "system that the driver and all workers share"
+            )
+        store = checkpoint_store(checkpoint)
+        sink = self._sink()
+        check_folder(store, self._spec)
+        late = {}
+        if "latePath" in self._options:
+            for side, table in self._spec.names.items():
+                folder = f"{self._options['latePath']}/{table}"
+                late[side] = FolderSink(folder, "parquet", {})
+        lanes = self._lanes or parallelism(self._spark)
+        micro_batch = MicroBatch(self._spec, store, lanes, sink, late)
+        writer = self._rows.writeStream.foreachBatch(partial(_run, micro_batch))
+        writer = writer.option("checkpointLocation", checkpoint)
+        if self._name:
+            writer = writer.queryName(self._name)
+        if self._trigger:
+            writer = writer.trigger(**self._trigger)
+        return writer.start()
+
+    def _sink(self) -> Sink:
+        if self._function is not None:
+            return self._function
+        if "path" not in self._options:
+            raise UsageError(
+                f"format {self._format} needs a folder for the output: start(PATH), or give a "
+                "function to foreachBatch"
+            )
+        options = {k: v for k, v in self._options.items() if k not in _OWN}
+        return FolderSink(self._options["path"], self._format, options)
+
+
+def _run(micro_batch: MicroBatch, rows: DataFrame, batch: int) -> None:
+    micro_batch(rows, batch)
+
+
+@dataclass(frozen=True)
+class FolderSink:
+    """Writes each micro-batch into a folder of its own, and writes it anew when it is repeated.
+
+    Parameters
+    ----------
+    path : str
+    format : str
+    options : dict
+        Of the format.
+    """
+
+    path: str
+    format: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        writer = rows.write.mode("overwrite").format(self.format).options(**self.options)
+        writer.save(f"{self.path.rstrip('/')}/batch={batch}")
+
+
+def checkpoint_store(location: str) -> Store:
+    """The join's part of a checkpoint.
+
+    Raises
+    ------
+    UsageError
+        It is in another kind of store.
+    """
+    parsed = urlparse(location)
+    if parsed.scheme not in ("", "file"):
+        raise UsageError(
+            f"checkpointLocation {location} is no path of a file system: a join keeps its window "
+            "in files that workers map into memory; mount the store, or choose a shared folder"
+        )
+    path = Path(url2pathname(parsed.path) if parsed.scheme else location)
+    return Store(str(path.absolute() / FOLDER))
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at a time, asked in a way that Spark Connect has, too."""
+    number = F.spark_partition_id()
+    found = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
+    return int(found[0]["p"]) + 1

@@ -1,0 +1,97 @@
+"""Streaming joins: the rows of a join of the whole tables, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+import penstock
+from penstock.spark_bridge.streaming import compaction, stream
+from penstock.spark_bridge.streaming.writer import checkpoint_store
+from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
+
+NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
+SPECS = {
+    "inner": (f"SELECT a.n AS a, b.n AS b, a.t AS t FROM a JOIN b ON {NEAR}", {}),
+    "left": (f"SELECT a.n AS a, b.n AS b FROM a LEFT JOIN b ON {NEAR}", {}),
+    "right": (f"SELECT a.n AS a, b.x + 1 AS b FROM a RIGHT JOIN b ON {NEAR}", {}),
+    "full": (f"SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON {NEAR}", {}),
+    "semi": (f"SELECT a.n AS a FROM a LEFT SEMI JOIN b ON {NEAR}", {}),
+    "anti": (f"SELECT a.n AS a FROM a LEFT ANTI JOIN b ON {NEAR}", {}),
+    "rows": ("SELECT a.n AS a, b.n AS b FROM a JOIN b ON a.x = b.x", {"rows": {"a": 9, "b": 7}}),
+    "rows full": ("SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON a.x = b.x", {"rows": 2}),
+    "nearest": (
+        f"SELECT a.n AS a, count(*) AS k, min_by(b.n, abs(a.x - b.x)) AS b FROM a JOIN b ON {NEAR} "
+        "GROUP BY a.n",
+        {"unique": {"a": "n"}},
+    ),
+    "tumbling": (
+        f"SELECT window(a.t, '7 seconds').start AS w, a.x AS x, sum(b.n) AS s FROM a JOIN b "
+        f"ON {NEAR} GROUP BY window(a.t, '7 seconds'), a.x",
+        {},
+    ),
+    "pairs by both": (
+        f"SELECT a.t AS t, b.x AS x, count(*) AS k FROM a JOIN b ON {NEAR} GROUP BY a.t, b.x",
+        {},
+    ),
+}
+BATCHES = 5
+
+
+def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None:
+    """Run a query over files and compare it with the join of the tables."""
+    text, options = SPECS[name]
+    timeless = "rows" not in options
+    sides = {
+        side: cut(drawn(seed, 150, disorder=5, timeless=timeless), BATCHES)
+        for seed, side in enumerate("ab")
+    }
+    admitted = {side: table([r for part in parts for r in part]) for side, parts in sides.items()}
+    sides["a"][3] += [(1000 + k, 50 + k, 1) for k in range(late)]
+    folders = {
+        side: written(folder / side, [table(part) for part in parts])
+        for side, parts in sides.items()
+    }
+    tables = {side: stream_of(spark, path) for side, path in folders.items()}
+    joined = stream(spark, text, tables, lanes=lanes, **options)
+    checkpoint, output = str(folder / "checkpoint"), str(folder / "output")
+    writer = joined.writeStream.option("checkpointLocation", checkpoint).outputMode("append")
+    writer = writer.option("latePath", str(folder / "late")).trigger(availableNow=True)
+    query = writer.start(output)
+    assert query.awaitTermination(120)
+    assert query.lastProgress["batchId"] == BATCHES - 1
+    found = [spark.read.schema(joined.schema).parquet(output).toArrow()]
+    found.append(joined.rest(checkpoint).toArrow())
+    expected = penstock.sql(text, admitted, rows=options.get("rows"))
+    names = expected.column_names
+    # Spark says that a timestamp is an instant.
+    parts = [t.select(names).cast(expected.schema) for t in found]
+    assert parts[1].num_rows < parts[0].num_rows
+    assert rows_of(pa.concat_tables(parts), names) == rows_of(expected, names)
+    commit = checkpoint_store(checkpoint).latest()
+    assert commit.late_rows == {"l": late, "r": 0}
+    assert commit.arrived == {"l": 150 + late, "r": 150}
+    if late:
+        came = spark.read.parquet(str(folder / "late" / "a")).toArrow()
+        assert sorted(came.column("n").to_pylist()) == [1000 + k for k in range(late)]
+
+
+@pytest.mark.parametrize("name", ["full", "rows", "tumbling"])
+def test_streams(spark, tmp_path, monkeypatch, name):
+    # Lanes and merges of files come with far more rows than these.
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 100)
+    monkeypatch.setattr(compaction, "MOST_FILES", 3)
+    played(spark, tmp_path, name, lanes=2, late=3 if name == "full" else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+@pytest.mark.parametrize("name", SPECS)
+def test_all_streams(spark, tmp_path, monkeypatch, name, lanes):
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 100)
+    monkeypatch.setattr(compaction, "MOST_FILES", 3)
+    played(spark, tmp_path, name, lanes=lanes)
