@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 from penstock.host.device.base import Device
+from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.files import read_table
-from penstock.host.operators import Operator, table_join
+from penstock.host.operators import table_join
 from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream, Span

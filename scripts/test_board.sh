@@ -7,8 +7,9 @@ form=$1 folder=$2
 shift 2
 
 boards=(tests/host/board tests/host/test_board.py)
-suite=tests/host/test_conformance.py
+suite=(tests/host/test_conformance.py tests/host/test_window_join.py)
 few="band_programs_of_each_size or tiny_room or tasks_in_flight or counters or freed"
+few="$few or sides_with_different_tests"
 
 through() {
   local version=$1 selected=$2
@@ -22,15 +23,15 @@ through() {
 
 case $form in
   full)
-    through 3.0.1 "card or board" "${boards[@]}" "$suite" "$@"
-    through 3.1.2 "board" "${boards[@]}" "$suite" "$@"
-    through 4.0.0 "board" "${boards[@]}" "$suite" "$@"
+    through 3.0.1 "card or board" "${boards[@]}" "${suite[@]}" "$@"
+    through 3.1.2 "board" "${boards[@]}" "${suite[@]}" "$@"
+    through 4.0.0 "board" "${boards[@]}" "${suite[@]}" "$@"
     ;;
   short)
-    through 4.0.0 "(board and not stalls) or (stalls and ($few))" "${boards[@]}" "$suite" "$@"
+    through 4.0.0 "(board and not stalls) or (stalls and ($few))" "${boards[@]}" "${suite[@]}" "$@"
     through 3.1.2 "(board and test_conformance and ($few)) or selftest" \
-      "${boards[@]}" "$suite" "$@"
-    through 3.0.1 "card and ($few)" "$suite" "$@"
+      "${boards[@]}" "${suite[@]}" "$@"
+    through 3.0.1 "card and ($few)" "${suite[@]}" "$@"
     ;;
   *)
     printf 'usage: %s full|short FOLDER [ARGUMENT...]\n' "$0" >&2

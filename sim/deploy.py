@@ -13,19 +13,18 @@ from penstock.host.device.board.link import INDEX
 from penstock.host.device.board.package import DESCRIPTION, Package
 from penstock.host.wire.programs import program_header
 from penstock.hw.board.placement import clock_of
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.link import compute_units
+from penstock.sim.builds import Build
 
 
 def write_package(
-    config: KernelConfig, board: str, out: Path, files: Mapping[str, bytes], *, kernels: int
+    build: Build, board: str, out: Path, files: Mapping[str, bytes], *, kernels: int
 ) -> Package:
     """Write a package.
 
     Parameters
     ----------
-    config : KernelConfig
+    build : Build
         The kernels.
     board : str
     out : Path
@@ -41,14 +40,14 @@ def write_package(
     for data in files.values():
         content.update(hashlib.sha256(data).digest())
     stem = f"penstock_{content.hexdigest()[:16]}"
-    program = config.join.program
     package = Package(
         board=board,
         clock_mhz=clock_of(find_board(board)),
         overlay=stem + suffix,
-        instances=compute_units(kernels),
-        table=table(config),
-        program=None if program is None else program_header(program),
+        instances=compute_units(kernels, build.description.kernel),
+        table=build.description.table(),
+        program=None if build.program is None else program_header(build.program),
+        operator=build.operator.value,
         folder=out.resolve(),
     )
     try:
@@ -61,9 +60,7 @@ def write_package(
     return package
 
 
-def made_package(
-    config: KernelConfig, board: str, out: Path, overlay: Path, *, kernels: int
-) -> Package:
+def made_package(build: Build, board: str, out: Path, overlay: Path, *, kernels: int) -> Package:
     """A package of an overlay that the vendor's tools made from the export of the same kernel.
 
     Raises
@@ -81,7 +78,7 @@ def made_package(
         files = {ending: overlay.with_suffix(ending).read_bytes() for ending in endings}
     except OSError as error:
         raise FileError(f"{error.filename} cannot be read: {error.strerror}") from error
-    return write_package(config, board, out, files, kernels=kernels)
+    return write_package(build, board, out, files, kernels=kernels)
 
 
 def deploy(packages: Iterable[Package], folder: Path) -> None:

@@ -17,6 +17,7 @@ from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
 from penstock.host.device.window_join import WindowKernel
 from penstock.host.driver.driver import Job, KernelDriver
 from penstock.host.driver.packing import Packing
+from penstock.host.driver.window_driver import form_refusal
 from penstock.host.driver.work import Outcome, PipelineKernel, PipelineWindow, Work
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
@@ -27,7 +28,7 @@ from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL, PORTS
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
+from penstock.program import BandProgram, Mode, Program, WindowProgram
 from penstock.sim.pipeline_device import ANY_PROGRAM, PipelineDevice, value_bits
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, board_library, cache_folder
@@ -245,12 +246,9 @@ class RtlDevice(PipelineDevice):
         return KernelConfig.fit(join, self._pipelines)
 
     def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        if reason := form_refusal(program):
+            return reason
         for part in (program.a, program.b):
-            if isinstance(part, GeneralProgram):
-                return (
-                    "the window-join operator has band tests only, and this predicate is in "
-                    "general form; use the range operator"
-                )
             if reason := self.refuses(part):
                 return reason
         if max(rows) > self._depth:

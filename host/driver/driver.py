@@ -11,6 +11,7 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.host.driver.folds import read_folds
 from penstock.host.driver.packing import Packing
+from penstock.host.driver.task import KernelTask, read_header, truth_table
 from penstock.host.driver.work import Outcome, Stop, Work, window_keys
 from penstock.passes import Pass, plan, plan_batches, recover
 from penstock.program import BandProgram, Mode, Program
@@ -18,33 +19,21 @@ from penstock.program import BandProgram, Mode, Program
 #: Counters of the header that a result carries.
 _COUNTERS = ("cycles", "window_flits", "admission_stalls", "memory_waits", "records", "passes")
 
-#: Status codes of a task that has a result.
-_GOOD = ("OK", "PAUSED")
 
-
-@dataclass(frozen=True)
-class Job:
-    """A task for a kernel.
+@dataclass(frozen=True, kw_only=True)
+class Job(KernelTask):
+    """A task for a join kernel.
 
     Parameters
     ----------
     work : Work
     passes : sequence of Pass
-    images : mapping of str to ndarray of uint8
-        Contents of memory, in whole words, by the argument that points to them.
-    result_bytes : int
-        Room for the results, of which the first word is the header.
-    arguments : mapping of str to int
-        Values of all registers but for pointers.
     steps : int
         Flits, tuples and passes, in each of which a kernel spends a cycle or a few.
     """
 
     work: Work
     passes: Sequence[Pass]
-    images: Mapping[str, np.ndarray]
-    result_bytes: int
-    arguments: Mapping[str, int]
     steps: int
 
 
@@ -68,7 +57,6 @@ class KernelDriver:
         self.units: int = geometry["units"] * geometry["pipelines"]
         self._plan = plan_batches if geometry["batched"] else plan
         self._result_words = result_words
-        self._status = {code: name for name, code in table["status"].items()}
         columns, values = window_keys(program), 0
         if isinstance(program, BandProgram):
             values = columns - program.tests
@@ -128,7 +116,7 @@ class KernelDriver:
             The task ended with a status that has no result.
         """
         size = self.packing.word_bytes
-        header = self._header(results[:size])
+        header, paused = read_header(self.table, results[:size])
         words = results[size : (header["words"] + 1) * size]
         work, passes, geometry = job.work, job.passes, self._geometry
         counters = {name: header[name] for name in _COUNTERS} | {"result_words": header["words"]}
@@ -140,7 +128,6 @@ class KernelDriver:
             return Outcome(none, none, None, counters, folds)
         records = self.packing.records(words)
         flits = sum(part.end - part.begin for part in passes)
-        paused = self._status[header["status"]] == "PAUSED"
         several = geometry["pipelines"] > 1
         seen = header["position"] if paused and several else flits
         keep, cut = _fit(records.ordinal, seen, work.room)
@@ -149,13 +136,6 @@ class KernelDriver:
             stop = Stop(header["complete"], header["loaded"], header["position"])
         i, j = recover(passes, work.start, self.units, records.unit[keep], records.ordinal[keep])
         return Outcome(i, j, stop, counters)
-
-    def _header(self, word: np.ndarray) -> dict[str, int]:
-        header = self.packing.header(word)
-        status = self._status.get(header["status"], str(header["status"]))
-        if status not in _GOOD:
-            raise DeviceError(f"the kernel ended the task with status {status}")
-        return header
 
 
 def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
@@ -187,9 +167,7 @@ def _stop(cut: int, work: Work, passes: Sequence[Pass]) -> Stop:
 
 
 def _truth_table(program: Program, table: Mapping[str, Any]) -> dict[str, int]:
-    """Registers of the truth table. Tests that the program lacks do not matter."""
+    """Registers of a program's truth table, if it has one."""
     if not isinstance(program, BandProgram):
         return {}
-    own, built = (1 << program.tests) - 1, 1 << table["geometry"]["tests"]
-    entries = sum((program.table >> (index & own) & 1) << index for index in range(built))
-    return {f"table_{word}": entries >> 32 * word & 0xFFFFFFFF for word in range(-(-built // 32))}
+    return truth_table(program.table, program.tests, table["geometry"]["tests"], "table")

@@ -12,12 +12,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from penstock.cli import build, inputs
-from penstock.cli.terminal import results
+from penstock.cli import build, inputs, kernel_build
+from penstock.cli.terminal import count, results
 from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import MissingToolError, UsageError
 from penstock.host.device.board.package import Package
+from penstock.host.device.operator import Operator
 from penstock.host.files import write_text
 
 app = typer.Typer(help="Run a virtual board, make packages, test a board.", no_args_is_help=True)
@@ -35,7 +36,10 @@ def command(
     ] = None,
     package: Annotated[
         list[Path] | None,
-        typer.Option(help="Package that lies on it; repeat. Default: one with two band tests."),
+        typer.Option(
+            help="Package that lies on it; repeat. Default: two band tests, as join kernel "
+            "and as window-join operator."
+        ),
     ] = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT; port 0 takes a free one.")] = _LISTEN,
     units: Annotated[int, typer.Option(help="Join units of the default package.")] = 16,
@@ -75,7 +79,11 @@ def command(
             packages = [Package.read(one) for one in package]
         else:
             join = JoinConfig(units=units, units_per_block=block_of(units), tests=2, key_bits=32)
-            packages = [virtual_package(KernelConfig.fit(join), virtual, folder / "default")]
+            configs = [KernelConfig.fit(join), kernel_build.window_config()]
+            packages = [
+                virtual_package(config, virtual, folder / f"default-{number}")
+                for number, config in enumerate(configs)
+            ]
         deploy(packages, folder / "deployed")
         server = cleanup.enter_context(
             serve(
@@ -109,7 +117,7 @@ def package(
         ),
     ] = None,
     units: build.Units = 16,
-    pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    pipelines: kernel_build.Pipelines = 1,
     kernels: Annotated[int, typer.Option(help="Kernels on the board.")] = 1,
     leds: Annotated[
         bool,
@@ -119,6 +127,9 @@ def package(
             "remote boards writes to and reads back.",
         ),
     ] = False,
+    operator: kernel_build.OperatorOption = Operator.RANGE,
+    rows_depth: kernel_build.RowsDepth = None,
+    banks: kernel_build.Banks = None,
     band: build.Band = None,
     key_bits: build.KeyBits = None,
     modes: build.Modes = None,
@@ -141,17 +152,25 @@ def package(
         raise UsageError("give either --virtual, or the --overlay that the vendor's tools made")
     if leds and (not virtual or find_board(board).flow is not Flow.VIVADO):
         raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
-    query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
-    join = build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
-    from penstock.hw.kernel.config import KernelConfig
+    config = kernel_build.kernel_config(
+        operator,
+        build.Query(sql, table, time, rows, within, param, scale, no_band, window),
+        units=units,
+        pipelines=pipelines,
+        tests=band,
+        key_bits=key_bits,
+        modes=modes,
+        depth=rows_depth,
+        banks=banks,
+    )
+    from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
     from penstock.sim.virtual_board.deploy import virtual_package
 
-    config = KernelConfig.fit(join, pipelines)
     if overlay is None:
         made = virtual_package(config, board, out, kernels=kernels, leds=leds)
     else:
-        made = made_package(config, board, out, overlay, kernels=kernels)
+        made = made_package(build_of(config), board, out, overlay, kernels=kernels)
     _say(f"{out}: {made.overlay}, {_summary(made)}")
 
 
@@ -160,8 +179,11 @@ def make(
     board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to build in.")],
     units: build.Units = 64,
-    pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    pipelines: kernel_build.Pipelines = 1,
     kernels: Annotated[int, typer.Option(help="Kernels on the board.")] = 1,
+    operator: kernel_build.OperatorOption = Operator.RANGE,
+    rows_depth: kernel_build.RowsDepth = None,
+    banks: kernel_build.Banks = None,
     band: build.Band = None,
     key_bits: build.KeyBits = None,
     modes: build.Modes = None,
@@ -173,26 +195,34 @@ def make(
 
     The vendor's tools must be on the path. Takes an hour for a small board, many for a card.
     """
-    join = build.join_config(
-        build.Query(None), units=units, tests=band, key_bits=key_bits, modes=modes
+    config = kernel_build.kernel_config(
+        operator,
+        build.Query(None),
+        units=units,
+        pipelines=pipelines,
+        tests=band,
+        key_bits=key_bits,
+        modes=modes,
+        depth=rows_depth,
+        banks=banks,
     )
     from penstock.hw.board.build import build_overlay, check_tools
     from penstock.hw.board.scripts import build_scripts
-    from penstock.hw.export import export_kernel
-    from penstock.hw.kernel.config import KernelConfig
-    from penstock.hw.kernel.describe import describe
+    from penstock.hw.export import write_package
     from penstock.hw.kernel.link import compute_units
+    from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
 
     entry = find_board(board)
     if not scripts_only:
         check_tools(entry)
-    config = KernelConfig.fit(join, pipelines)
+    kernel = build_of(config)
+    description = kernel.description
     # Several kernels on a Zynq board are in its block design; the export knows cards only.
     linked = kernels if entry.flow is Flow.VITIS else 1
-    files = export_kernel(config, board, out, kernels=linked)
-    description = describe(config)
-    for name, text in build_scripts(description, entry, compute_units(kernels)).items():
+    files = write_package(description, kernel.verilog, board, out, kernels=linked)
+    names = compute_units(kernels, description.kernel)
+    for name, text in build_scripts(description, entry, names).items():
         files.append(out / name)
         write_text(files[-1], text)
     for file in files:
@@ -200,7 +230,7 @@ def make(
     if scripts_only:
         return
     overlay = build_overlay(description, entry, out, _say)
-    made = made_package(config, board, out / "package", overlay, kernels=kernels)
+    made = made_package(kernel, board, out / "package", overlay, kernels=kernels)
     _say(f"{out / 'package'}: {made.overlay}, {_summary(made)}")
 
 
@@ -227,10 +257,14 @@ def selftest(
     raise typer.Exit(0 if passed else 1)
 
 
-def _summary(package) -> str:
-    geometry = package.table["geometry"]
-    form = f"{geometry['tests']} band tests" if package.program is None else "a built-in predicate"
-    return f"{len(package.instances)} x {geometry['units']} units, {form}"
+def _summary(package: Package) -> str:
+    geometry, copies = package.table["geometry"], len(package.instances)
+    tests = f"{geometry['tests']} band tests"
+    if package.is_window:
+        rows, banks = count(geometry["depth"]), geometry["banks"]
+        return f"{copies} x window join of up to {rows} ROWS, {banks} banks, {tests}"
+    form = tests if package.program is None else "a built-in predicate"
+    return f"{copies} x {geometry['units']} units, {form}"
 
 
 def _say(text: str) -> None:

@@ -9,31 +9,25 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from penstock.cli import build, inputs, window_build
+from penstock.cli import build, inputs, kernel_build
 from penstock.cli.terminal import count, results
 from penstock.constraints.boards import BOARDS, Board, Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import UsageError
-from penstock.host.operators import Operator
+from penstock.host.device.operator import Operator
 
 
 def command(
     board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")],
     units: build.Units = 512,
-    pipelines: Annotated[int, typer.Option(help="Pipelines that share the memory ports.")] = 1,
+    pipelines: kernel_build.Pipelines = 1,
     kernels: Annotated[
         int, typer.Option(help="Kernels on an Alveo card; link.cfg connects them to its memory.")
     ] = 1,
-    operator: Annotated[
-        Operator, typer.Option(help="What the kernel does: range joins, or ROWS window joins.")
-    ] = Operator.RANGE,
-    rows_depth: Annotated[
-        int | None, typer.Option(help="Window kernel: largest ROWS, a power of two.")
-    ] = None,
-    banks: Annotated[
-        int | None, typer.Option(help="Window kernel: queue tuples tested per cycle and side.")
-    ] = None,
+    operator: kernel_build.OperatorOption = Operator.RANGE,
+    rows_depth: kernel_build.RowsDepth = None,
+    banks: kernel_build.Banks = None,
     streams: Annotated[
         bool, typer.Option("--streams", help="Window kernel: AXI4-Stream ports, not memory.")
     ] = False,
@@ -59,37 +53,36 @@ def command(
     --streams, from stream ports. The same input gives the same bytes on every machine.
     """
     entry = find_board(board)
-    if operator is Operator.WINDOW:
-        if sql is not None or modes is not None:
-            raise UsageError("--sql and --modes are for range joins; a window kernel gives pairs")
-        if pipelines != 1:
-            raise UsageError("--pipelines is for range joins; a window kernel has --banks")
-        files, kind = window_build.write(
-            board,
-            out,
-            kernels=kernels,
-            tests=band,
-            key_bits=key_bits,
-            depth=rows_depth,
-            banks=banks,
-            streams=streams,
-        )
-        _show(files, kind, entry)
-        return
-    if streams or banks is not None or rows_depth is not None:
-        raise UsageError("--rows-depth, --banks and --streams are for --operator window: add it")
-    query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
-    join = build.join_config(query, units=units, tests=band, key_bits=key_bits, modes=modes)
+    if streams and operator is Operator.RANGE:
+        raise UsageError("--streams is for --operator window: add it")
+    config = kernel_build.kernel_config(
+        operator,
+        build.Query(sql, table, time, rows, within, param, scale, no_band, window),
+        units=units,
+        pipelines=pipelines,
+        tests=band,
+        key_bits=key_bits,
+        modes=modes,
+        depth=rows_depth,
+        banks=banks,
+    )
     from penstock.hw.export import export_kernel
     from penstock.hw.kernel.config import KernelConfig
+    from penstock.hw.window.kernel.export import export_window_kernel
 
     try:
-        config = KernelConfig.fit(join, pipelines)
-        files = export_kernel(config, board, out, kernels=kernels)
+        if isinstance(config, KernelConfig):
+            files = export_kernel(config, board, out, kernels=kernels)
+            many = f"{pipelines} pipelines, each " if pipelines > 1 else ""
+            kind = f"{many}{build.describe(config.join)}"
+        else:
+            made = config.window if streams else config
+            files = export_window_kernel(made, board, out, kernels=kernels)
+            fed = "from stream ports" if streams else "from memory"
+            kind = f"{kernel_build.describe_window(config.window)}, fed {fed}"
     except ValueError as error:
         raise UsageError(str(error)) from None
-    many = f"{pipelines} pipelines, each " if pipelines > 1 else ""
-    _show(files, f"{many}{build.describe(join)}", entry)
+    _show(files, kind, entry)
 
 
 def _show(files: Sequence[Path], kind: str, entry: Board) -> None:

@@ -17,12 +17,13 @@ from rich.table import Table
 from penstock.cli import inputs, options
 from penstock.cli.terminal import count, errors, meter, results
 from penstock.errors import UsageError
+from penstock.host.device.operator import Operator
 from penstock.host.files import check_writable, open_writer, write_text
 from penstock.host.lanes.trace import Trace
 from penstock.host.lanes.traced import TracedDevice
 from penstock.host.metrics import serve_metrics
 from penstock.host.metrics.tables import table_report
-from penstock.host.operators import Operator, table_join
+from penstock.host.operators import table_join
 from penstock.host.pruning.sizes import pruning_sizes
 from penstock.host.stats import Stats
 from penstock.host.table_join import TableJoin

@@ -9,18 +9,17 @@ from penstock.constraints.boards import board as find_board
 from penstock.host.device.board.package import Package
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import register_range
-from penstock.hw.export import kernel_verilog
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
-from penstock.hw.kernel.kernel import KERNEL
 from penstock.hw.kernel.link import compute_units
+from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.sim.builds import build_of
 from penstock.sim.deploy import write_package
 from penstock.sim.verilated.build import cache_folder
 from penstock.sim.virtual_board.bitfile import Image, write_bit
 
 
 def virtual_package(
-    config: KernelConfig,
+    config: KernelConfig | WindowKernelConfig,
     board: str,
     out: Path,
     *,
@@ -28,11 +27,12 @@ def virtual_package(
     leds: bool = False,
     verilog: str | None = None,
 ) -> Package:
-    """Write a package of a join kernel for the virtual board.
+    """Write a package for the virtual board.
 
     Parameters
     ----------
-    config : KernelConfig
+    config : KernelConfig or WindowKernelConfig
+        The kernel.
     board : str
         An Alveo card's overlay needs PYNQ to be made.
     out : Path
@@ -45,12 +45,13 @@ def virtual_package(
         Other Verilog than the exported one, to see what becomes of a broken kernel.
     """
     entry = find_board(board)
-    description = describe(config)
+    build = build_of(config)
+    description, kernel = build.description, build.description.kernel
     bases = [register_range(entry, number).start for number in range(kernels)]
-    text = kernel_verilog(config, cache=cache_folder()) if verilog is None else verilog
+    text = build.verilog(cache=cache_folder()) if verilog is None else verilog
     behind = register_range(entry, kernels).start if leds else None
-    image = Image(entry.part, KERNEL, text, description.table(), bases, behind)
-    names = compute_units(kernels)
+    image = Image(entry.part, kernel, text, description.table(), bases, behind)
+    names = compute_units(kernels, kernel)
     if entry.flow is Flow.VITIS:
         # PYNQ has the structures of the file.
         from penstock.sim.virtual_board.xclbin import write_xclbin
@@ -58,7 +59,7 @@ def virtual_package(
         files = {".xclbin": write_xclbin(description, entry, image, names)}
     else:
         files = {
-            ".bit": write_bit(image, KERNEL),
+            ".bit": write_bit(image, kernel),
             ".hwh": handoff(description, entry, names, leds=leds).encode(),
         }
-    return write_package(config, board, out, files, kernels=kernels)
+    return write_package(build, board, out, files, kernels=kernels)

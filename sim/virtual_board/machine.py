@@ -85,6 +85,11 @@ class Copy:
         with self._turn():
             return self._kernel.read_word(offset)
 
+    @property
+    def running(self) -> bool:
+        """Whether a task runs."""
+        return self._running
+
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """The kernel before its clock goes on, which a lock alone would not ensure."""
@@ -177,6 +182,11 @@ class Machine:
         copies, self._copies = self._copies, {}
         for copy in copies.values():
             copy.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether any kernel runs a task."""
+        return any(copy.running for copy in self._copies.values() if isinstance(copy, Copy))
 
     # -- registers --------------------------------------------------------------------------------
 

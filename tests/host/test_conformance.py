@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
+from tests.host.kit.pynq import virtual_board
 from tests.host.kit.serving import serving_cpu
 from tests.host.kit.tasks import (
     RANGES,
@@ -109,12 +109,7 @@ def made(name: str, options: dict) -> Iterator[Device]:
             yield device
         return
     if name == "board":
-        # PYNQ has an environment of its own; see `make test-board`.
-        pytest.importorskip("pynq", exc_type=ModuleNotFoundError)
-        if options["board_name"] != "u280":
-            # PYNQ 3.0, the last one with Alveo cards, has no remote protocol.
-            pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
-        with import_module("tests.host.kit.virtual_board").VirtualBoard(**options) as device:
+        with virtual_board(**options) as device:
             yield device
         return
     if name not in device_names():

@@ -16,6 +16,7 @@ from penstock.host.device.run_window import run_window_join
 from penstock.host.device.window_join import Arrivals, WindowKernel, WindowResult, WindowTask
 from penstock.program import GeneralProgram, WindowProgram
 from tests.host.kit.arrivals import ORDERS, arrivals, expected
+from tests.host.kit.pynq import virtual_window_board
 from tests.host.kit.serving import serving_cpu
 
 TIMEOUT_S = 120
@@ -40,8 +41,15 @@ SUBJECTS = {
         300,
     ),
     "rtl, two lanes": ("rtl", {"rows_depth": 16, "banks": 1, "lanes": 2}, 300),
+    "board": ("board", {"board_name": "zcu104", "depth": 16, "kernels": 2}, 300),
+    "board, stalls": (
+        "board",
+        {"board_name": "pynq-z2", "depth": 32, "banks": 4, "latency_cycles": 9, "stalls": 0.3},
+        300,
+    ),
+    "card": ("board", {"board_name": "u280", "depth": 16}, 300),
 }
-SLOW = ("rtl, four banks, slow memory", "rtl, two lanes")
+SLOW = ("rtl, four banks, slow memory", "rtl, two lanes", "board", "board, stalls", "card")
 
 
 @pytest.fixture(
@@ -52,6 +60,10 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     name, options, count = SUBJECTS[request.param]
     if name == "remote":
         with serving_cpu() as address, open_device(name, address=address) as device:
+            yield Subject(device, count)
+        return
+    if name == "board":
+        with virtual_window_board(**options) as device:
             yield Subject(device, count)
         return
     try:
@@ -207,7 +219,7 @@ def test_refusals(subject: Subject) -> None:
         assert (general_reason, deep_reason) == (None, None)
         return
     assert "general form" in general_reason
-    assert "rows_depth" in deep_reason
+    assert "rows_depth" in deep_reason.replace("-", "_")
     with pytest.raises(DeviceError, match="general form"):
         subject.device.open_window_join(WindowProgram(general, band.b), (2, 2))
 

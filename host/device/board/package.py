@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any
 from penstock.errors import DeviceError, FileError
 from penstock.host.device.base import PAIRS
 from penstock.host.device.board.fits import fits
+from penstock.host.device.operator import Operator
+from penstock.host.driver.window_driver import form_refusal
 from penstock.host.wire.programs import program_from
-from penstock.program import BandProgram, Mode, Program
+from penstock.program import BandProgram, Mode, Program, WindowProgram
 
 #: Name of the file that describes a package.
 DESCRIPTION = "package.json"
@@ -40,6 +42,9 @@ class Package:
         The program that is built in (:func:`penstock.host.wire.programs.program_header`), which
         serves those that :func:`penstock.host.device.board.fits.fits` it; None where programs are
         band programs and are loaded at run time.
+    operator : str
+        What its kernels are for, a value of :class:`penstock.host.device.operator.Operator`: an
+        overlay has kernels of one sort.
     folder : Path, optional
         Where the files are.
     """
@@ -50,6 +55,7 @@ class Package:
     instances: list[str]
     table: Mapping[str, Any]
     program: Mapping[str, Any] | None = None
+    operator: str = Operator.RANGE.value
     folder: Path | None = None
 
     @staticmethod
@@ -62,12 +68,14 @@ class Package:
             The text is no description.
         """
         try:
-            return replace(Package(**json.loads(text)), folder=folder)
+            package = replace(Package(**json.loads(text)), folder=folder)
+            Operator(package.operator)
         except (ValueError, TypeError) as error:
             raise FileError(
                 f"{origin} does not describe a board package ({error}); make it again with "
                 "`penstock board package`"
             ) from error
+        return package
 
     @staticmethod
     def read(folder: Path) -> Package:
@@ -115,8 +123,23 @@ class Package:
         """The program that is built in."""
         return None if self.program is None else program_from(dict(self.program))
 
+    @property
+    def is_window(self) -> bool:
+        """Whether its kernels are window-join operators, not join kernels."""
+        return Operator(self.operator) is Operator.WINDOW
+
+    @property
+    def evaluations_per_cycle(self) -> int:
+        """Most tests of pairs that one of its kernels does per cycle."""
+        geometry = self.table["geometry"]
+        if self.is_window:
+            return geometry["banks"] * (2 if geometry["parallel"] else 1)
+        return geometry["units"] * geometry["pipelines"]
+
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         """Why its kernels cannot run a program; None if they can."""
+        if self.is_window:
+            return f"{self.overlay} has the window-join operator, and range joins are asked for"
         if missing := modes - program.modes:
             names = ", ".join(sorted(mode.value for mode in missing))
             return f"it has nothing to fold for {names}"
@@ -132,10 +155,8 @@ class Package:
                 f"{self.overlay} has band tests, and the predicate is in general form; build it in "
                 "with `penstock board package --sql`"
             )
-        if program.tests > geometry["tests"]:
-            return f"{self.overlay} has {geometry['tests']} band tests, not {program.tests}"
-        if program.key_bits > geometry["key_bits"]:
-            return f"{self.overlay} has keys of {geometry['key_bits']} bits, not {program.key_bits}"
+        if reason := self._too_wide(program):
+            return reason
         if any(mode.needs_value for mode in modes):
             assert program.payload is not None
             bits = program.payload.signed_bits
@@ -143,19 +164,50 @@ class Package:
                 return f"{self.overlay} folds {geometry['window_value_bits']} bits, not {bits}"
         return None
 
+    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
+        """Why its kernels cannot do a window join of these ROWS; None if they can."""
+        if not self.is_window:
+            return f"{self.overlay} has the join kernel, and the window operator is asked for"
+        if reason := form_refusal(program):
+            return reason
+        for part in (program.a, program.b):
+            assert isinstance(part, BandProgram)
+            if reason := self._too_wide(part):
+                return reason
+        if max(rows) > (depth := self.table["geometry"]["depth"]):
+            return (
+                f"the windows of {self.overlay} hold {depth} rows, fewer than {max(rows)}; build "
+                "it with a larger --rows-depth"
+            )
+        return None
 
-def choose(packages: Iterable[Package], program: Program, modes: frozenset[Mode]) -> Package:
-    """The first package that runs a program.
+    def _too_wide(self, program: BandProgram) -> str | None:
+        geometry = self.table["geometry"]
+        if program.tests > geometry["tests"]:
+            return f"{self.overlay} has {geometry['tests']} band tests, not {program.tests}"
+        if program.key_bits > geometry["key_bits"]:
+            return f"{self.overlay} has keys of {geometry['key_bits']} bits, not {program.key_bits}"
+        return None
+
+
+def choose(packages: Iterable[Package], reason: Callable[[Package], str | None]) -> Package:
+    """The first package that will do.
+
+    Parameters
+    ----------
+    packages : iterable of Package
+    reason : callable
+        Why a package will not do; None if it will.
 
     Raises
     ------
     DeviceError
-        None does; the message says why of each.
+        None will; the message says why of each.
     """
     reasons = []
     for package in packages:
-        reason = package.refuses(program, modes)
-        if reason is None:
+        why = reason(package)
+        if why is None:
             return package
-        reasons.append(reason)
+        reasons.append(why)
     raise DeviceError("; ".join(reasons) or "there is no package for the board")

@@ -1,4 +1,4 @@
-"""The board device on a virtual board in the same process, with a package for each program."""
+"""The board device on a virtual board or card in the same process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.constraints.boards import Flow, board
 from penstock.host.device.base import PAIRS
-from penstock.host.device.board.device import BoardDevice, BoardKernel
+from penstock.host.device.board.device import BoardDevice
+from penstock.host.device.board.kernel import BoardKernel
 from penstock.host.device.board.link import Link
 from penstock.host.device.board.package import Package
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import BandProgram, Mode, Program
 from penstock.sim.rtl_device import RtlDevice
 from penstock.sim.verilated.board import MemoryModel
@@ -26,33 +29,37 @@ MEMORY_BYTES = 1 << 30
 _BUFFERS = {"burst_words": 8, "read_words": 16, "write_words": 16}
 
 
-def serve(name: str, memory: MemoryModel | None = None, deployed: Path | None = None) -> Server:
+def serve(
+    name: str,
+    memory: MemoryModel | None = None,
+    deployed: Path | None = None,
+    memory_bytes: int = MEMORY_BYTES,
+) -> Server:
     """A virtual board on a free port of this host."""
     # PYNQ 3.0, for Alveo cards, has no remote protocol.
     from penstock.sim.virtual_board import service
 
     return service.serve(
-        name, memory or MemoryModel(), memory_bytes=MEMORY_BYTES, deployed=deployed
+        name, memory or MemoryModel(), memory_bytes=memory_bytes, deployed=deployed
     )
 
 
-class VirtualBoard(BoardDevice):
-    """Refuses what the rtl device refuses; each program gets a package as it is opened."""
+class Simulated(BoardDevice):
+    """A board device whose board, or card, is a virtual one of its own.
 
-    def __init__(self, board_name: str, units: int = 4, kernels: int = 1, **memory: Any) -> None:
-        self._planner = RtlDevice(units)
-        self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
-        self._board_name, self._kernels = board_name, kernels
-        first = self._package(BandProgram(tests=1, table=2), PAIRS)
+    Parameters
+    ----------
+    board_name : str
+    package : Package
+        What can be loaded at first.
+    **memory
+        Arguments of :class:`MemoryModel`.
+    """
+
+    def __init__(self, board_name: str, package: Package, **memory: Any) -> None:
+        self._board_name = board_name
         self._model = MemoryModel(**memory)
-        super().__init__(package=first.folder)
-        self.key_widths = self._planner.key_widths
-
-    def _package(self, program: Program, modes: frozenset[Mode]) -> Package:
-        # Small buffers do the same and are compiled in half the time.
-        config = replace(self._planner.build_for(program, modes), **_BUFFERS)
-        folder = Path(tempfile.mkdtemp(dir=self._folder.name))
-        return virtual_package(config, self._board_name, folder, kernels=self._kernels)
+        super().__init__(package=package.folder)
 
     def _connect(self, address: str | None, cards: int) -> list[Link]:
         if board(self._board_name).flow is Flow.VITIS:
@@ -62,6 +69,28 @@ class VirtualBoard(BoardDevice):
         server = serve(self._board_name, self._model)
         self._end = server.close
         return [Link.remote(f"127.0.0.1:{server.port}")]
+
+    def close(self) -> None:
+        super().close()
+        self._end()
+
+
+class VirtualBoard(Simulated):
+    """Refuses what the rtl device refuses; each program gets a package as it is opened."""
+
+    def __init__(self, board_name: str, units: int = 4, kernels: int = 1, **memory: Any) -> None:
+        self._planner = RtlDevice(units)
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
+        self._kernels = kernels
+        self._board_name = board_name
+        super().__init__(board_name, self._package(BandProgram(tests=1, table=2), PAIRS), **memory)
+        self.key_widths = self._planner.key_widths
+
+    def _package(self, program: Program, modes: frozenset[Mode]) -> Package:
+        # Small buffers do the same and are compiled in half the time.
+        config = replace(self._planner.build_for(program, modes), **_BUFFERS)
+        folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+        return virtual_package(config, self._board_name, folder, kernels=self._kernels)
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         return self._planner.refuses(program, modes)
@@ -74,5 +103,21 @@ class VirtualBoard(BoardDevice):
     def close(self) -> None:
         super().close()
         self._planner.close()
-        self._end()
+        self._folder.cleanup()
+
+
+class VirtualWindowBoard(Simulated):
+    """A board with window-join operators of two band tests."""
+
+    def __init__(
+        self, board_name: str, depth: int, banks: int = 1, kernels: int = 1, **memory: Any
+    ) -> None:
+        window = WindowConfig(depth=depth, banks=banks, tests=2, key_bits=32)
+        self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
+        config, folder = WindowKernelConfig(window=window, **_BUFFERS), Path(self._folder.name)
+        package = virtual_package(config, board_name, folder, kernels=kernels)
+        super().__init__(board_name, package, **memory)
+
+    def close(self) -> None:
+        super().close()
         self._folder.cleanup()

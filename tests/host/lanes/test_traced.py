@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DeviceError
+from penstock.host.device.operator import Operator
 from penstock.host.lanes.trace import Trace
 from penstock.host.lanes.traced import COPIES, Occupancy, TracedDevice
 from penstock.host.metrics.tables import table_report
-from penstock.host.operators import Operator, table_join
+from penstock.host.operators import table_join
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.penstock.kit.devices import InterpretingCpu

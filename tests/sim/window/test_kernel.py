@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import MissingToolError
+from penstock.host.driver.window_packing import WindowPacking
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import table
@@ -17,7 +18,6 @@ from penstock.hw.window.kernel.export import window_kernel_verilog
 from penstock.hw.window.kernel.kernel import KERNEL, PORTS
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, board_library, cache_folder
-from penstock.sim.window.packing import WindowPacking
 from tests.host.kit.arrivals import arrivals, expected
 
 try:

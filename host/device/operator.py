@@ -1,0 +1,15 @@
+"""The operations of the device contract (docs/device-contract.md), by name."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Operator(Enum):
+    """An operation of a device, and so what a kernel is for."""
+
+    #: Range joins: the host finds what each row may meet. Every query.
+    RANGE = "range"
+    #: The window-join operator: rows enter in order of arrival, and the device keeps the windows.
+    #: ROWS windows and band form.
+    WINDOW = "window"
