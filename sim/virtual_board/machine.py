@@ -34,7 +34,10 @@ _REGISTERS = {
         0xFD1A0060: 0x0300_0100,
     },
     "processing_system7": {
-        **dict.fromkeys((0xF8000100, 0xF8000104, 0xF8000108), 30 << 12),
+        # ARM, DDR and IO: multiples of 50 MHz.
+        0xF8000100: 26 << 12,
+        0xF8000104: 21 << 12,
+        0xF8000108: 20 << 12,
         **dict.fromkeys((0xF8000170, 0xF8000180, 0xF8000190, 0xF80001A0), 0x0010_0A00),
         0xF8000120: 0x1F00_0200,
     },
