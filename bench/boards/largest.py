@@ -1,0 +1,146 @@
+"""The largest build of a board, how fast it is, and what stops it from being larger or faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.boards.counts import BLOCK, KEY_BITS, TESTS
+from bench.boards.power import BASE_W, dynamic_w
+from bench.boards.sizes import JoinSizes, WindowSizes
+from penstock.constraints.boards import BOARDS, Board, Flow
+from penstock.hw.board.placement import ZYNQ, clock_of, system_of
+from penstock.hw.cells import Cells
+from penstock.hw.kernel.config import WORD_BYTES
+from penstock.hw.window.config import MAX_BANKS
+
+#: Bytes of a window tuple in memory.
+TUPLE_BYTES = TESTS * KEY_BITS // 8
+#: Share of a memory's peak that kernels see.
+MEMORY_EFFICIENCY = 0.8
+#: Bytes per cycle of a processing system's port for kernels: Zynq-7000, UltraScale+.
+_PORT_BYTES = (8, 16)
+#: Slots of a bank of the window kernel: fewer would not lie in block RAM.
+_SLOTS = tuple(1 << bits for bits in range(9, 15))
+_KINDS = {"lut": "LUT", "ff": "FF", "bram": "block RAM"}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The largest build of one kind on a board.
+
+    Parameters
+    ----------
+    what : str
+        Its size.
+    cells : Cells
+        Of all kernels.
+    limit : str
+        What a larger one has too little of.
+    evaluations_per_s : float
+        While every unit has a tuple, or the windows are full.
+    slowed_by : str
+        What keeps it from an evaluation per unit and cycle; empty if nothing does.
+    watts : float
+    """
+
+    what: str
+    cells: Cells
+    limit: str
+    evaluations_per_s: float
+    slowed_by: str
+    watts: float
+
+    @property
+    def evaluation_j(self) -> float:
+        """Joules per evaluation."""
+        return self.watts / self.evaluations_per_s
+
+
+def largest_join(name: str, share: float, sizes: JoinSizes) -> Fit | None:
+    """The largest join kernels: one per die, of one pipeline.
+
+    Parameters
+    ----------
+    name : str
+        Of the board.
+    share : float
+        What of each kind of cell they may take.
+    sizes : JoinSizes
+
+    Returns
+    -------
+    Fit or None
+        None if not even two units fit.
+    """
+    board = BOARDS[name]
+    kernels = board.slrs
+    most = {kind: int(getattr(board, kind) * share) for kind in _KINDS}
+
+    def cells(blocks: float) -> Cells:
+        each = sizes.cells(blocks)
+        return Cells(*(kernels * value for value in vars(each).values()))
+
+    blocks = 0
+    while not _over(cells(blocks + 1), most):
+        blocks += 1
+    if not blocks:
+        return None
+    rate, slowed_by = _fed(board, kernels, TUPLE_BYTES)
+    found, clock = cells(blocks), clock_of(board)
+    return Fit(
+        what=f"{kernels} × {blocks * BLOCK}",
+        cells=found,
+        limit=_over(cells(blocks + 1), most)[0],
+        evaluations_per_s=kernels * blocks * BLOCK * clock * 1e6 * rate,
+        slowed_by=slowed_by,
+        watts=BASE_W[name] + dynamic_w(found, board, clock),
+    )
+
+
+def largest_window(name: str, share: float, sizes: WindowSizes) -> Fit | None:
+    """The window-join kernel with the largest product of ROWS and P, of equal ones the larger P."""
+    board = BOARDS[name]
+    most = {kind: int(getattr(board, kind) * share) for kind in _KINDS}
+    banks = [1 << bits for bits in range(1, MAX_BANKS.bit_length())]
+    builds = [(slots, number) for slots in _SLOTS for number in banks]
+    fitting = [build for build in builds if not _over(sizes.cells(*build), most)]
+    if not fitting:
+        return None
+    slots, number = max(fitting, key=lambda build: (build[0] * build[1] ** 2, build[1]))
+    found, clock, rows = sizes.cells(slots, number), clock_of(board), slots * number
+    # A round matches a tuple of each side with ROWS of the other, see WindowConfig.round_cycles.
+    per_cycle = 2 * rows / (slots + 2)
+    larger = [(slots * 2, number), (slots, min(number * 2, MAX_BANKS))]
+    limits = [kind for build in larger for kind in _over(sizes.cells(*build), most)]
+    return Fit(
+        what=f"{rows:,} × {number}",
+        cells=found,
+        limit=_first(limits, "P ≤ 64"),
+        evaluations_per_s=per_cycle * clock * 1e6,
+        slowed_by="",
+        watts=BASE_W[name] + dynamic_w(found, board, clock),
+    )
+
+
+def _over(cells: Cells, most: dict[str, int]) -> list[str]:
+    """Kinds that a build has too many of, those first of which it has most."""
+    shares = {kind: getattr(cells, kind) / most[kind] for kind in most}
+    over = [kind for kind, value in shares.items() if value > 1]
+    return [_KINDS[kind] for kind in sorted(over, key=lambda kind: -shares[kind])]
+
+
+def _first(names: Sequence[str], otherwise: str) -> str:
+    return names[0] if names else otherwise
+
+
+def _fed(board: Board, kernels: int, bytes_per_cycle: int) -> tuple[float, str]:
+    """Which share of a kernel's cycles memory has a window tuple for, and what is short if any."""
+    cycles = clock_of(board) * 1e6
+    if board.flow is Flow.VITIS:
+        port = min(WORD_BYTES * cycles, board.memory_gb_s * 1e9 / board.banks)
+    else:
+        port = _PORT_BYTES[system_of(board) is not ZYNQ] * cycles
+    share = min(port, board.memory_gb_s * 1e9 / kernels) * MEMORY_EFFICIENCY
+    needed = bytes_per_cycle * cycles
+    return (1.0, "") if share >= needed else (share / needed, "memory bandwidth")
