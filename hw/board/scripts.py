@@ -150,7 +150,7 @@ def design_script(description: Description, board: Board, instances: Sequence[st
         '  error "implementation failed; see ./project/penstock.runs/impl_1/runme.log"',
         "}",
         "if {[get_property STATS.WNS [get_runs impl_1]] < 0} {",
-        f'  error "timing is not met at {board.clock_mhz} MHz; build fewer units"',
+        f'  error "timing is not met at {board.clock_mhz} MHz; build fewer units or banks"',
         "}",
         "open_run impl_1",
         "report_utilization -hierarchical -file ./utilization.rpt",

@@ -18,9 +18,15 @@ from penstock.hw.board.scripts import DESIGN, PACKAGE, XDC, build_scripts
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import describe
+from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.link import compute_units
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.kernel.config import WindowKernelConfig
+from penstock.hw.window.kernel.describe import describe as describe_window
 
 KERNEL = describe(KernelConfig.fit(JoinConfig(units=4, units_per_block=2, tests=2, key_bits=32)))
+WINDOW = describe_window(WindowKernelConfig(window=WindowConfig(depth=16, tests=2)))
+KERNELS = [pytest.param(KERNEL, id="join"), pytest.param(WINDOW, id="window")]
 VENDOR = Path(__file__).with_name("vendor.tcl")
 ZYNQ = [name for name, entry in BOARDS.items() if entry.flow is Flow.VIVADO]
 
@@ -76,8 +82,10 @@ def calls(script: Path) -> list[list[str]]:
     return [line.split("\x1f") for line in done.stdout.splitlines()]
 
 
-def written(name: str, folder: Path, copies: int = 2) -> dict[str, Path]:
-    scripts = build_scripts(KERNEL, board(name), compute_units(copies))
+def written(
+    name: str, folder: Path, kernel: Description = KERNEL, copies: int = 2
+) -> dict[str, Path]:
+    scripts = build_scripts(kernel, board(name), compute_units(copies, kernel.kernel))
     for file, text in scripts.items():
         (folder / file).write_text(text)
     return {file: folder / file for file in scripts}
@@ -99,29 +107,31 @@ def checked_options(made: list[list[str]]) -> None:
 
 
 @needs_tcl
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", BOARDS)
-def test_package(name: str, tmp_path: Path) -> None:
-    made = calls(written(name, tmp_path)[PACKAGE])
+def test_package(name: str, kernel: Description, tmp_path: Path) -> None:
+    made = calls(written(name, tmp_path, kernel)[PACKAGE])
     checked_options(made)
     order = [call[0] for call in made]
     before = ["create_project", "add_files", "ipx::package_project", "ipx::edit_ip_in_project"]
     before += ["ipx::add_memory_map", "ipx::check_integrity", "ipx::save_core", "close_project"]
     assert sorted(before, key=order.index) == before
     registers = {c[1] for c in made if c[0] == "ipx::add_register"}
-    assert registers == {entry["name"] for entry in KERNEL.table()["registers"]}
+    assert registers == {entry["name"] for entry in kernel.table()["registers"]}
     offsets = [int(c[2], 0) for c in made if c[:2] == ["set_property", "address_offset"]]
-    assert offsets == [entry["offset"] for entry in KERNEL.table()["registers"]]
+    assert offsets == [entry["offset"] for entry in kernel.table()["registers"]]
     clocked = {c[c.index("-busif") + 1] for c in made if c[0] == "ipx::associate_bus_interfaces"}
-    assert clocked == {"s_axi_control", *KERNEL.ports}
+    assert clocked == {"s_axi_control", *kernel.ports}
     is_card = BOARDS[name].flow is Flow.VITIS
     assert ("package_xo" in order) == is_card
     assert (["set_property", "sdx_kernel", "true", "<ipx::current_core>"] in made) == is_card
 
 
 @needs_tcl
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", ZYNQ)
-def test_design(name: str, tmp_path: Path) -> None:
-    files = written(name, tmp_path)
+def test_design(name: str, kernel: Description, tmp_path: Path) -> None:
+    files = written(name, tmp_path, kernel)
     made = calls(files[DESIGN])
     checked_options(made)
     order = [call[0] for call in made]
@@ -131,9 +141,12 @@ def test_design(name: str, tmp_path: Path) -> None:
     assert sorted(before, key=order.index) == before
     entry = board(name)
     system = system_of(entry).instance
-    assert [c[-1] for c in made if c[0] == "create_bd_cell"] == [system, *compute_units(2)]
+    assert [c[-1] for c in made if c[0] == "create_bd_cell"] == [
+        system,
+        *compute_units(2, kernel.kernel),
+    ]
     joined = [c for c in made if c[0] == "apply_bd_automation" and "axi4" in c[2]]
-    assert len(joined) == 2 * (1 + len(KERNEL.ports))
+    assert len(joined) == 2 * (1 + len(kernel.ports))
     assert all(f"/{system}/" in c[4] for c in joined)
     offsets = [int(c[2], 0) for c in made if c[:2] == ["set_property", "offset"]]
     assert offsets == [register_range(entry, number).start for number in range(2)]
@@ -147,7 +160,7 @@ def test_design(name: str, tmp_path: Path) -> None:
     [
         ({"BOARD_PARTS": ""}, "Vivado has no board files for xilinx.com:zcu104:part0:1.1"),
         ({"PROGRESS": "47%"}, "implementation failed"),
-        ({"WNS": "-0.2"}, "timing is not met at 200 MHz; build fewer units"),
+        ({"WNS": "-0.2"}, "timing is not met at 200 MHz; build fewer units or banks"),
     ],
 )
 def test_what_goes_wrong_is_said(answers: dict[str, str], message: str, tmp_path: Path) -> None:

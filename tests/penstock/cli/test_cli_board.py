@@ -14,6 +14,8 @@ from tests.hw.kit import needs_yosys
 
 without_pynq = pytest.mark.skipif(find_spec("pynq") is not None, reason="pynq is installed")
 SMALL = ("--units", "4", "--band", "1")
+WINDOW = ["package", "--board", "zcu104", "--virtual", "-o", "x", "--operator", "window"]
+WINDOW += ["--rows-depth", "16", "--banks", "2"]
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,9 @@ SMALL = ("--units", "4", "--band", "1")
         (["--virtual", "zcu999"], "there is no board named 'zcu999'"),
         (["package", "--board", "zcu104", "-o", "x"], "give either --virtual, or the --overlay"),
         (["build", "--board", "zcu104", "-o", "x", *SMALL], "vivado is not on the path"),
+        ([*WINDOW, "--band", "0"], "drives window-join operators with band tests"),
+        ([*WINDOW, "--pipelines", "2"], "a window kernel has --banks"),
+        ([*WINDOW, "--operator", "range"], "--rows-depth and --banks are for --operator window"),
     ],
 )
 def test_refuses(cli, arguments, message, tmp_path, monkeypatch):
@@ -63,6 +68,18 @@ def test_package_of_a_band_kernel(cli, tmp_path):
 
 
 @needs_yosys
+def test_package_of_a_window_operator(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out, err, status = cli("board", *WINDOW, "--band", "1", "--kernels", "2")
+    assert status == 0, err
+    assert "2 x window join of up to 16 ROWS, 2 banks, 1 band tests" in " ".join(out.split())
+    package = Package.read(tmp_path / "x")
+    assert package.is_window
+    assert package.instances == ["penstock_window_kernel_1", "penstock_window_kernel_2"]
+    assert package.evaluations_per_cycle == 4
+
+
+@needs_yosys
 def test_package_of_a_query(cli, tables, tmp_path):
     """The package says what is built in."""
     given = [item for n in "ab" for item in ("--table", f"{n}={tables / n}.parquet")]
@@ -79,14 +96,14 @@ def test_package_of_a_query(cli, tables, tmp_path):
 
 @needs_yosys
 @pytest.mark.parametrize(
-    ("board", "files"),
+    ("board", "kernel", "files"),
     [
-        ("pynq-z2", {"package.tcl", "design.tcl", "board.xdc"}),
-        ("u280", {"package.tcl", "link.cfg"}),
+        ("pynq-z2", SMALL, {"package.tcl", "design.tcl", "board.xdc"}),
+        ("u280", (*WINDOW[-6:], "--band", "1"), {"package.tcl", "link.cfg", "kernel.xml"}),
     ],
 )
-def test_scripts(cli, board, files, tmp_path):
-    arguments = ("--board", board, "-o", tmp_path, "--scripts-only", "--kernels", "2", *SMALL)
+def test_scripts(cli, board, kernel, files, tmp_path):
+    arguments = ("--board", board, "-o", tmp_path, "--scripts-only", "--kernels", "2", *kernel)
     out, err, status = cli("board", "build", *arguments)
     assert status == 0, err
     written = {Path(line).name for line in out.split()}
