@@ -73,6 +73,10 @@ bench-hw: setup ## Measure the hardware in simulation and by cell counts
 bench-host: setup ## Measure throughput, latency and overhead of the host
 	$(BIN)/python -m bench.host $(ARGS)
 
+.PHONY: bench-spark
+bench-spark: setup ## Measure joins in Spark against Spark's own
+	$(BIN)/python -m bench.spark $(ARGS)
+
 .PHONY: soak
 soak: setup ## Run a join for long and see that nothing grows
 	$(BIN)/python -m bench.host.soak $(ARGS)

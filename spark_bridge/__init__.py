@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.spark_bridge.api import explain, join, sql
     from penstock.spark_bridge.streaming import stream
+    from penstock.spark_bridge.table_function import register
 
-__all__ = ["explain", "join", "sql", "stream"]
+__all__ = ["explain", "join", "register", "sql", "stream"]
+
+_HOMES = {
+    "explain": "api",
+    "join": "api",
+    "register": "table_function",
+    "sql": "api",
+    "stream": "streaming",
+}
 
 
 def __getattr__(name: str) -> Any:
     # PySpark is optional, and Java is looked for (spark_bridge.java) before any of it is imported.
-    if name == "stream":
-        from penstock.spark_bridge.streaming import stream
-
-        return stream
-    if name in __all__:
-        from penstock.spark_bridge import api
-
-        return getattr(api, name)
+    if name in _HOMES:
+        return getattr(import_module(f"penstock.spark_bridge.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,6 +28,12 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return parse
 
 
+def _flag(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.strip().lower() == "true"
+
+
 def _whole(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         # int() alone would name Python's reason, not the rule.
@@ -101,6 +107,12 @@ class Conf:
         _whole(1),
         "rows of the other side that a lane reads at a time",
     )
+    pruning: bool = key(
+        "pruning",
+        True,
+        _flag,
+        "whether pairs that bounds of many rows rule out are left out before the device sees them",
+    )
     output_rows: int = key(
         "output.batchRows", 1 << 16, _whole(1), "most rows of a batch that goes to Spark"
     )
@@ -123,8 +135,10 @@ class Conf:
             if not name.startswith(PREFIX):
                 continue
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                remedy = f"did you mean {near[0]}?" if near else "docs/spark.md lists them"
+                # Without the prefix, which any two have in common.
+                names = [known_name.removeprefix(PREFIX) for known_name in known]
+                near = get_close_matches(name.removeprefix(PREFIX), names, n=1)
+                remedy = f"did you mean {PREFIX}{near[0]}?" if near else "docs/spark.md lists them"
                 raise UsageError(f"there is no setting {name}; {remedy}")
             try:
                 values[known[name].name] = known[name].metadata["parse"](text or "")
@@ -137,6 +151,6 @@ def table() -> str:
     """The keys as a table in Markdown, which docs/spark.md shows."""
     lines = ["| key | default | meaning |", "|---|---|---|"]
     for f in fields(Conf):
-        default = f"`{f.default}`" if f.default != "" else ""
+        default = f"`{str(f.default).lower()}`" if f.default != "" else ""
         lines.append(f"| `{PREFIX}{f.metadata['key']}` | {default} | {f.metadata['meaning']} |")
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from penstock.host.parts.choice import part_join
 from penstock.host.parts.groups import GroupParts
 from penstock.host.parts.held import HeldSide
 from penstock.host.parts.join import ExistenceParts, PartJoin
+from penstock.host.pruning.sizes import pruning_sizes
 from penstock.query.compiler import compile_query
 from penstock.query.plan import JoinQuery, named_by_side, other
 from penstock.spark_bridge.batch.blobs import blobs_of
@@ -123,7 +124,9 @@ class LaneJoin:
         self, query: JoinQuery, held: HeldSide, schemas: Mapping[str, pa.Schema], device: Device
     ) -> PartJoin:
         kind = ExistenceParts if self.existence else part_join(query)
-        return kind(query, held, schemas, device, output_rows=self.conf.output_rows)
+        pruning = pruning_sizes(self.conf.pruning)
+        rows = self.conf.output_rows
+        return kind(query, held, schemas, device, output_rows=rows, pruning=pruning)
 
     def _bound(self, join: PartJoin, part: pa.Table) -> None:
         """Let an output batch have about so many bytes, by what rows of both sides have."""

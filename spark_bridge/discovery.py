@@ -1,0 +1,72 @@
+"""What Spark runs on a host to learn which devices it has: ``penstock-spark-devices``.
+
+Spark calls the script that ``spark.executor.resource.fpga.discoveryScript`` names, and hands each
+address that it prints to one task at a time. An address is a device as ``spark.penstock.device``
+names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from penstock.errors import MissingToolError, PenstockError
+from penstock.spark_bridge.devices import DeviceSpec
+
+#: Environment variable with the devices of a host, separated by blanks or commas.
+VARIABLE = "PENSTOCK_SPARK_DEVICES"
+
+#: Name of the resource that the script reports, unless its first argument is another.
+RESOURCE = "fpga"
+
+#: Where a device server listens unless told otherwise.
+_SOCKET = Path("/run/penstock.sock")
+
+#: The script, which installing the package puts beside Python.
+SCRIPT = "penstock-spark-devices"
+
+
+def discovery_script() -> Path:
+    """Path of the script, for the settings of a session or a worker.
+
+    Raises
+    ------
+    MissingToolError
+    """
+    beside = Path(sys.executable).with_name(SCRIPT)
+    found = str(beside) if beside.exists() else shutil.which(SCRIPT)
+    if found is None:
+        raise MissingToolError(
+            f"the script {SCRIPT} is neither beside {sys.executable} nor on PATH; install penstock "
+            "with pip"
+        )
+    return Path(found)
+
+
+def addresses() -> list[str]:
+    """Devices of this host: those of the variable, or a device server's that is there.
+
+    Raises
+    ------
+    DeviceError
+        The variable names a device that is not installed.
+    """
+    named = os.environ.get(VARIABLE, "").replace(",", " ").split()
+    if not named and _SOCKET.is_socket():
+        named = [f"remote?address=unix://{_SOCKET}"]
+    return [str(DeviceSpec.parsed(text, VARIABLE)) for text in named]
+
+
+def main() -> int:
+    """Print what Spark reads; returns the exit code."""
+    resource = sys.argv[1] if len(sys.argv) > 1 else RESOURCE
+    try:
+        found = addresses()
+    except PenstockError as error:
+        sys.stderr.write(f"{SCRIPT}: {error}\n")
+        return error.exit_code
+    sys.stdout.write(json.dumps({"name": resource, "addresses": found}) + "\n")
+    return 0

@@ -1,0 +1,119 @@
+"""``penstock_join`` in Spark SQL: a table function over both sides in one table.
+
+Spark gives a table function one table, so that has both sides, told apart by a column ``side``; and
+its Arrow functions declare what they give, so it gives the ids of the pairs, to be joined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from penstock.errors import SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.udtf import UserDefinedTableFunction
+
+#: The function's name, unless another one is asked for.
+NAME = "penstock_join"
+
+#: Columns that its table needs: 0 for rows of l and 1 for rows of r, and an integer.
+SIDE, ID = "side", "id"
+
+#: What it gives.
+RETURNS = "left_id bigint, right_id bigint"
+
+
+def register(spark: SparkSession, name: str = NAME) -> None:
+    """Make an inner join callable from Spark SQL.
+
+    The function takes a table with the rows of ``l`` (side 0) and ``r`` (side 1), a condition over
+    ``l`` and ``r`` with their time window, and the name of the time column. It gives the ids of the
+    pairs. It runs in one task, on the CPU device; :func:`penstock.spark_bridge.sql` uses many.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    name : str
+
+    Examples
+    --------
+    >>> register(spark)  # doctest: +SKIP
+    >>> spark.sql(\"\"\"
+    ...     SELECT * FROM penstock_join(
+    ...         TABLE(SELECT 0 AS side, id, ts, x FROM orders
+    ...               UNION ALL SELECT 1, id, ts, x FROM gps) WITH SINGLE PARTITION,
+    ...         'abs(l.x - r.x) < 5 AND r.ts BETWEEN l.ts - 60 AND l.ts + 60', 'ts')
+    ... \"\"\")  # doctest: +SKIP
+    """
+    from pyspark.sql.functions import arrow_udtf
+
+    made = arrow_udtf(PenstockJoin, returnType=RETURNS)
+    spark.udtf.register(name, cast("UserDefinedTableFunction", made))
+
+
+class PenstockJoin:
+    """The handler: Spark makes one per partition."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._call: tuple[str, str] | None = None
+
+    def eval(self, rows: pa.RecordBatch, condition: Any, time: Any) -> None:
+        """Take rows; a join needs all of them.
+
+        Raises
+        ------
+        UsageError
+            Spark dealt the rows out to several tasks, which would miss pairs.
+        SchemaError
+        """
+        if self._call is None:
+            _require_one_task()
+            for name in (SIDE, ID):
+                if name not in rows.schema.names:
+                    raise SchemaError(
+                        f"the table of penstock_join needs a column {name}: TABLE(SELECT 0 AS "
+                        "side, id, ... FROM l UNION ALL SELECT 1, id, ... FROM r)"
+                    )
+            self._call = _constant(condition), _constant(time)
+        self._batches.append(rows)
+
+    def terminate(self) -> Iterator[pa.Table]:
+        """Join them."""
+        if self._call is None:
+            return
+        from penstock.host.batch import BatchJoin
+        from penstock.query.compiler import compile_query
+        from penstock.spark_bridge.devices import shared_device
+
+        condition, time = self._call
+        both = pa.Table.from_batches(self._batches)
+        rest, side = both.drop_columns([SIDE]), both.column(SIDE).to_numpy()
+        tables = {name: rest.filter(pa.array(side == k)) for k, name in enumerate("lr")}
+        text = f"SELECT l.{ID} AS left_id, r.{ID} AS right_id FROM l JOIN r ON {condition}"
+        schemas = dict.fromkeys("lr", rest.schema)
+        query = compile_query(text, schemas, time=dict.fromkeys("lr", time))
+        wanted = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64())])
+        for batch in BatchJoin(query, tables, shared_device("cpu")):
+            yield pa.Table.from_batches([batch]).cast(wanted)
+
+
+def _require_one_task() -> None:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    # Where all rows are in the first partition, nothing is missed.
+    if context is not None and context.partitionId() > 0:
+        raise UsageError(
+            "penstock_join runs in several tasks, each with some of the rows, and would miss "
+            "pairs; write TABLE(...) WITH SINGLE PARTITION"
+        )
+
+
+def _constant(value: Any) -> str:
+    """A constant argument, however Spark hands it over."""
+    return str(value[0].as_py() if isinstance(value, pa.Array | pa.ChunkedArray) else value)

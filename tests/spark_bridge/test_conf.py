@@ -1,0 +1,182 @@
+"""Settings, the choice of a device, and turns on it; none of it needs a session."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from penstock.errors import DeviceError, UsageError
+from penstock.spark_bridge import conf as conf_module
+from penstock.spark_bridge import devices
+from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.devices import DeviceChoice, DeviceSpec
+from penstock.spark_bridge.discovery import discovery_script
+from penstock.spark_bridge.resources import check_resources
+from penstock.spark_bridge.slots import slot
+
+
+def session(**settings):
+    """As much of a session as settings need."""
+    found = {name.replace("__", "."): text for name, text in settings.items()}
+    get = found.get
+    return SimpleNamespace(conf=SimpleNamespace(getAll=found, get=get))
+
+
+def test_settings_are_read():
+    read = Conf.read(
+        session(
+            spark__penstock__device="cpu?threads=2",
+            spark__penstock__batch__lanes="7",
+            spark__app__name="other",
+        )
+    )
+    assert (read.device, read.lanes, read.partitioning) == ("cpu?threads=2", 7, "auto")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("batch__lane", "3", "there is no setting spark.penstock.batch.lane; did you mean"),
+        ("colour", "3", "docs/spark.md lists them"),
+        ("batch__lanes", "-1", "is '-1', and must be a whole number, 0 or more"),
+        ("batch__lanes", "many", "must be a whole number"),
+        ("device__fallback", "gpu", "must be one of none, cpu"),
+    ],
+)
+def test_wrong_settings(name, text, message):
+    with pytest.raises(UsageError, match=message):
+        Conf.read(session(**{f"spark__penstock__{name}": text}))
+
+
+def test_the_docs_list_the_settings():
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    assert conf_module.table() in text
+
+
+def test_devices_by_text():
+    spec = DeviceSpec.parsed("remote?address=unix:///run/a.sock&device=cpu&connect_s=3", "x")
+    assert spec.options == {"address": "unix:///run/a.sock", "device": "cpu", "connect_s": 3}
+    assert DeviceSpec.parsed(str(spec), "x") == spec
+    with pytest.raises(DeviceError, match="x: there is no device named 'abacus'"):
+        DeviceSpec.parsed("abacus?beads=9", "x")
+
+
+def test_who_chooses_the_device(monkeypatch):
+    monkeypatch.delenv(devices.VARIABLE, raising=False)
+    plain, named = Conf(), Conf(device="remote?address=unix:///a")
+    task = {"fpga": ["amaranth"], "gpu": ["0"]}
+
+    def chosen(argument, conf, addresses):
+        return DeviceChoice.of(argument, None, conf).resolved(addresses).name
+
+    assert chosen(None, plain, {}) == "cpu"
+    monkeypatch.setenv(devices.VARIABLE, "rtl")
+    assert chosen(None, plain, {"gpu": ["0"]}) == "rtl"
+    assert chosen(None, named, {}) == "remote"
+    assert chosen(None, named, task) == "amaranth"
+    assert chosen("cpu", named, task) == "cpu"
+    spec = DeviceChoice.of("remote?address=a", {"address": "b"}, plain).resolved()
+    assert spec.options == {"address": "b"}
+    choice = DeviceChoice.of(None, None, plain)
+    assert [choice.slots(DeviceSpec(n)) for n in ("cpu", "remote", "rtl")] == [0, 0, 1]
+
+
+def test_a_task_that_cannot_open_its_device(monkeypatch, capsys):
+    monkeypatch.setattr(devices, "_open", {})
+    choice = DeviceChoice.of("cpu", {"threads": 0}, Conf(fallback="cpu"))
+    with pytest.raises(UsageError, match="at least one thread"), choice.opened():
+        pass
+    missing = {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1}
+    with (
+        pytest.raises(DeviceError, match="nowhere"),
+        DeviceChoice.of("remote", missing, Conf()).opened(),
+    ):
+        pass
+    with DeviceChoice.of("remote", missing, Conf(fallback="cpu")).opened() as device:
+        assert device.name == "cpu"
+    assert "device cpu instead of remote" in capsys.readouterr().err
+
+
+HOLDER = """
+import sys
+from penstock.spark_bridge.slots import slot
+with slot(sys.argv[1], 1, 5):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_turns_on_a_device(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    command = [sys.executable, "-c", HOLDER, "board"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        with slot("other", 1, 0.1), slot("board", 2, 0.1):
+            pass
+        with (
+            pytest.raises(DeviceError, match=r"board was busy for 0.2 s: 1 other tasks"),
+            slot("board", 1, 0.2),
+        ):
+            pass
+        process.kill()
+        process.wait(10)
+        # A lock ends with its process.
+        with slot("board", 1, 10):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"spark__master": "local[4]"}, "master local.4. has no executors with resources"),
+        ({"spark__master": "spark://a:7077"}, "an executor has 0, so none would start"),
+        (
+            {
+                "spark__master": "local-cluster[2,1,1024]",
+                "spark__executor__resource__fpga__amount": "1",
+            },
+            None,
+        ),
+    ],
+)
+def test_resources_that_spark_would_wait_for(settings, message):
+    settings["spark__task__resource__fpga__amount"] = "1"
+    if message is None:
+        check_resources(session(**settings), Conf())
+        return
+    with pytest.raises(UsageError, match=message):
+        check_resources(session(**settings), Conf())
+    check_resources(session(**settings), Conf(resource="gpu"))
+
+
+def test_what_spark_asks_a_host_for_its_devices():
+    devices_of_host = "cpu, remote?address=unix:///run/a.sock"
+
+    def asked(text, *arguments):
+        return subprocess.run(
+            [discovery_script(), *arguments],
+            env={"PENSTOCK_SPARK_DEVICES": text, "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    done = asked(devices_of_host, "gate")
+    assert json.loads(done.stdout) == {
+        "name": "gate",
+        "addresses": ["cpu", "remote?address=unix:///run/a.sock"],
+    }
+    done = asked("abacus")
+    assert done.returncode == 5
+    assert "there is no device named 'abacus'" in done.stderr

@@ -1,0 +1,60 @@
+"""The bridge through Spark Connect: no ``sparkContext``, no ``_jvm``, frames of another class."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
+
+# A process of its own: one process has one kind of session.
+PROGRAM = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from penstock.spark_bridge.java import ensure_java
+ensure_java()
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+import penstock
+from penstock.spark_bridge import explain, join, sql
+frames = {
+    name: spark.range(rows).selectExpr("id", "cast(id * 7 % 50 AS int) t", "id % 9 AS x")
+    for name, rows in (("a", 400), ("b", 300))
+}
+tables = {name: frame.toArrow() for name, frame in frames.items()}
+time = {"a": "t", "b": "t"}
+on = "b.t BETWEEN a.t - 3 AND a.t + 1 AND abs(a.x - b.x) < 2 AND a.t > 5"
+for query in (
+    f"SELECT a.id AS i, b.id AS j FROM a FULL JOIN b ON {on}",
+    "SELECT a.x, count(*) AS n, min_by(b.id, abs(a.id - b.id)) AS m "
+    f"FROM a JOIN b ON {on} GROUP BY a.x",
+):
+    found = sql(spark, query, frames, time=time, lanes=3).toArrow()
+    expected = penstock.sql(query, tables, time=time)
+    order = [(name, "ascending") for name in expected.schema.names]
+    print("EQUAL", found.cast(expected.schema).sort_by(order).equals(expected.sort_by(order)))
+spark.conf.set("spark.penstock.batch.lanes", "2")
+print("LANES", "2 lanes" in explain(spark, query, frames, time=time))
+made = frames["a"].transform(join, frames["b"], on="l.x = r.x", time="t", within=3, lanes=1)
+print("ROWS", made.count() > 0)
+spark.stop()
+"""
+
+
+def test_through_a_server(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if line.split(" ")[0].isupper()]
+    wanted = ["EQUAL True", "EQUAL True", "LANES True", "ROWS True"]
+    assert said == wanted, done.stdout[-2000:] + done.stderr[-4000:]
