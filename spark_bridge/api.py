@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -70,7 +70,8 @@ def sql(
     Returns
     -------
     DataFrame
-        The joined rows, or the groups of a query with aggregates, in no particular order.
+        The joined rows, or the groups of a query with aggregates, in no particular order. If the
+        tables are streams, what :func:`penstock.spark_bridge.stream` gives, to be started.
 
     Raises
     ------
@@ -184,13 +185,30 @@ def explain(
 
 
 def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataFrame:
-    if request.is_streaming:
-        names = sorted(n for n, frame in request.frames.items() if frame.isStreaming)
+    if not request.is_streaming:
+        return BatchPlan.of(request, lanes, partitioning).frame()
+    streams = [s.table for s in request.query.sides if request.frames[s.table].isStreaming]
+    if len(streams) < len(request.used):
         raise UsageError(
-            f"table {names[0]} is a stream, and this call joins batch DataFrames; use "
-            "penstock.spark_bridge.stream"
+            f"table {streams[0]} is a stream and the other one is not; read both as streams, or "
+            "join batches inside foreachBatch"
         )
-    return BatchPlan.of(request, lanes, partitioning).frame()
+    if partitioning is not None:
+        raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
+    from penstock.spark_bridge.streaming import stream
+
+    chosen = request.device.argument
+    found = stream(
+        request.spark,
+        request.text,
+        request.frames,
+        **request.options,
+        device=None if chosen is None else chosen.name,
+        device_options=None if chosen is None else dict(chosen.options),
+        lanes=lanes,
+    )
+    # A query that is started with .start(), like a stream's writer; no DataFrame.
+    return cast("DataFrame", found)
 
 
 def _text(
