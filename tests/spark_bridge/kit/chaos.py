@@ -73,7 +73,9 @@ class Chaos:
                 app = self._started()
                 code = app.wait(PATIENCE_S)
         finally:
-            _kill(_tree(app.pid))
+            if app.poll() is None:  # or its number may be that of a stranger
+                _kill(_tree(app.pid))
+                app.wait(PATIENCE_S)
 
     def _struck(self, app: subprocess.Popen, target: str) -> subprocess.Popen:
         """Kill something at a random moment of the next batches; the app that runs then."""

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -55,9 +56,11 @@ def played(spark, folder: Path, name: str, batches: int, lanes: int) -> None:
     checkpoint, output = str(folder / "checkpoint"), str(folder / "output")
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     assert writer.trigger(availableNow=True).start(output).awaitTermination(3600)
+    joined.rest(checkpoint).write.parquet(str(folder / "rest"))
     rows, total = 0, np.uint64(0)
-    for frame in (spark.read.schema(joined.schema).parquet(output), joined.rest(checkpoint)):
-        pairs = frame.select("i", "j").toArrow()
+    files = [str(p) for name in ("output", "rest") for p in (folder / name).rglob("*.parquet")]
+    # Batch by batch: there may be more pairs than fit into memory.
+    for pairs in ds.dataset(files).to_batches(columns=["i", "j"]):
         i, j = (pairs.column(c).to_numpy().astype(np.uint64) + np.uint64(1) for c in ("i", "j"))
         mixed = i * np.uint64(0x9E3779B97F4A7C15) ^ j * np.uint64(0xC2B2AE3D27D4EB4F)
         with np.errstate(over="ignore"):
