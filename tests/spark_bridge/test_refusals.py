@@ -116,9 +116,11 @@ def test_tables_that_are_none(spark, unread):
         sql(spark, query, {"a": "nowhere", "b": unread["b"]})
     with pytest.raises(UsageError, match="table b is a list; give a Spark DataFrame"):
         sql(spark, query, {"a": unread["a"], "b": [1]})
-    stream = spark.readStream.format("rate").load()
+    stream = (
+        spark.readStream.format("rate").load().selectExpr("value AS id", "cast(value AS int) t")
+    )
     with pytest.raises(UsageError, match="table b is a stream"):
-        sql(spark, query, {"a": unread["a"], "b": stream})
+        sql(spark, query, {"a": unread["a"], "b": stream}, time={"a": "t", "b": "t"})
 
 
 def test_a_row_without_time_has_no_place_in_rows(spark):
