@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from bench.boards.counts import Counts
+from bench.boards.counts import Counts, _hardware
 from bench.boards.largest import largest_join, largest_window
 from bench.boards.power import dynamic_w
 from bench.boards.report import PAGE, SHARES, tables, written
@@ -88,3 +89,9 @@ def test_what_is_kept_is_what_yosys_counts(counts: Counts, tmp_path: Path) -> No
     slots, banks = WINDOW_TEST[-1]
     anew = Counts(folder=tmp_path)
     assert anew.window(slots * banks, banks) == counts.window(slots * banks, banks)
+
+
+def test_counts_outlive_what_is_no_hardware(tmp_path: Path) -> None:
+    golden = tmp_path / "export.json"
+    golden.write_text('{"kernel": {"k.v": "1", "kernel.xml": "2"}, "cells": {"lut": 3}}')
+    assert json.loads(_hardware(golden)) == {"kernel": {"k.v": "1"}, "cells": {"lut": 3}}
