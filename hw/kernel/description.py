@@ -224,7 +224,8 @@ class Description:
         number = 0
         for register, name, offset in self.registers.arguments:
             size = f"0x{register.bits // 8:X}"
-            scalar = "uint" if register.bits == 32 else "ulong"
+            # PYNQ knows few names of types, and "unsigned long" as one of 32 bits.
+            scalar = "uint" if register.bits == 32 else "unsigned long long"
             xml.SubElement(
                 args,
                 "arg",

@@ -113,6 +113,14 @@ def test_golden(top, tmp_path):
     )
 
 
+def test_types_of_scalars_in_kernel_xml():
+    """Those that PYNQ's ``call`` takes; it raises KeyError for others."""
+    root = xml.fromstring(describe(WindowKernelConfig(window=SMALL)).kernel_xml())
+    scalars = [arg.attrib for arg in root.iter("arg") if arg.attrib["addressQualifier"] == "0"]
+    types = {(arg["size"], arg["type"]) for arg in scalars}
+    assert types == {("0x4", "uint"), ("0x8", "unsigned long long")}
+
+
 def test_stream_ports_in_kernel_xml():
     root = xml.fromstring(describe_stream(SMALL).kernel_xml())
     ports = {p.get("name"): (p.get("mode"), p.get("dataWidth")) for p in root.iter("port")}
