@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("pynq", exc_type=ModuleNotFoundError)
+pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
 
 from penstock.constraints.boards import board
 from penstock.errors import DeviceError, FileError
