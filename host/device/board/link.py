@@ -177,8 +177,13 @@ class Link:
 
     def free(self, memory: Memory) -> None:
         """Give memory back; that of a board which is gone is gone with it."""
-        if self._gone is None:
+        if self._gone is not None:
+            return
+        try:
             self.talk(memory.free)
+        except DeviceError:
+            if self._gone is None:  # else this call is the first that finds it gone
+                raise
 
     def talk(self, act: Callable[[], Any]) -> Any:
         """What an act gives that talks to the board; its errors with the cause, where known."""
