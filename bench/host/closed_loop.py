@@ -12,7 +12,8 @@ from penstock.host.perfmodel.load import Load
 from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 
-#: Intervals' worth of tuples that wait at most; a batch is 60 % of what waits.
+#: Intervals' worth of bytes that wait at most, some three of tuples, which count with their keys; a
+#: batch is 60 % of what waits.
 _WAITING = 6
 #: Seconds that room for tuples is waited for.
 _ROOM_S = 60.0

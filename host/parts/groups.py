@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,65 +14,54 @@ from penstock.host.grouping.folds import FoldGroups, NearestPairs, Places
 from penstock.host.grouping.pairs import PairGroups
 from penstock.host.grouping.partial import PartialGroups
 from penstock.host.parts.held import HeldSide
-from penstock.host.parts.join import PairsOfPart, PartJoin
+from penstock.host.parts.join import PartJoin
 from penstock.host.sides import take
 from penstock.query.plan import JoinQuery
 
+#: What the groups of a join are kept in.
+Groups = TypeVar("Groups", bound=PartialGroups)
 
-class GroupParts(PartJoin):
+
+class GroupParts(PartJoin, Generic[Groups]):
     """Partial aggregates at the end, as rows of ``groups.schema``."""
 
-    groups: PartialGroups
+    kind: type[Groups]
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        held: HeldSide,
+        schemas: Mapping[str, pa.Schema],
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(query, held, schemas, *args, **options)
+        self.groups = self.kind(query, schemas)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self.groups.held().to_batches(self.output_rows)
 
 
-class PairGroupParts(GroupParts):
+class PairGroupParts(GroupParts[PairGroups]):
     """Groups by keys of both sides."""
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        held: HeldSide,
-        schemas: Mapping[str, pa.Schema],
-        *args: Any,
-        **options: Any,
-    ) -> None:
-        super().__init__(query, held, schemas, *args, **options)
-        self.groups = self._groups = PairGroups(query, schemas)
+    kind = PairGroups
 
     def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
-        join = PairsOfPart(
-            self.held,
-            self._groups.pairs,
-            tables,
-            self.device,
-            output_rows=self.output_rows,
-            **self.options,
-        )
+        join = self._pairs_of(self.groups.pairs, tables)
         for batch in join:
-            self._groups.add(self._groups.partial(batch))
+            self.groups.add(self.groups.partial(batch))
         self._count(join.stats)
         return iter(())
 
 
-class FoldGroupParts(GroupParts):
+class FoldGroupParts(GroupParts[FoldGroups]):
     """Groups by keys of one side, whose rows are folded over their matches.
 
     Over ROWS that side must be the held one.
     """
 
-    def __init__(
-        self,
-        query: JoinQuery,
-        held: HeldSide,
-        schemas: Mapping[str, pa.Schema],
-        *args: Any,
-        **options: Any,
-    ) -> None:
-        super().__init__(query, held, schemas, *args, **options)
-        self.groups = self._groups = FoldGroups(query, schemas)
+    kind = FoldGroups
 
     def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
         join = AggregateJoin(self.query, tables, self.device, **self.options)
@@ -85,7 +74,7 @@ class FoldGroupParts(GroupParts):
             return NearestPairs(join.at_pairs(k, folded.row[row], position), other)
 
         own = Places(folded.time, places[join.side][folded.row])
-        self._groups.add(self._groups.partial(folded.rows, join.plan, own, best))
+        self.groups.add(self.groups.partial(folded.rows, join.plan, own, best))
         self._count(join.stats)
         return iter(())
 

@@ -85,6 +85,12 @@ class PartJoin(ABC):
         if own.num_rows and part.num_rows:
             yield from self._joined({self.held.side: own, other(self.held.side): part}, reach)
 
+    def _pairs_of(self, query: JoinQuery, tables: Mapping[str, pa.Table]) -> PairsOfPart:
+        """The pairs of a part for a query over the same sides."""
+        return PairsOfPart(
+            self.held, query, tables, self.device, output_rows=self.output_rows, **self.options
+        )
+
     @abstractmethod
     def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
         """Join a part with the rows in its reach."""
@@ -146,14 +152,7 @@ class PairParts(PartJoin):
 
     def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
         side = self.held.side
-        join = PairsOfPart(
-            self.held,
-            self.query,
-            tables,
-            self.device,
-            output_rows=self.output_rows,
-            **self.options,
-        )
+        join = self._pairs_of(self.query, tables)
         yield from join
         if side in join.matched:
             self._matched[reach] |= join.matched[side]

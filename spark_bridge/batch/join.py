@@ -17,10 +17,11 @@ from penstock.query.plan import JoinQuery, named_by_side
 from penstock.spark_bridge.batch.blobs import BLOB, BUCKET, SPARK_SCHEMA
 from penstock.spark_bridge.batch.choose import Choice
 from penstock.spark_bridge.batch.decide import decided
-from penstock.spark_bridge.batch.lane import Compiled, LaneJoin
+from penstock.spark_bridge.batch.lane import LaneJoin
 from penstock.spark_bridge.batch.lanes import Lanes, RowsLanes
 from penstock.spark_bridge.batch.merge import GroupMerge
 from penstock.spark_bridge.batch.reader import LANE, PLACE, STREAMED
+from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.inputs import TICKS, Input, needs_places
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.types import output_schema, spark_schema

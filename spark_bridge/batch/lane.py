@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -15,43 +14,16 @@ from penstock.host.parts.groups import GroupParts
 from penstock.host.parts.held import HeldSide
 from penstock.host.parts.join import ExistenceParts, PartJoin
 from penstock.host.pruning.sizes import pruning_sizes
-from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery, named_by_side, other
+from penstock.query.plan import JoinQuery, other
 from penstock.spark_bridge.batch.blobs import blobs_of
 from penstock.spark_bridge.batch.reader import LaneReader
+from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.devices import DeviceChoice
+from penstock.spark_bridge.rows import cast_to
 
 #: Times that a lane's own rows have: from, and below.
 Owned = tuple[int | None, int | None]
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """A query as it travels to the tasks: the text, and what it was compiled with.
-
-    Compiled expressions do not travel: equal nodes must be one object within a process.
-
-    Parameters
-    ----------
-    text : str
-    schemas : mapping of table name to pyarrow.Schema
-    options : mapping
-        Keyword arguments of :func:`penstock.query.compiler.compile_query`.
-    """
-
-    text: str
-    schemas: Mapping[str, pa.Schema]
-    options: Mapping[str, Any]
-
-    def query(self) -> JoinQuery:
-        """The query over tables named by side: in a self-join they have different rows here."""
-        return named_by_side(compile_query(self.text, self.schemas, **self.options))
-
-    def by_side(self) -> dict[str, pa.Schema]:
-        """Schema of each side's table."""
-        query = compile_query(self.text, self.schemas, **self.options)
-        return {s.side: self.schemas[s.table] for s in query.sides}
 
 
 @dataclass(frozen=True)
@@ -143,9 +115,3 @@ class LaneJoin:
             yield from blobs_of(batch, join.groups.keys, self.buckets)
             return
         yield cast_to(batch, self.output)
-
-
-def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as it is declared to Spark."""
-    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from penstock.host.parts.groups import merged_groups
 from penstock.spark_bridge.batch.blobs import tables_of
-from penstock.spark_bridge.batch.lane import Compiled, cast_to
+from penstock.spark_bridge.compiled import Compiled
+from penstock.spark_bridge.rows import cast_to
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.query.plan import other
+from penstock.spark_bridge.rows import from_slots, used_schema
 
 #: Columns of the shuffled rows beside the slots: the lane, whether a row is of the side that is
 #: not held, and its place in its input.
@@ -86,10 +87,9 @@ class LaneReader:
             yield self._rows(other(self._held), waiting)
 
     def _rows(self, side: str, batches: list[pa.RecordBatch]) -> Rows:
-        slots = self._slots[side]
-        schema = pa.schema([self._schemas[side].field(name) for name in slots])
+        slots, schema = self._slots[side], self._schemas[side]
         if not batches:
-            return Rows(schema.empty_table())
+            return Rows(used_schema(slots, schema).empty_table())
         rows = pa.Table.from_batches(batches)
         lane = rows.column(LANE)[0].as_py() if LANE in rows.column_names else None
         place = None
@@ -97,8 +97,4 @@ class LaneReader:
             # The shuffle brings the pieces of a side in any order.
             rows = rows.sort_by(PLACE)
             place = rows.column(PLACE).to_numpy()
-        arrays = [
-            rows.column(slot).cast(field.type)
-            for slot, field in zip(slots.values(), schema, strict=True)
-        ]
-        return Rows(pa.table(arrays, schema=schema), place, lane)
+        return Rows(from_slots(rows, slots, schema), place, lane)

@@ -17,8 +17,8 @@ def identity(spec: JoinSpec) -> dict[str, Any]:
     """What must not change while a query lives: anything that says which rows it gives."""
     return {
         "format": FORMAT,
-        "query": spec.text,
-        **{name: repr(value) for name, value in spec.options.items()},
+        "query": spec.compiled.text,
+        **{name: repr(value) for name, value in spec.compiled.options.items()},
         **{
             f"columns of {spec.names[side]}": str(spec.side_schema(side).remove_metadata())
             for side in spec.slots

@@ -18,6 +18,7 @@ from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.stepwise import require_stepwise
 from penstock.query.compiler import Rows, Within
 from penstock.query.plan import RIGHT, JoinQuery, Side
+from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.identity import check_folder
@@ -130,10 +131,7 @@ def stream(
     require_stepwise(compiled)
     inputs = {side.side: schemas[side.table] for side in compiled.sides}
     spec = JoinSpec(
-        query,
-        schemas,
-        options,
-        {side.side: side.table for side in compiled.sides},
+        Compiled(query, schemas, options),
         _disorder(compiled, frames, disorder),
         _slots(compiled, frames),
         output_schema(compiled, open_delivery(compiled, inputs).schema, inputs),

@@ -30,6 +30,7 @@ from penstock.sim.verilated.build import cache_folder
 from penstock.sim.virtual_board.bitfile import Image, read_bin, write_bit
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.service import Server
+from tests.host.kit.findings import at, failed_when_broken
 from tests.host.kit.virtual_board import serve
 
 pytestmark = pytest.mark.slow
@@ -49,10 +50,6 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def server(package: Package) -> Iterator[Server]:
     with serve(package.board) as one:
         yield one
-
-
-def at(server: Server) -> str:
-    return f"127.0.0.1:{server.port}"
 
 
 def join(device: BoardDevice, rows: int = 6, window: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -128,14 +125,8 @@ BROKEN = {
 def test_broken_kernels_are_caught(name: str, tmp_path: Path) -> None:
     old, new, message, fault = BROKEN[name]
     verilog = kernel_verilog(CONFIG, cache=cache_folder())
-    assert old in verilog, f"{old!r} is not in the Verilog; give another mutation"
-    broken = virtual_package(CONFIG, "zcu104", tmp_path, verilog=verilog.replace(old, new))
-    with (
-        serve("zcu104") as server,
-        BoardDevice(at(server), package=broken.folder, timeout_s=3.0) as device,
-    ):
-        failed = [f"{f.what}: {f.text}" for f in selftest(device) if not f.passed]
-    assert any(message in text and fault in text for text in failed), failed
+    found = failed_when_broken(CONFIG, verilog, old, new, tmp_path)
+    assert any(message in text and fault in text for text in found), found
 
 
 class TestLoading:

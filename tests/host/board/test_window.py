@@ -20,7 +20,7 @@ from penstock.errors import DeviceError, FileError
 from penstock.host.device.board.device import BoardDevice
 from penstock.host.device.board.link import Link
 from penstock.host.device.board.package import Package
-from penstock.host.device.board.selftest import Finding, selftest
+from penstock.host.device.board.selftest import selftest
 from penstock.host.device.run_window import run_window_join
 from penstock.host.device.window_join import WindowTask
 from penstock.hw.join.config import JoinConfig
@@ -36,6 +36,7 @@ from penstock.sim.verilated.build import cache_folder
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.service import Server
 from tests.host.kit.arrivals import arrivals, expected
+from tests.host.kit.findings import at, failed, failed_when_broken
 from tests.host.kit.virtual_board import serve
 
 pytestmark = pytest.mark.slow
@@ -56,14 +57,6 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def server(package: Package) -> Iterator[Server]:
     with serve(package.board) as one:
         yield one
-
-
-def at(server: Server) -> str:
-    return f"127.0.0.1:{server.port}"
-
-
-def failed(findings: Iterator[Finding]) -> list[str]:
-    return [f"{finding.what}: {finding.text}" for finding in findings if not finding.passed]
 
 
 class TestSelftest:
@@ -125,13 +118,7 @@ BROKEN = {
 def test_broken_kernels_are_caught(name: str, tmp_path: Path) -> None:
     old, new, message, fault = BROKEN[name]
     verilog = window_kernel_verilog(CONFIG, cache=cache_folder())
-    assert old in verilog, f"{old!r} is not in the Verilog; give another mutation"
-    broken = virtual_package(CONFIG, "zcu104", tmp_path, verilog=verilog.replace(old, new))
-    with (
-        serve("zcu104") as server,
-        BoardDevice(at(server), package=broken.folder, timeout_s=3.0) as device,
-    ):
-        found = failed(selftest(device))
+    found = failed_when_broken(CONFIG, verilog, old, new, tmp_path)
     assert any(message in text and fault in text for text in found), found
 
 

@@ -1,0 +1,34 @@
+"""Rows on their way from and to Spark: input columns travel in slots, output has declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+
+def used_schema(slots: Mapping[str, str], schema: pa.Schema) -> pa.Schema:
+    """Of the columns of a table that travel.
+
+    Parameters
+    ----------
+    slots : mapping of column to slot
+    schema : pyarrow.Schema
+        Of the whole table.
+    """
+    return pa.schema([schema.field(name) for name in slots])
+
+
+def from_slots(rows: pa.Table, slots: Mapping[str, str], schema: pa.Schema) -> pa.Table:
+    """Rows of a table as they came; parameters as for :func:`used_schema`."""
+    used = used_schema(slots, schema)
+    arrays = [
+        rows.column(slot).cast(field.type) for slot, field in zip(slots.values(), used, strict=True)
+    ]
+    return pa.table(arrays, schema=used)
+
+
+def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch as it is declared to Spark."""
+    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
