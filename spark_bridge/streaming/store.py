@@ -7,12 +7,10 @@ the files that count: what a task left behind that failed is named by none, and 
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,15 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
+from penstock.spark_bridge.durable import write_text, write_whole
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 
 #: Name of the column that stored rows begin with: their time in the window's unit.
 TIME = "time"
 
 _ROWS, _RECORDS, _QUERY = "rows", "batches", "query.json"
-
-#: Of a file that is being written.
-_TEMPORARY = ".tmp"
 
 
 class RowStore(ABC):
@@ -106,7 +102,7 @@ class Store(RowStore):
                 # One piece, so that columns can be used in place.
                 writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
 
-        _write(path, write)
+        write_whole(path, write)
         return name, path.stat().st_size
 
     def read(self, file: StoredFile) -> pa.Table:
@@ -188,8 +184,7 @@ class Store(RowStore):
         )
 
     def _put_json(self, path: Path, values: Mapping[str, Any]) -> None:
-        text = json.dumps(values, indent=1).encode()
-        _write(path, lambda file: _written(file, text))
+        write_text(path, json.dumps(values, indent=1))
 
     def _json(self, path: Path) -> dict[str, Any] | None:
         try:
@@ -212,39 +207,6 @@ def times_of(table: pa.Table) -> np.ndarray:
     if not table.num_rows:
         return np.zeros(0, np.int64)
     return table.column(0).chunk(0).to_numpy()
-
-
-def _written(file: BinaryIO, text: bytes) -> None:
-    file.write(text)
-
-
-def _write(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file as a whole, or not at all."""
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}{_TEMPORARY}")
-    try:
-        try:
-            with open(temporary, "xb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.rename(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the name, too, must survive a crash
-        finally:
-            os.close(folder)
-    except OSError as error:
-        why = error.strerror or str(error)
-        remedy = "see that the driver and all workers can write there"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            remedy = "free or add space"
-        raise FileError(
-            f"cannot write {path}: {why}; {remedy} and start the query again: it goes on where "
-            "it was"
-        ) from error
 
 
 def _remove(paths: Iterable[Path]) -> None:
