@@ -11,14 +11,12 @@ import pyarrow as pa
 from penstock.expr import build
 from penstock.expr.node import Expr, Op, node, transform
 from penstock.host.batch import BatchJoin
-from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import Folds
 from penstock.host.existence import ExistenceJoin
 from penstock.host.grouped import GroupedJoin
 from penstock.host.grouping.folded import Folded, grouped, own_values, picked
 from penstock.host.grouping.groups import Groups
 from penstock.host.grouping.select import GroupSelect
-from penstock.host.probe import Prober
 from penstock.host.sides import take
 from penstock.host.table_join import RangeJoin, TableJoin
 from penstock.program import Mode
@@ -158,26 +156,12 @@ class AggregateJoin(TableJoin):
 
     def _run(self, join: FoldJoin) -> dict[tuple[FoldKey, Mode], Folds]:
         """Aggregates of each row of the group's side, by mode."""
-        stream, window = self.sides[self.side], self.sides[self.window_side]
-        prober = Prober(
-            join.form,
-            self.device,
-            self.stats,
-            names=self.names,
-            modes=frozenset(join.modes),
-            what=f"this query ({join.text})",
-            pruning=self.pruning,
-        )
-        run = WindowRun(window.time, prober.keys(window.columns, len(window)))
-        try:
+        columns, what = self.sides[self.side].columns, f"this query ({join.text})"
+        with self.window_probe(join.form, frozenset(join.modes), what) as window:
             return {
-                (join.key, mode): prober.fold(
-                    run, stream.columns, join.start, join.end, mode, self.progressed
-                )
+                (join.key, mode): window.fold(columns, join.start, join.end, mode, self.progressed)
                 for mode in join.modes
             }
-        finally:
-            prober.close()
 
     def _matched(self, folds: Mapping[tuple[FoldKey, Mode], Folds]) -> FoldedRows:
         stream = self.sides[self.side]

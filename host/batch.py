@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 
 import pyarrow as pa
 
 from penstock.errors import QueryError
-from penstock.host.completeness.run import WindowRun
+from penstock.host.device.base import Device
 from penstock.host.pair_join import PairJoin
-from penstock.host.probe import Prober
 from penstock.host.ranges import arrival_order, rows_ranges
 from penstock.host.sides import SideRows
 from penstock.host.table_join import RangeJoin
@@ -33,21 +32,18 @@ class BatchJoin(PairJoin):
         self.stats.stop()
 
     def _run(self, join: RangeJoin) -> Iterator[pa.RecordBatch]:
-        window_side = join.form.window
-        window, stream = self.sides[window_side], self.sides[other(window_side)]
-        prober = Prober(join.form, self.device, self.stats, names=self.names, pruning=self.pruning)
-        keys = prober.keys(window.columns, len(window))
-        run = WindowRun(window.time, keys)
+        side = other(join.form.window)
         with (
-            closing(prober),
-            closing(prober.probe(run, stream.columns, join.start, join.end)) as found,
+            self.window_probe(join.form) as window,
+            closing(window.probe(self.sides[side].columns, join.start, join.end)) as found,
         ):
-            yield from self.restored(other(window_side), found)
+            yield from self.restored(side, found)
 
     def _range_joins(self) -> list[RangeJoin]:
         query, left, right = self.query, self.sides[LEFT], self.sides[RIGHT]
         if isinstance(query.window, TimeWindow):
-            form = _cheaper_form(query, self.sides, self.band)
+            resident = [s for s, own in self.stretches.items() if own and self.residence]
+            form = _cheaper_form(query, self.sides, self.band, resident, self.device)
             return [RangeJoin(form, *self.ranges_of(other(form.window)))]
         before_left, before_right = arrival_order(left.time, right.time)
         ranges = {
@@ -63,8 +59,17 @@ class BatchJoin(PairJoin):
         ]
 
 
-def _cheaper_form(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -> JoinForm:
-    """The direction with fewer tests per pair, then the one whose window is longer."""
+def _cheaper_form(
+    query: JoinQuery,
+    sides: Mapping[str, SideRows],
+    band: bool,
+    resident: Collection[str],
+    device: Device,
+) -> JoinForm:
+    """The direction with fewer tests per pair, then the one whose window is longer.
+
+    A window of which blocks are resident comes first where it would have to travel otherwise.
+    """
     forms: list[JoinForm] = []
     refusal: QueryError | None = None
     for side in (RIGHT, LEFT):
@@ -74,4 +79,9 @@ def _cheaper_form(query: JoinQuery, sides: Mapping[str, SideRows], band: bool) -
             refusal = error
     if refusal is not None and not forms:
         raise refusal
-    return min(forms, key=lambda form: (form.cost, -len(sides[form.window])))
+
+    def rank(form: JoinForm) -> tuple[bool, int, bool, int]:
+        travels = form.window not in resident
+        return device.keeps_windows and travels, form.cost, travels, -len(sides[form.window])
+
+    return min(forms, key=rank)

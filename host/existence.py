@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import Device
 from penstock.host.output import BATCH_ROWS, Restorer
-from penstock.host.probe import Prober
 from penstock.host.sides import Loaded
 from penstock.host.table_join import RangeJoin, TableJoin
 from penstock.program import Mode
@@ -70,21 +67,10 @@ class ExistenceJoin(TableJoin):
     def matched(self) -> np.ndarray:
         """Whether each tuple of the side has a match: bool, in the order of ``sides``."""
         self.stats.pairs_in_window = self.pairs_in_window
-        stream, window = self.sides[self.side], self.sides[other(self.side)]
-        prober = Prober(
-            self.join.form,
-            self.device,
-            self.stats,
-            names=self.names,
-            modes=EXISTS,
-            what=f"this {self.query.kind.value} join",
-            pruning=self.pruning,
-        )
-        with closing(prober):
-            run = WindowRun(window.time, prober.keys(window.columns, len(window)))
-            return prober.fold(
-                run, stream.columns, self.join.start, self.join.end, Mode.EXISTS, self.progressed
-            ).found
+        columns, join = self.sides[self.side].columns, self.join
+        what = f"this {self.query.kind.value} join"
+        with self.window_probe(join.form, EXISTS, what) as window:
+            return window.fold(columns, join.start, join.end, Mode.EXISTS, self.progressed).found
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         probing, stream = self.probing.get(self.side, slice(None)), self.sides[self.side]

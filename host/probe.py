@@ -11,7 +11,6 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
 from penstock.host.binding import Binder
-from penstock.host.completeness.run import WindowRun
 from penstock.host.device.base import PAIRS, Device, Folds, Kernel, WindowBuffer
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.merge import Merged
@@ -21,6 +20,7 @@ from penstock.host.prepare import Columns, Layout, window_keys
 from penstock.host.pruning.plan import Part
 from penstock.host.pruning.pruner import Pruner
 from penstock.host.pruning.sizes import Pruning
+from penstock.host.resident.run import HasSnapshot
 from penstock.host.stats import Stats
 from penstock.program import BandProgram, Mode, Program
 from penstock.rewrite.forms import JoinForm
@@ -59,7 +59,7 @@ def refuse(
 
 
 @dataclass(frozen=True)
-class _BoundPart:
+class BoundPart:
     """Ranges of the tuples ``kept``, with their keys."""
 
     layout: Layout
@@ -113,13 +113,13 @@ class Prober:
         return window_keys(self.form, columns, rows)
 
     def probe(
-        self, run: WindowRun, columns: Columns, start: np.ndarray, end: np.ndarray
+        self, run: HasSnapshot, columns: Columns, start: np.ndarray, end: np.ndarray
     ) -> Generator[Pairs, None, None]:
         """Matches of stream tuples with their ranges of a run.
 
         Parameters
         ----------
-        run : WindowRun
+        run : HasSnapshot
         columns : mapping of (side, name) to Vector
             Columns of the stream tuples.
         start, end : ndarray of int64, shape (n,)
@@ -135,7 +135,7 @@ class Prober:
         if not pairs:
             return
         for part in self._parts(run, columns, start, end, Mode.PAIRS):
-            with self._leased(part) as (kernel, buffer):
+            with self.leased(part) as (kernel, buffer):
                 results = run_pieces(
                     kernel,
                     buffer,
@@ -153,7 +153,7 @@ class Prober:
 
     def fold(
         self,
-        run: WindowRun,
+        run: HasSnapshot,
         columns: Columns,
         start: np.ndarray,
         end: np.ndarray,
@@ -168,7 +168,7 @@ class Prober:
         if not (end > start).any():
             return merged.folds()
         for part in self._parts(run, columns, start, end, mode):
-            with self._leased(part) as (kernel, buffer):
+            with self.leased(part) as (kernel, buffer):
                 results = fold_pieces(
                     kernel,
                     buffer,
@@ -187,8 +187,8 @@ class Prober:
         return merged.folds()
 
     def _parts(
-        self, run: WindowRun, columns: Columns, start: np.ndarray, end: np.ndarray, mode: Mode
-    ) -> Iterator[_BoundPart]:
+        self, run: HasSnapshot, columns: Columns, start: np.ndarray, end: np.ndarray, mode: Mode
+    ) -> Iterator[BoundPart]:
         """What of a probe the device has to evaluate, a portion of the tuples after the other."""
         window = run.snapshot()
         made, keys = self.binder.bind(window, columns, len(start))
@@ -203,10 +203,10 @@ class Prober:
             evaluated = sum(part.evaluations for part in parts)
             self.stats.pairs_pruned += int((end - start)[kept].sum()) - evaluated
             for part in parts:
-                yield _BoundPart(made, stream, kept, part)
+                yield BoundPart(made, stream, kept, part)
 
     @contextmanager
-    def _leased(self, part: _BoundPart) -> Iterator[tuple[Kernel, WindowBuffer]]:
+    def leased(self, part: BoundPart) -> Iterator[tuple[Kernel, WindowBuffer]]:
         """Kernel and resident window."""
         # All of the rows, from position 0 on: then ranges are offsets in the buffer, too.
         source = part.ranges.source

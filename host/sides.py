@@ -14,6 +14,7 @@ from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.host.columns import load
 from penstock.host.gather import take_batch
 from penstock.host.prepare import Columns
+from penstock.host.stretches import NamedBlock, Stretch
 from penstock.query.plan import JoinQuery, Side
 
 
@@ -176,11 +177,14 @@ class Loaded:
         Tuples that pass the side's filter, in the order of time; ``row`` points into ``table``.
     timeless : SideRows
         Those of which the time is not known.
+    stretches : tuple of Stretch
+        Rows of the table that are rows of a block.
     """
 
     table: pa.Table
     rows: SideRows
     timeless: SideRows
+    stretches: tuple[Stretch, ...] = ()
 
     @staticmethod
     def of(side: Side, table: pa.Table, read: Read) -> Loaded:
@@ -198,6 +202,30 @@ class Loaded:
         return self.pick(slice(first, np.searchsorted(self.rows.time, high, side="right")))
 
     @staticmethod
+    def of_block(block: NamedBlock, table: pa.Table, low: int, high: int) -> Loaded:
+        """The tuples of a block with ``low <= time <= high``.
+
+        Parameters
+        ----------
+        block : NamedBlock
+            Whose rows are those of the table, one by one.
+        table : pyarrow.Table
+        low, high : int
+        """
+        time = block.rows.time
+        first = int(np.searchsorted(time, low, side="left"))
+        last = max(first, int(np.searchsorted(time, high, side="right")))
+        rows, none = block.rows, block.rows.pick(slice(0))
+        if last - first < len(rows):
+            rows = rows.pick(slice(first, last)).moved(-first)
+            table = table.slice(first, last - first)
+        return Loaded(table, rows, none, (Stretch(block, first, 0, last - first),))
+
+    def unnamed(self) -> Loaded:
+        """The same tuples without the blocks that they are of."""
+        return replace(self, stretches=())
+
+    @staticmethod
     def concat(parts: Sequence[Loaded]) -> Loaded:
         """The tuples of several parts of one side; at equal times those of earlier parts first."""
         if len(parts) == 1:
@@ -209,7 +237,12 @@ class Loaded:
             for both in zip(*((part.rows, part.timeless) for part in parts), strict=True)
         )
         table = pa.concat_tables([part.table for part in parts]).combine_chunks()
-        return Loaded(table, rows.in_time_order(), timeless)
+        stretches = [
+            stretch.moved(by)
+            for part, by in zip(parts, first, strict=True)
+            for stretch in part.stretches
+        ]
+        return Loaded(table, rows.in_time_order(), timeless, tuple(stretches))
 
 
 def filtered(side: Side, rows: SideRows) -> SideRows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +13,14 @@ import pyarrow as pa
 from penstock.errors import DataError, QueryError
 from penstock.host.completeness.admission import Admission
 from penstock.host.completeness.source import Source, Span, check_names
-from penstock.host.device.base import Device
+from penstock.host.device.base import PAIRS, Device
 from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.ranges import arrival_order, rows_met, time_ranges
+from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded, SideRows, read_side
 from penstock.host.stats import Stats
+from penstock.host.stretches import Stretch
+from penstock.host.window_probe import WindowProbe, window_probe
 from penstock.program import Mode
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side, TimeWindow, other
 from penstock.rewrite.forms import JoinForm
@@ -56,6 +60,8 @@ class TableJoin(ABC):
     probing : mapping of side to slice, optional
         Which tuples of a side probe, by place in the order of time; all by default. The others are
         only met.
+    residence : Residence, optional
+        Where blocks of the tables' rows are kept from join to join.
     on_progress : callable, optional
         Called with (pairs evaluated or pruned, pairs to evaluate at most) after each device result.
 
@@ -81,6 +87,7 @@ class TableJoin(ABC):
         disorder: Span | Mapping[str, Span] | None = None,
         pruning: Pruning | None = DEFAULT_PRUNING,
         probing: Mapping[str, slice] | None = None,
+        residence: Residence | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._check(query)
@@ -98,6 +105,8 @@ class TableJoin(ABC):
         self.stats = Stats(device.name)
         self.on_progress = on_progress
         self.probing = dict(probing or {})
+        self.residence = residence
+        self.stretches: dict[str, tuple[Stretch, ...]] = {}
         self.tables: dict[str, pa.Table] = {}
         self.sides: dict[str, SideRows] = {}
         self.timeless: dict[str, SideRows] = {}
@@ -106,6 +115,7 @@ class TableJoin(ABC):
             self.tables[side.side] = loaded.table
             self.sides[side.side] = loaded.rows
             self.timeless[side.side] = loaded.timeless
+            self.stretches[side.side] = loaded.stretches
         self._prepare()
 
     def _loaded(
@@ -139,6 +149,23 @@ class TableJoin(ABC):
     def pairs_to_evaluate(self) -> int:
         """Predicate tests of the whole join, at most."""
         return self.pairs_in_window
+
+    def window_probe(
+        self, form: JoinForm, modes: frozenset[Mode] = PAIRS, what: str = "this query"
+    ) -> AbstractContextManager[WindowProbe]:
+        """A form's window, ready to be probed for some modes; ``what`` is for messages."""
+        return window_probe(
+            form,
+            self.sides[form.window],
+            self.stretches[form.window],
+            self.device,
+            self.stats,
+            names=self.names,
+            residence=self.residence,
+            modes=modes,
+            what=what,
+            pruning=self.pruning,
+        )
 
     def ranges_of(self, side: str) -> tuple[np.ndarray, np.ndarray]:
         """All that each row of a side meets: one range of the other side's rows."""

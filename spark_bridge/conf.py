@@ -113,6 +113,19 @@ class Conf:
         _flag,
         "whether pairs that bounds of many rows rule out are left out before the device sees them",
     )
+    resident: bool = key(
+        "streaming.resident",
+        True,
+        _flag,
+        "whether blocks of a streaming join's window stay prepared in the workers, and loaded in a "
+        "device server, between micro-batches",
+    )
+    resident_bytes: int = key(
+        "streaming.residentBytes",
+        1 << 29,
+        _whole(0),
+        "about as many bytes of such blocks keeps a Python worker at most",
+    )
     output_rows: int = key(
         "output.batchRows", 1 << 16, _whole(1), "most rows of a batch that goes to Spark"
     )

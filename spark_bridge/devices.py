@@ -45,6 +45,11 @@ def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device
     return _open[key]
 
 
+def stays_open(device: Device) -> bool:
+    """Whether a device is open for later tasks of this process, too. Call it as the above."""
+    return any(device is one for one in _open.values())
+
+
 @dataclass(frozen=True)
 class DeviceSpec:
     """A device by name and options, and who chose it.

@@ -8,7 +8,7 @@ emit (i, j), or fold (i, j) into an aggregate of i. A device needs no timestamps
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Self
@@ -115,6 +115,25 @@ class Result:
     ran: tuple[float, float] | None = None
 
 
+@dataclass(frozen=True)
+class WindowName:
+    """What a window is kept under by a device that keeps windows for its clients.
+
+    Parameters
+    ----------
+    scope : str
+        Whose it is: one run of one query.
+    block : str
+        Rows that never change.
+    content : str
+        Digest of program, modes and keys, so that a name has one content whatever happens.
+    """
+
+    scope: str
+    block: str
+    content: str
+
+
 class WindowBuffer(ABC):
     """Room for window keys in the device's memory, positions ``[0, capacity)``."""
 
@@ -181,6 +200,31 @@ class Kernel(ABC):
             )
         return self.allocate(capacity)
 
+    def resident(
+        self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
+    ) -> WindowBuffer | None:
+        """The window that is kept under a name; written now, if it is not there yet.
+
+        Parameters
+        ----------
+        name : WindowName
+        capacity : int
+        columns : callable
+            Gives its keys, all of them.
+
+        Returns
+        -------
+        WindowBuffer or None
+            To be freed when it is not read any more; the device keeps it for who asks next. None
+            from a device that keeps no windows by name.
+
+        Raises
+        ------
+        DeviceError
+            The device has no room for it.
+        """
+        return None
+
     @abstractmethod
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         """Start a task; several may be in flight. Failures arrive through the future."""
@@ -203,6 +247,8 @@ class Device(ABC):
     #: Evaluations of a task, at most, for a device that takes seconds for what
     #: :func:`penstock.host.device.run.run_task` gives the others; None if it is none.
     task_evaluations: int | None = None
+    #: Whether :meth:`Kernel.resident` keeps windows.
+    keeps_windows: bool = False
 
     @abstractmethod
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
@@ -235,6 +281,9 @@ class Device(ABC):
         """
         reason = self.refuses_window_join(program, rows)
         raise DeviceError(f"the {self.name} device cannot do this window join: {reason}")
+
+    def keep_windows(self, scope: str, blocks: Collection[str]) -> None:  # noqa: B027
+        """Say which blocks of a scope are still wanted; windows of its others may go."""
 
     @abstractmethod
     def counters(self) -> dict[str, int]:

@@ -175,8 +175,12 @@ class DeviceMemory:
                 kernel.close()
             self._kernels.clear()
 
-    def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
+    def kernel(self, program: Program) -> Kernel:
         """The program on the device, loaded once."""
+        with self._changed:
+            return self._kernel(program, self.modes)
+
+    def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
         if (program, modes) not in self._kernels:
             self._kernels[program, modes] = self.device.open(program, modes)
         return self._kernels[program, modes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike
 
@@ -64,6 +64,7 @@ class RemoteDevice(Device):
     """
 
     name = "remote"
+    keeps_windows = True
 
     def __init__(
         self,
@@ -132,6 +133,9 @@ class RemoteDevice(Device):
 
     def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
         return RemoteWindowKernel(self, program, rows)
+
+    def keep_windows(self, scope: str, blocks: Collection[str]) -> None:
+        self.link().call({"call": "keep", "scope": scope, "blocks": list(blocks)})
 
     def counters(self) -> dict[str, int]:
         with self._lock:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
+from penstock.host.device.base import Kernel, Result, Task, WindowBuffer, WindowName
 from penstock.host.device.window_join import WindowKernel, WindowResult, WindowTask
 from penstock.host.device.window_ranges import check_task
 from penstock.host.remote.failures import LostError
@@ -68,6 +68,22 @@ class RemoteKernel(Kernel):
         answer, _ = link.call(header)
         return RemoteWindow(self, link, field(answer, "window", int), capacity)
 
+    def resident(
+        self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
+    ) -> WindowBuffer:
+        link, number = self.on_server()
+        asked = {"call": "resident", "kernel": number, "capacity": int(capacity), **vars(name)}
+        answer, _ = link.call(asked)
+        window = RemoteWindow(self, link, field(answer, "window", int), capacity)
+        if not field(answer, "loaded", bool):
+            try:
+                window.write(0, columns())
+                link.call({"call": "loaded", "window": window.number})
+            except BaseException:
+                window.free()
+                raise
+        return window
+
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         if not (isinstance(window, RemoteWindow) and window.kernel is self):
             raise DeviceError(
@@ -90,7 +106,7 @@ class RemoteWindow(WindowBuffer):
         super().__init__(capacity)
         self.kernel = kernel
         self._link = link
-        self._number = number
+        self.number = number
         self._freed = False
 
     @property
@@ -103,20 +119,20 @@ class RemoteWindow(WindowBuffer):
         if batch.num_rows and offset + batch.num_rows > self.capacity:
             rows = batch.num_rows  # the device says what is wrong, before anything is written
         for low in range(0, max(batch.num_rows, 1), rows):
-            header = {"call": "write", "window": self._number, "offset": int(offset) + low}
+            header = {"call": "write", "window": self.number, "offset": int(offset) + low}
             self._link.call(header, batch.slice(low, rows))
 
     def run(self, task: Task) -> Result:
         """Run a task on it, and wait for the result."""
         header, batch = task_message(task)
         return result_from(
-            *self._link.call({"call": "task", "window": self._number, **header}, batch)
+            *self._link.call({"call": "task", "window": self.number, **header}, batch)
         )
 
     def free(self) -> None:
         if not self._freed:
             self._freed = True
-            dismiss(self._link, {"call": "free", "window": self._number})
+            dismiss(self._link, {"call": "free", "window": self.number})
 
 
 def program_fields(program: Program, modes: frozenset[Mode]) -> Header:

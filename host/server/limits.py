@@ -31,6 +31,8 @@ class Limits:
         Pairs of one result; a task that has more pauses.
     lease_s : float
         Seconds without a sign of life after which a client's session ends.
+    resident_s : float
+        Seconds for which a window that is kept by name stays without being read.
     """
 
     memory_bytes: int | None = None
@@ -39,6 +41,7 @@ class Limits:
     clients: int = 64
     room: int = 1 << 24
     lease_s: float = 15.0
+    resident_s: float = 600.0
 
     def __post_init__(self) -> None:
         for name in vars(self):

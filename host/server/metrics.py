@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from penstock.host.server.residents import Gone
 from penstock.host.server.service import DeviceServer, Reason
 
 
@@ -38,11 +39,28 @@ class ServerCollector(Collector):
             "tasks": "Tasks that ended, failures included.",
             "failures": "Tasks that failed.",
             "evaluations": "Predicate tests executed.",
+            "window_rows": "Rows of windows that came from clients.",
         }
         counters = {
             name: CounterMetricFamily(f"penstock_server_{name}", text, labels=["device"])
             for name, text in sums.items()
         }
+        kept = GaugeMetricFamily(
+            "penstock_server_resident_windows", "Windows kept by name.", labels=["device"]
+        )
+        kept_bytes = GaugeMetricFamily(
+            "penstock_server_resident_bytes", "Bytes of windows kept by name.", labels=["device"]
+        )
+        asked = CounterMetricFamily(
+            "penstock_server_resident_asked",
+            "Windows asked for by name: hits that were there, loads that were not.",
+            labels=["device", "found"],
+        )
+        gone = CounterMetricFamily(
+            "penstock_server_resident_gone",
+            "Windows that are no longer kept by name, by reason.",
+            labels=["device", "reason"],
+        )
         sessions = self._server.sessions()
         for name, owner in self._server.owners.items():
             clients.add_metric([name], sum(session.owner is owner for session in sessions))
@@ -51,9 +69,16 @@ class ServerCollector(Collector):
                 family.add_metric([name], value)
             for counter, family in counters.items():
                 family.add_metric([name], owner.counters[counter])
+            for family, value in zip((kept, kept_bytes), owner.residents.held(), strict=True):
+                family.add_metric([name], value)
+            for found, count in owner.residents.counts.items():
+                asked.add_metric([name, found], count)
+            for reason in Gone:
+                gone.add_metric([name, reason.name.lower()], owner.residents.gone[reason])
         ended = CounterMetricFamily(
             "penstock_server_sessions_ended", "Sessions that ended, by reason.", labels=["reason"]
         )
         for reason in Reason:
             ended.add_metric([reason.name.lower()], self._server.ended[reason])
         yield from (ended, clients, memory, waiting, running, *counters.values())
+        yield from (kept, kept_bytes, asked, gone)

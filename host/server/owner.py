@@ -16,6 +16,7 @@ from penstock.host.device.run import TIMEOUT_S
 from penstock.host.device.storage import key_dtype, storage_dtype
 from penstock.host.lanes.buffers import Buffers
 from penstock.host.server.limits import Limits
+from penstock.host.server.residents import Residents
 from penstock.host.server.turns import Turns
 from penstock.program import BandProgram, Mode, Program
 
@@ -41,6 +42,10 @@ class _Shared:
     holders: int = 0
 
 
+class _ClientRoomError(Exception):
+    """A client has all the memory that it may have."""
+
+
 class Owner:
     """Owns a device for many clients.
 
@@ -54,7 +59,8 @@ class Owner:
     def __init__(self, device: Device, limits: Limits) -> None:
         self.device = device
         self.limits = limits
-        self.counters: Counter[str] = Counter(tasks=0, failures=0, evaluations=0)
+        self.counters: Counter[str] = Counter(tasks=0, failures=0, evaluations=0, window_rows=0)
+        self.residents = Residents(self)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._shared: dict[tuple[Program, frozenset[Mode]], _Shared] = {}
@@ -113,11 +119,23 @@ class Owner:
         if capacity < 0:
             raise DeviceError(f"a window cannot have {capacity} positions")
         size = capacity * row_bytes(kernel.program)
+        while True:
+            try:
+                return self._allocated(client, kernel, capacity, size), size
+            except _ClientRoomError as refusal:
+                if not self.residents.evict(client):
+                    raise DeviceError(str(refusal)) from refusal
+            except DeviceError:
+                # Windows that are only kept for later make way for one that is wanted now.
+                if not self.residents.evict():
+                    raise
+
+    def _allocated(self, client: str, kernel: Kernel, capacity: int, size: int) -> WindowBuffer:
         limits = self.limits
         with self._lock:
             own, all_of_them = self._bytes[client], self._bytes.total()
             if own + size > limits.client_bytes:
-                raise DeviceError(
+                raise _ClientRoomError(
                     f"the server has no room for a window of {capacity} tuples ({size} bytes): "
                     f"this client has {own} of {limits.client_bytes} bytes; free windows, use "
                     "shorter ones, or serve with a larger --client-memory-mib"
@@ -141,7 +159,7 @@ class Owner:
                     f"the server's machine has no memory for a window of {capacity} tuples"
                 ) from cause
             raise
-        return buffer, size
+        return buffer
 
     def free(self, client: str, buffer: WindowBuffer, size: int) -> None:
         """A client gives a buffer back; what it wrote is for nobody else, so it is not kept."""
@@ -222,8 +240,14 @@ class Owner:
         """Tidy up in a thread that is none of the device's."""
         self._tidy.submit(act)
 
+    def written(self, rows: int) -> None:
+        """So many rows of windows have come from a client."""
+        with self._lock:
+            self.counters["window_rows"] += rows
+
     def stop(self) -> None:
         """Close the device."""
+        self.residents.close()
         self._tidy.shutdown(wait=True)
         self.device.close()
 

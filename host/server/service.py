@@ -214,6 +214,8 @@ class DeviceServer:
         lease = self.limits.lease_s
         while not self._stopping.wait(lease / _LOOKS_PER_LEASE):
             now = time.monotonic()
+            for owner in self.owners.values():
+                owner.residents.expire(now - self.limits.resident_s)
             for session in self.sessions():
                 if now - session.seen > lease:
                     self._end(session, Reason.LEASE)

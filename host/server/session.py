@@ -12,9 +12,10 @@ from itertools import count
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Kernel, WindowBuffer
+from penstock.host.device.base import Kernel, WindowBuffer, WindowName
 from penstock.host.server.joins import JoinCalls, Reply
 from penstock.host.server.owner import Owner
+from penstock.host.server.residents import Resident
 from penstock.host.wire.message import Header, MalformedError, field
 from penstock.host.wire.programs import modes_from, program_from
 from penstock.host.wire.tasks import result_message, task_from
@@ -39,6 +40,8 @@ class _Window:
     buffer: WindowBuffer
     opened: _Opened
     size: int
+    #: What it is, where the server keeps it by name.
+    resident: Resident | None = None
     #: Calls that use it now.
     users: int = 0
     freed: bool = False
@@ -74,6 +77,9 @@ class ClientSession:
             "allocate": self._allocate,
             "write": self._write,
             "free": self._free,
+            "resident": self._resident,
+            "loaded": self._loaded,
+            "keep": self._keep,
             "task": self._task,
             **self._joins.calls,
         }
@@ -162,7 +168,41 @@ class ClientSession:
         except BaseException:
             self._release(opened)
             raise
-        window, number = _Window(buffer, opened, size), next(self._numbers)
+        return {"window": self._numbered(_Window(buffer, opened, size))}, None
+
+    def _resident(self, header: Header, columns: Sequence[np.ndarray]) -> Reply:
+        opened = self._held(header)
+        try:
+            found = self.owner.residents.hold(
+                WindowName(*(field(header, part, str) for part in ("scope", "block", "content"))),
+                opened.program,
+                opened.modes,
+                field(header, "capacity", int),
+                self._check,
+            )
+        except BaseException:
+            self._release(opened)
+            raise
+        # Read before the window can be let go.
+        loaded, buffer = found.loaded, found.buffer
+        assert buffer is not None
+        number = self._numbered(_Window(buffer, opened, found.size, found))
+        return {"window": number, "loaded": loaded}, None
+
+    def _loaded(self, header: Header, columns: Sequence[np.ndarray]) -> Reply:
+        with self._using(header) as window:
+            if window.resident is None:
+                raise DeviceError("a window without a name is never complete")
+            self.owner.residents.loaded(window.resident)
+        return {}, None
+
+    def _keep(self, header: Header, columns: Sequence[np.ndarray]) -> Reply:
+        blocks = [str(name) for name in field(header, "blocks", list)]
+        return {"dropped": self.owner.residents.keep(field(header, "scope", str), blocks)}, None
+
+    def _numbered(self, window: _Window) -> int:
+        """The number under which the client knows a window from now on."""
+        number = next(self._numbers)
         with self._lock:
             over = self._over is not None
             if not over:
@@ -170,11 +210,14 @@ class ClientSession:
         if over:
             self._let_go(window, freed=True)
             raise self._ended()
-        return {"window": number}, None
+        return number
 
     def _write(self, header: Header, columns: Sequence[np.ndarray]) -> Reply:
         with self._using(header) as window:
+            if window.resident is not None and window.resident.loaded:
+                raise DeviceError("a window that is kept by name is written once; use another name")
             window.buffer.write(field(header, "offset", int), columns)
+        self.owner.written(len(columns[0]) if columns else 0)
         return {}, None
 
     def _free(self, header: Header, columns: Sequence[np.ndarray]) -> Reply:
@@ -231,7 +274,10 @@ class ClientSession:
                 window.users -= 1
             if window.users or not window.freed:
                 return
-        self.owner.free(self.key, window.buffer, window.size)
+        if window.resident is None:
+            self.owner.free(self.key, window.buffer, window.size)
+        else:
+            self.owner.residents.release(window.resident)
         self._release(window.opened)
 
     def _release(self, opened: _Opened) -> None:

@@ -19,6 +19,7 @@ from penstock.host.existence import ExistenceJoin
 from penstock.host.grouped import GroupedJoin
 from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.ranges import shifted
+from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
 from penstock.host.stats import Stats
 from penstock.host.stepwise.frontier import Frontier
@@ -68,6 +69,8 @@ class Step:
         What was promised before the new rows, and with them.
     pruning : Pruning or None
         None evaluates every pair that the window admits.
+    residence : Residence, optional
+        Where blocks of kept rows are found again by the next step.
 
     Attributes
     ----------
@@ -83,12 +86,14 @@ class Step:
         after: Promises,
         *,
         pruning: Pruning | None = DEFAULT_PRUNING,
+        residence: Residence | None = None,
     ) -> None:
         self.query = named_by_side(query)
         self.device = device
         self.before = Frontier(self.query, before)
         self.after = Frontier(self.query, after)
         self.pruning = pruning
+        self.residence = residence
         self.stats = Stats(device.name)
 
     def run(self, kept: Kept, share: Share = Share()) -> Iterator[pa.RecordBatch]:
@@ -149,7 +154,14 @@ class _Joins(ABC):
         query = replace(self.query, kind=JoinKind.INNER) if made is BatchJoin else self.query
         if made is ExistenceJoin:
             options["side"] = side
-        return made(query, tables, self.step.device, pruning=self.step.pruning, **options)
+        return made(
+            query,
+            tables,
+            self.step.device,
+            pruning=self.step.pruning,
+            residence=self.step.residence,
+            **options,
+        )
 
     def timeless(self, side: str) -> Loaded:
         """New rows without a time: they meet nothing, and are decided in one lane."""
@@ -180,7 +192,7 @@ class _OverTime(_Joins):
         if made in (AggregateJoin, GroupedJoin) and not len(window.rows):
             return
         if len(alone.timeless):
-            own = Loaded.concat([alone, own])
+            own = Loaded.concat([alone, own]).unnamed()
         yield self.made(made, {side: own, other(side): window}, side)
 
     def _decided(self, side: str) -> Loaded:
@@ -196,11 +208,11 @@ class _OverTime(_Joins):
         # A group belongs to one lane as a whole.
         keys = after.grouping.keys(rows.rows.columns, len(rows.rows))
         _, group = np.unique(keys, return_inverse=True)
-        return rows.pick(np.flatnonzero(group % self.share.lanes == self.share.lane))
+        return rows.pick(np.flatnonzero(group % self.share.lanes == self.share.lane)).unnamed()
 
     def _mine(self, rows: Loaded) -> Loaded:
-        """This lane's part of the rows."""
-        return rows.pick(self.share.of(0, len(rows.rows)))
+        """This lane's part of the rows, which probe: they are no window."""
+        return rows.pick(self.share.of(0, len(rows.rows))).unnamed()
 
     def _reached(self, side: str, own: Loaded) -> Loaded:
         """Rows of earlier steps that rows of a side can meet."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.errors import DeviceError
 
 #: Both sides must speak the same protocol; raised whenever a message changes its meaning.
-PROTOCOL = 1
+PROTOCOL = 2
 #: Bytes of a body, at most: Flight refuses messages of 2 GiB.
 MOST_BODY_BYTES = 1 << 30
 

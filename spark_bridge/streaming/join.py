@@ -138,6 +138,7 @@ def stream(
         request.device,
         pruning_sizes(pruning),
         request.conf.output_rows,
+        request.conf.resident_bytes if request.conf.resident else None,
     )
     union = _union(compiled, frames, spec)
     if design == "state":

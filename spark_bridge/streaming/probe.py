@@ -8,10 +8,13 @@ from functools import cache
 import pyarrow as pa
 
 from penstock.host.completeness.admission import FOREVER, NEVER
+from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded, read_side
 from penstock.host.stepwise import Kept, Share, Step
+from penstock.host.stretches import NamedBlock
 from penstock.query.plan import JoinQuery
-from penstock.spark_bridge.streaming.commit import Commit
+from penstock.spark_bridge.streaming.commit import Commit, StoredFile
+from penstock.spark_bridge.streaming.resident import residence
 from penstock.spark_bridge.streaming.spec import JoinSpec
 from penstock.spark_bridge.streaming.store import RowStore, Store
 
@@ -24,25 +27,49 @@ class StoredRows(Kept):
     spec : JoinSpec
     store : RowStore
     commit : Commit
+    residence : Residence, optional
+        Where blocks are kept; each file is one.
     """
 
-    def __init__(self, spec: JoinSpec, store: RowStore, commit: Commit) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        store: RowStore,
+        commit: Commit,
+        residence: Residence | None = None,
+    ) -> None:
         self.spec, self.store, self.commit = spec, store, commit
+        self.residence = residence
         self.query = spec.query()
         self.new = cache(self.new)  # read once per task
 
     def old(self, side: str, low: int, high: int) -> Loaded:
         files = [f for f in self.commit.old[side] if f.high >= low and f.low <= high]
-        return self._loaded(side, [self.store.between(f, low, high) for f in files])
+        return self._timed(side, files, low, high, [])
 
     def new(self, side: str) -> Loaded:
-        commit = self.commit
-        timed = [self.store.between(f, NEVER, FOREVER) for f in commit.new[side]]
-        timeless = [self.store.read(f) for f in commit.timeless[side]]
-        return self._loaded(side, [*timed, *timeless])
+        timeless = [self.store.read(f) for f in self.commit.timeless[side]]
+        return self._timed(side, self.commit.new[side], NEVER, FOREVER, timeless)
 
-    def _loaded(self, side: str, tables: Sequence[pa.Table]) -> Loaded:
-        return load(self.spec, self.query, side, tables)
+    def _timed(
+        self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
+    ) -> Loaded:
+        """Rows of files between two times, and other rows."""
+        if self.residence is None:
+            tables = [self.store.between(f, low, high) for f in files]
+            return load(self.spec, self.query, side, [*tables, *others])
+        parts = [Loaded.of_block(*self.block(side, f), low, high) for f in files]
+        return Loaded.concat([load(self.spec, self.query, side, others), *parts])
+
+    def block(self, side: str, file: StoredFile) -> tuple[NamedBlock, pa.Table]:
+        """A file as a block, and its rows without the column of their time."""
+        assert self.residence is not None
+
+        def made() -> tuple[NamedBlock, pa.Table]:
+            loaded = load(self.spec, self.query, side, [self.store.between(file, NEVER, FOREVER)])
+            return NamedBlock(file.name, loaded.rows), loaded.table
+
+        return self.residence.cache.block(self.residence.scope, file.name, made)
 
 
 def load(spec: JoinSpec, query: JoinQuery, side: str, tables: Sequence[pa.Table]) -> Loaded:
@@ -75,8 +102,16 @@ class Probe:
         """
         commit = self.commit
         with self.spec.device.opened() as device:
+            home = residence(self.spec, self.store.scope, device)
+            if home is not None:
+                home.keep(device, [f.name for own in commit.blocks().values() for f in own])
             step = Step(
-                self.spec.query(), device, commit.before, commit.after, pruning=self.spec.pruning
+                self.spec.query(),
+                device,
+                commit.before,
+                commit.after,
+                pruning=self.spec.pruning,
+                residence=home,
             )
-            for batch in step.run(StoredRows(self.spec, self.store, commit), share):
+            for batch in step.run(StoredRows(self.spec, self.store, commit, home), share):
                 yield from self.spec.output_batches(batch)

@@ -33,6 +33,8 @@ class JoinSpec:
     pruning : Pruning or None
     batch_rows : int
         Most rows of a batch that goes to Spark.
+    resident_bytes : int, optional
+        Of blocks that a worker keeps prepared; None to keep none, on devices either.
     """
 
     compiled: Compiled
@@ -42,6 +44,7 @@ class JoinSpec:
     device: DeviceChoice
     pruning: Pruning | None = DEFAULT_PRUNING
     batch_rows: int = 1 << 16
+    resident_bytes: int | None = None
 
     def query(self) -> JoinQuery:
         """The compiled query, over tables named by side."""

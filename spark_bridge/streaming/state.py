@@ -9,6 +9,7 @@ right one.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.errors import QueryError, UsageError
+from penstock.host.completeness.admission import FOREVER, NEVER
+from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
 from penstock.host.stepwise import Frontier, Step, needed
 from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
@@ -28,6 +31,7 @@ from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
 from penstock.spark_bridge.streaming.identity import identity
 from penstock.spark_bridge.streaming.ingest import Admitted, admitted, write
 from penstock.spark_bridge.streaming.probe import StoredRows
+from penstock.spark_bridge.streaming.resident import residence
 from penstock.spark_bridge.streaming.spec import IS_RIGHT, JoinSpec
 from penstock.spark_bridge.streaming.store import RowStore
 from penstock.spark_bridge.types import spark_schema
@@ -162,16 +166,21 @@ class StateRows(RowStore):
         message, number = _message(table), self.following
         self.following += 1
         self._map.updateValue((number,), (message,))
-        return str(number), len(message)
+        # An attempt that failed has used this number, too, maybe for other rows.
+        return f"{number}-{uuid.uuid4().hex}", len(message)
 
     def read(self, file: StoredFile) -> pa.Table:
-        found = self._map.getValue((int(file.name),))
+        found = self._map.getValue((_number(file),))
         assert found is not None  # the record names it
         return _table(found[0]).combine_chunks()
 
     def remove(self, file: StoredFile) -> None:
         """Forget the rows under a name."""
-        self._map.removeKey((int(file.name),))
+        self._map.removeKey((_number(file),))
+
+
+def _number(file: StoredFile) -> int:
+    return int(file.name.partition("-")[0])
 
 
 class LaneRows(StoredRows):
@@ -184,15 +193,21 @@ class LaneRows(StoredRows):
         commit: Commit,
         new: dict[str, Loaded],
         kept: dict[str, Loaded],
+        residence: Residence | None,
     ) -> None:
-        super().__init__(spec, store, commit)
+        super().__init__(spec, store, commit, residence)
         self._new, self._kept = new, kept
 
     def new(self, side: str) -> Loaded:
         return self._new[side]
 
     def entering(self, side: str) -> Loaded:
-        return self._kept[side]
+        kept = self._kept[side]
+        if self.residence is None or not len(kept.rows):
+            return kept
+        # As it was stored, and as the next step will find it.
+        (file,) = self.commit.new[side]
+        return Loaded.of_block(*self.block(side, file), NEVER, FOREVER)
 
 
 @dataclass(frozen=True)
@@ -233,10 +248,20 @@ class LaneProcessor(StatefulProcessor):
         }
         commit = self._taken_in(frontier, before, arrived)
         with self.spec.device.opened() as device:
-            step = Step(query, device, commit.before, commit.after, pruning=self.spec.pruning)
+            home = residence(self.spec, self._scope, device)
+            if home is not None:
+                home.keep(device, [f.name for own in commit.blocks().values() for f in own])
+            step = Step(
+                query,
+                device,
+                commit.before,
+                commit.after,
+                pruning=self.spec.pruning,
+                residence=home,
+            )
             new = {side: one.every.loaded for side, one in arrived.items()}
             kept = {side: one.kept.loaded for side, one in arrived.items()}
-            for made in step.run(LaneRows(self.spec, self._rows, commit, new, kept)):
+            for made in step.run(LaneRows(self.spec, self._rows, commit, new, kept, home)):
                 for batch in self.spec.output_batches(made):
                     message = _message(pa.Table.from_batches([batch]))
                     yield pd.DataFrame({"rows": [message]})
@@ -249,8 +274,10 @@ class LaneProcessor(StatefulProcessor):
         """The record of the lane's last micro-batch."""
         found = self._record.get() if self._record.exists() else None
         if found is None:
+            self._scope = uuid.uuid4().hex
             return Commit()
         record = json.loads(found[0])
+        self._scope = record.get("scope") or uuid.uuid4().hex
         wanted = json.loads(json.dumps(identity(self.spec)))
         changed = [name for name in wanted if record["query"].get(name) != wanted[name]]
         if changed:
@@ -265,6 +292,7 @@ class LaneProcessor(StatefulProcessor):
         record = {
             "query": identity(self.spec),
             "following": self._rows.following,
+            "scope": self._scope,
             "commit": commit.as_json(),
         }
         self._record.update((json.dumps(record),))

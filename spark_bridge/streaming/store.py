@@ -12,6 +12,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,6 +61,11 @@ class Store(RowStore):
     """
 
     folder: str
+
+    @property
+    def scope(self) -> str:
+        """Within which names of rows are unique, as devices and caches know it."""
+        return blake2b(self.folder.encode(), digest_size=16).hexdigest()
 
     @property
     def _rows(self) -> Path:

@@ -17,6 +17,33 @@ from penstock.host.server.service import DeviceServer
 from penstock.host.wire.address import Address
 from tests.penstock.kit.devices import InterpretingCpu
 
+#: A server of the CPU, until it is killed.
+SERVER = """
+import sys, threading
+from tests.host.kit.serving import serving
+from tests.penstock.kit.devices import InterpretingCpu
+
+with serving({"cpu": InterpretingCpu(2)}, address=sys.argv[1]):
+    print("serving", flush=True)
+    threading.Event().wait(600)
+"""
+
+#: A server whose tasks hang, which says so.
+HANGING_SERVER = """
+import sys, threading
+from tests.host.kit.faulty import FaultyDevice
+from tests.host.kit.serving import serving
+from penstock.host.server.limits import Limits
+from tests.penstock.kit.devices import InterpretingCpu
+
+device = FaultyDevice(InterpretingCpu(2), lambda: "hang")
+with serving({"cpu": device}, Limits(lease_s=3.0), address=sys.argv[1]):
+    print("serving", flush=True)
+    device.wait_for(lambda: device.held, 60)
+    print("running", flush=True)
+    threading.Event().wait(60)
+"""
+
 
 @contextmanager
 def socket_address() -> Iterator[str]:

@@ -24,7 +24,7 @@ from penstock.host.remote.device import RemoteDevice
 from penstock.host.server.limits import Limits
 from penstock.host.server.service import DeviceServer, Reason
 from tests.host.kit.faulty import FaultyDevice
-from tests.host.kit.serving import serving, socket_address, until
+from tests.host.kit.serving import HANGING_SERVER, SERVER, serving, socket_address, until
 from tests.host.kit.streams import SCHEMA, batch_of
 from tests.host.kit.tasks import band_join, expected, load, run_to_end, sorted_pairs
 from tests.penstock.kit.devices import InterpretingCpu
@@ -55,22 +55,6 @@ for future in futures:
         print(len(future.result(30).i), flush=True)
     except DeviceError as error:
         print(error, flush=True)
-"""
-
-#: A server whose tasks hang, which says so.
-HANGING_SERVER = """
-import sys, threading
-from tests.host.kit.faulty import FaultyDevice
-from tests.host.kit.serving import serving
-from penstock.host.server.limits import Limits
-from tests.penstock.kit.devices import InterpretingCpu
-
-device = FaultyDevice(InterpretingCpu(2), lambda: "hang")
-with serving({"cpu": device}, Limits(lease_s=3.0), address=sys.argv[1]):
-    print("serving", flush=True)
-    device.wait_for(lambda: device.held, 60)
-    print("running", flush=True)
-    threading.Event().wait(60)
 """
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -289,15 +273,3 @@ def test_a_running_join_outlives_its_server(start: Start) -> None:
         late.join(TIMEOUT_S)
         assert got == wanted
         device.close()
-
-
-#: A server of the CPU, until it is killed.
-SERVER = """
-import sys, threading
-from tests.host.kit.serving import serving
-from tests.penstock.kit.devices import InterpretingCpu
-
-with serving({"cpu": InterpretingCpu(2)}, address=sys.argv[1]):
-    print("serving", flush=True)
-    threading.Event().wait(60)
-"""

@@ -143,7 +143,7 @@ def test_somebody_else_answers() -> None:
 
 def test_another_protocol(server: DeviceServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link, "PROTOCOL", 99)
-    with pytest.raises(DeviceError, match=r"speaks protocol 1 .* this client 99 .* same version"):
+    with pytest.raises(DeviceError, match=r"speaks protocol 2 .* this client 99 .* same version"):
         connected(server)
 
 

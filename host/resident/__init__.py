@@ -1,0 +1,1 @@
+"""Windows of blocks that never change, prepared and loaded once for many joins."""
