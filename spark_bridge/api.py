@@ -38,6 +38,7 @@ def sql(
     device_options: Mapping[str, Any] | None = None,
     lanes: int | None = None,
     partitioning: str | None = None,
+    ordered: bool = False,
 ) -> DataFrame:
     """Join two DataFrames over a time or ROWS window, on devices.
 
@@ -66,6 +67,10 @@ def sql(
     partitioning : str, optional
         "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for what sends
         fewer rows.
+    ordered : bool
+        Sort pairs by the arrival of their later row, then of their earlier one, and put rows
+        without a match where their window closes. A row arrives at its time, at equal times left
+        before right and then, in batch, by its place in the DataFrame.
 
     Returns
     -------
@@ -88,9 +93,8 @@ def sql(
     ... )  # doctest: +SKIP
     """
     options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
-    return _run(
-        Request.of(spark, query, tables, options, device, device_options), lanes, partitioning
-    )
+    request = Request.of(spark, query, tables, options, device, device_options, ordered=ordered)
+    return _run(request, lanes, partitioning)
 
 
 def join(
@@ -110,6 +114,7 @@ def join(
     device_options: Mapping[str, Any] | None = None,
     lanes: int | None = None,
     partitioning: str | None = None,
+    ordered: bool = False,
 ) -> DataFrame:
     """Join two DataFrames; made for ``left.transform(join, right, on=...)``.
 
@@ -132,7 +137,7 @@ def join(
         Output columns, as in SQL.
     names : (str, str)
         What ``on`` and ``select`` call the sides.
-    params, scale, device, device_options, lanes, partitioning
+    params, scale, device, device_options, lanes, partitioning, ordered
         As for :func:`sql`.
 
     Returns
@@ -153,9 +158,8 @@ def join(
     text, options = _text(names, on, time, rows, how, select)
     options |= {"within": within, "params": params, "scale": scale}
     tables = {names[0]: left, names[1]: right}
-    return _run(
-        Request.of(spark, text, tables, options, device, device_options), lanes, partitioning
-    )
+    request = Request.of(spark, text, tables, options, device, device_options, ordered=ordered)
+    return _run(request, lanes, partitioning)
 
 
 def explain(
@@ -206,6 +210,7 @@ def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataF
         device=None if chosen is None else chosen.name,
         device_options=None if chosen is None else dict(chosen.options),
         lanes=lanes,
+        ordered=request.ordering is not None,
     )
     # A query that is started with .start(), like a stream's writer; no DataFrame.
     return cast("DataFrame", found)

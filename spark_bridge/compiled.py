@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.query.compiler import compile_query
 from penstock.query.plan import JoinQuery, named_by_side
+from penstock.spark_bridge.ordering import Ordering, without_places
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,14 @@ class Compiled:
     schemas : mapping of table name to pyarrow.Schema
     options : mapping
         Keyword arguments of :func:`penstock.query.compiler.compile_query`.
+    ordering : Ordering, optional
+        Adds what the output is sorted by.
     """
 
     text: str
     schemas: Mapping[str, pa.Schema]
     options: Mapping[str, Any]
+    ordering: Ordering | None = None
 
     def query(self) -> JoinQuery:
         """The query over tables named by side: in a self-join they have different rows here."""
@@ -42,7 +46,7 @@ class Compiled:
         return {side: self.schemas[table] for side, table in self._made()[1].items()}
 
     def _made(self) -> tuple[JoinQuery, dict[str, str]]:
-        return _compiled(self.text, _Hashed(self.schemas), _Hashed(self.options))
+        return _compiled(self.text, _Hashed(self.schemas), _Hashed(self.options), self.ordering)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,11 @@ class _Hashed:
 
 
 @lru_cache(maxsize=16)
-def _compiled(text: str, schemas: _Hashed, options: _Hashed) -> tuple[JoinQuery, dict[str, str]]:
+def _compiled(
+    text: str, schemas: _Hashed, options: _Hashed, ordering: Ordering | None
+) -> tuple[JoinQuery, dict[str, str]]:
     """The query over tables named by side, and the names that these had."""
-    query = compile_query(text, schemas.value, **options.value)
+    query = compile_query(text, without_places(schemas.value), **options.value)
+    if ordering is not None:
+        query = ordering.extended(query)
     return named_by_side(query), {side.side: side.table for side in query.sides}

@@ -13,8 +13,10 @@ from pyspark.sql import types as spark_types
 from penstock.errors import UsageError
 from penstock.query.compiler import compile_query
 from penstock.query.plan import JoinQuery
+from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.devices import DeviceChoice
+from penstock.spark_bridge.ordering import PLACE, Ordering, with_places
 from penstock.spark_bridge.resources import check_resources
 from penstock.spark_bridge.types import arrow_schema, check_used
 
@@ -35,6 +37,8 @@ class Request:
     schemas : mapping of table name to pyarrow.Schema
     device : DeviceChoice
     conf : Conf
+    ordering : Ordering or None
+        The output's, of which the query and batch DataFrames have the columns.
     """
 
     spark: SparkSession
@@ -45,6 +49,7 @@ class Request:
     schemas: Mapping[str, pa.Schema]
     device: DeviceChoice
     conf: Conf
+    ordering: Ordering | None = None
 
     @staticmethod
     def of(
@@ -54,6 +59,8 @@ class Request:
         options: Mapping[str, Any],
         device: str | None = None,
         device_options: Mapping[str, Any] | None = None,
+        *,
+        ordered: bool = False,
     ) -> Request:
         """Check a call.
 
@@ -69,6 +76,13 @@ class Request:
         schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
         query = compile_query(text, schemas, **options)
         check_used(query, spark_schemas)
+        ordering = None
+        if ordered:
+            ordering = Ordering(places=not any(f.isStreaming for f in frames.values()))
+            query = ordering.extended(query)
+            if ordering.places:
+                frames = with_places(frames)
+                schemas = {name: schema.append(PLACE) for name, schema in schemas.items()}
         return Request(
             spark=spark,
             text=text,
@@ -78,7 +92,13 @@ class Request:
             schemas=schemas,
             device=choice,
             conf=conf,
+            ordering=ordering,
         )
+
+    @property
+    def compiled(self) -> Compiled:
+        """The query as it travels."""
+        return Compiled(self.text, self.schemas, self.options, self.ordering)
 
     @property
     def used(self) -> list[DataFrame]:

@@ -11,10 +11,11 @@ from sqlglot import exp
 
 from penstock.errors import QueryError, SchemaError
 from penstock.expr import build
-from penstock.expr.node import Expr, Op, node, transform
+from penstock.expr.node import Expr
 from penstock.query.aggregates import is_aggregate, read_aggregation
 from penstock.query.dialect import ROWS, place
 from penstock.query.expressions import Lowering
+from penstock.query.nulls import null_supplied
 from penstock.query.plan import LEFT, RIGHT, Aggregation, JoinKind
 from penstock.query.scope import Scope, Source
 from penstock.types import Kind, Type, decimal, from_arrow
@@ -139,15 +140,10 @@ def _after_join(scope: Scope, kind: JoinKind) -> Scope:
     if kind.is_existence:
         return replace(scope, sources=scope.sources[:1])
 
-    def nullable(current: Expr, args: tuple[Expr, ...]) -> Expr:
-        if current.op is Op.COLUMN:
-            return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
-        return build.remake(current, args) if args != current.args else current
-
     sources = [
         replace(
             source,
-            columns={name: transform(column, nullable) for name, column in source.columns.items()},
+            columns={name: null_supplied(column) for name, column in source.columns.items()},
         )
         if side in kind.null_supplying
         else source

@@ -21,7 +21,6 @@ from penstock.spark_bridge.batch.lane import LaneJoin
 from penstock.spark_bridge.batch.lanes import Lanes, RowsLanes
 from penstock.spark_bridge.batch.merge import GroupMerge
 from penstock.spark_bridge.batch.reader import LANE, PLACE, STREAMED
-from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.inputs import TICKS, Input, needs_places
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.types import output_schema, spark_schema
@@ -80,7 +79,9 @@ class BatchPlan:
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
         if self.request.query.aggregation is not None:
             return self._merged(parts[0])
-        return reduce(DataFrame.union, parts)
+        rows = reduce(DataFrame.union, parts)
+        ordering = self.request.ordering
+        return rows if ordering is None else ordering.sorted(rows, self.request.query)
 
     def _half(self, number: int, choice: Choice) -> DataFrame:
         """The rows of a half, or its partial aggregates."""
@@ -94,7 +95,7 @@ class BatchPlan:
             moved = moved.drop(LANE)
         groups = self.request.query.aggregation is not None
         lane_join = LaneJoin(
-            self._compiled,
+            self.request.compiled,
             lanes.side,
             {side: one.slot_of for side, one in self.inputs.items()},
             self.output,
@@ -124,10 +125,6 @@ class BatchPlan:
         return one.selected(slots, extra)
 
     @property
-    def _compiled(self) -> Compiled:
-        return Compiled(self.request.text, self.request.schemas, self.request.options)
-
-    @property
     def _buckets(self) -> int:
         aggregation = self.request.query.aggregation
         assert aggregation is not None
@@ -143,7 +140,7 @@ class BatchPlan:
             seed = self.request.spark.range(1).select(F.lit(0).alias(BUCKET), empty)
             partial = partial.union(seed)
         merge = GroupMerge(
-            self._compiled,
+            self.request.compiled,
             self.output,
             self.request.conf.output_rows,
         )

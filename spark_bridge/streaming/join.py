@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
@@ -18,7 +19,6 @@ from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.stepwise import require_stepwise
 from penstock.query.compiler import Rows, Within
 from penstock.query.plan import RIGHT, JoinQuery, Side
-from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.identity import check_folder
@@ -55,6 +55,7 @@ def stream(
     pruning: bool | Pruning = True,
     lanes: int | None = None,
     design: str = "files",
+    ordered: bool = False,
 ) -> StreamingJoin | DataFrame:
     """Join two streaming DataFrames over a time or ROWS window, on devices.
 
@@ -84,6 +85,8 @@ def stream(
         from start to start. In the state design: the number of lanes, by default 1, and it may not.
     design : str
         "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
+    ordered : bool
+        Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
 
     Returns
     -------
@@ -120,7 +123,12 @@ def stream(
         "scale": scale,
         "unique": unique,
     }
-    request = Request.of(spark, query, tables, options, device, device_options)
+    if ordered and design == "state":
+        raise UsageError(
+            "the state design gives a streaming DataFrame, which Spark does not sort; leave "
+            "ordered out and sort inside foreachBatch, or take the files design"
+        )
+    request = Request.of(spark, query, tables, options, device, device_options, ordered=ordered)
     compiled, frames, schemas = request.query, request.frames, request.schemas
     for side in compiled.sides:
         if not frames[side.table].isStreaming:
@@ -131,7 +139,7 @@ def stream(
     require_stepwise(compiled)
     inputs = {side.side: schemas[side.table] for side in compiled.sides}
     spec = JoinSpec(
-        Compiled(query, schemas, options),
+        request.compiled,
         _disorder(compiled, frames, disorder),
         _slots(compiled, frames),
         output_schema(compiled, open_delivery(compiled, inputs).schema, inputs),
@@ -162,7 +170,9 @@ class StreamingJoin:
 
     @property
     def schema(self) -> spark_types.StructType:
-        return spark_schema(self.spec.output)
+        ordering, output = self.spec.compiled.ordering, self.spec.output
+        hidden = [] if ordering is None else ordering.hidden(self.spec.query())
+        return spark_schema(pa.schema([f for f in output if f.name not in hidden]))
 
     @property
     def writeStream(self) -> StreamingJoinWriter:

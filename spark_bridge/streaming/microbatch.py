@@ -134,7 +134,9 @@ class MicroBatch:
             for lane in _numbers(batches):
                 yield from probe.run(Share(lane, lanes))
 
-        return _tasks(spark, lanes).mapInArrow(run, spark_schema(self.spec.output))
+        rows = _tasks(spark, lanes).mapInArrow(run, spark_schema(self.spec.output))
+        ordering = self.spec.compiled.ordering
+        return rows if ordering is None else ordering.sorted(rows, self.spec.query())
 
     def _lanes(self, commit: Commit) -> int:
         old, new = _rows(commit.old), _rows(commit.new)

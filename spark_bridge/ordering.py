@@ -1,0 +1,148 @@
+"""Output in the order of arrival, which Spark restores by sorting.
+
+A row arrives at its time, at equal times left before right, and then, in a batch DataFrame, at its
+place in it. Both sides' arrivals leave the join as columns after those of the query, are sorted by,
+and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.node import Expr
+from penstock.query.nulls import null_supplied
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
+from penstock.query.window import TimeWindow
+from penstock.types import int_of
+
+#: Column of a batch DataFrame's rows: the place of a row in it.
+PLACE = pa.field("penstock place", pa.int64())
+
+#: Rank of rows that arrive at one time, and of those that leave alone when their window closes.
+_RANK = {LEFT: 0, RIGHT: 1}
+_ALONE = 2
+
+#: Holds every time and every end of a window.
+_TIME = "decimal(38,0)"
+
+
+def with_places(frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The DataFrames with the column :data:`PLACE`."""
+    number = F.monotonically_increasing_id().alias(PLACE.name)
+    return {name: frame.select("*", number) for name, frame in frames.items()}
+
+
+def without_places(schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
+    """The columns that a query can name."""
+    return {
+        name: pa.schema([f for f in schema if f.name != PLACE.name])
+        for name, schema in schemas.items()
+    }
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """The order of a query's output.
+
+    Parameters
+    ----------
+    places : bool
+        Whether the rows have a column :data:`PLACE`.
+    """
+
+    places: bool
+
+    def extended(self, query: JoinQuery) -> JoinQuery:
+        """The query with the arrivals of its rows after its own columns.
+
+        Raises
+        ------
+        QueryError
+            Its output is not rows of a join, or a side has no time.
+        """
+        if query.aggregation is not None:
+            raise QueryError(
+                "ordered=True is about joined rows, and the query gives groups; sort them by "
+                "their keys: .orderBy(...)"
+            )
+        more: list[tuple[str, Expr]] = []
+        for side in self._sides(query):
+            time = query.side(side).time
+            if time is None:
+                raise QueryError(
+                    f"ordered=True needs the time of {query.names[side]}; give time={{...}}"
+                )
+            values = [time]
+            if self.places:
+                values.append(build.column(side, PLACE.name, int_of(64)))
+            if side in query.kind.null_supplying:
+                values = [null_supplied(value) for value in values]
+            more += zip(self._columns(side), values, strict=True)
+        return replace(query, select=(*query.select, *more))
+
+    def sorted(self, rows: DataFrame, query: JoinQuery) -> DataFrame:
+        """The output of :meth:`extended` in order, without the arrivals.
+
+        Pairs come by the arrival of their later row, then of their earlier one; rows without a
+        match when their window closes (over ROWS: when they arrive), those without a time first.
+
+        Parameters
+        ----------
+        rows : DataFrame
+        query : JoinQuery
+        """
+        sides = self._sides(query)
+        times = [F.col(self._columns(side)[0]) for side in sides]
+        arrivals = [self._arrival(side, time) for side, time in zip(sides, times, strict=True)]
+        later = F.greatest(*arrivals) if len(sides) == 2 else arrivals[0]
+        for side in query.kind.unmatched:
+            # A pair has both times, and a row of the other side that leaves alone has none here.
+            lone = F.lit(True) if len(sides) == 1 else F.col(self._columns(other(side))[0]).isNull()
+            later = F.when(lone, self._closing(side, query)).otherwise(later)
+        hidden = self.hidden(query)
+        earlier = F.least(*arrivals) if len(sides) == 2 else arrivals[0]
+        rest = [F.col(name).asc_nulls_last() for name in hidden]
+        return rows.orderBy(later, earlier, *rest).drop(*hidden)
+
+    def hidden(self, query: JoinQuery) -> list[str]:
+        """Columns that :meth:`extended` gives the output."""
+        return [name for side in self._sides(query) for name in self._columns(side)]
+
+    def _sides(self, query: JoinQuery) -> tuple[str, ...]:
+        """Those whose columns the output has."""
+        return (LEFT,) if query.kind.is_existence else (LEFT, RIGHT)
+
+    def _columns(self, side: str) -> list[str]:
+        """Of the output: a row's time, and its place."""
+        return [f"penstock {name} {side}" for name in ("time", "place")[: 1 + self.places]]
+
+    def _arrival(self, side: str, time: Column) -> Column:
+        place = F.col(self._columns(side)[1]) if self.places else F.lit(0)
+        return F.when(time.isNotNull(), _moment(time, _RANK[side], place))
+
+    def _closing(self, side: str, query: JoinQuery) -> Column:
+        """When a row leaves alone."""
+        time, window = F.col(self._columns(side)[0]), query.window
+        if not isinstance(window, TimeWindow):
+            return self._arrival(side, time)
+        reach = window.after if side == LEFT else window.before
+        end = time if reach is None else time.cast(_TIME) + F.lit(reach).cast(_TIME)
+        # Those that leave together are told apart by their arrival.
+        return F.when(time.isNotNull(), _moment(end, _ALONE, F.lit(0), never=reach is None))
+
+
+def _moment(time: Column, rank: int, place: Column, *, never: bool = False) -> Column:
+    """Something that sorts by time, after all others if it is never."""
+    return F.struct(
+        F.lit(never).alias("never"),
+        time.cast(_TIME).alias("time"),
+        F.lit(rank).alias("rank"),
+        place.cast("long").alias("place"),
+    )
