@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,6 +12,9 @@ from penstock.query.compiler import Rows, Within
 from penstock.spark_bridge.batch.explain import explained
 from penstock.spark_bridge.batch.join import BatchPlan
 from penstock.spark_bridge.request import Request
+
+if TYPE_CHECKING:
+    from penstock.spark_bridge.streaming.join import StreamingJoin
 
 #: SQL of each ``how`` of :func:`join`.
 _HOW = {
@@ -179,18 +182,24 @@ def explain(
 ) -> str:
     """What :func:`sql` would do: window, lanes and why so many, device, form, evaluations.
 
-    Parameters and errors as for :func:`sql`; the same small jobs run.
+    Parameters and errors as for :func:`sql`; the same small jobs run. Of streams: in the files
+    design.
     """
     options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
     request = Request.of(spark, query, tables, options, device, device_options)
     if request.is_streaming:
-        raise UsageError("explain() is for batch DataFrames; one of these is a stream")
+        return _streaming(request, lanes, partitioning).explain()
     return explained(BatchPlan.of(request, lanes, partitioning))
 
 
 def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataFrame:
-    if not request.is_streaming:
-        return BatchPlan.of(request, lanes, partitioning).frame()
+    if request.is_streaming:
+        # A query that is started with .start(), like a stream's writer; no DataFrame.
+        return cast("DataFrame", _streaming(request, lanes, partitioning))
+    return BatchPlan.of(request, lanes, partitioning).frame()
+
+
+def _streaming(request: Request, lanes: int | None, partitioning: str | None) -> StreamingJoin:
     streams = [s.table for s in request.query.sides if request.frames[s.table].isStreaming]
     if len(streams) < len(request.used):
         raise UsageError(
@@ -199,7 +208,7 @@ def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataF
         )
     if partitioning is not None:
         raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
-    from penstock.spark_bridge.streaming import stream
+    from penstock.spark_bridge.streaming.join import StreamingJoin, stream
 
     chosen = request.device.argument
     found = stream(
@@ -212,8 +221,8 @@ def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataF
         lanes=lanes,
         ordered=request.ordering is not None,
     )
-    # A query that is started with .start(), like a stream's writer; no DataFrame.
-    return cast("DataFrame", found)
+    assert isinstance(found, StreamingJoin)
+    return found
 
 
 def _text(

@@ -21,6 +21,7 @@ from penstock.query.compiler import Rows, Within
 from penstock.query.plan import RIGHT, JoinQuery, Side
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.streaming.commit import Commit
+from penstock.spark_bridge.streaming.explain import explained
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch
 from penstock.spark_bridge.streaming.spec import IS_RIGHT, JoinSpec
@@ -178,6 +179,10 @@ class StreamingJoin:
     def writeStream(self) -> StreamingJoinWriter:
         """Where the output goes and how the query runs, as with a DataFrame."""
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes)
+
+    def explain(self) -> str:
+        """What the query will do: window, lateness, lanes, form of the predicate, device."""
+        return explained(self.spec, self.lanes or parallelism(self.spark))
 
     def rest(self, checkpointLocation: str) -> DataFrame:
         """What would leave if both sources ended now: rows that wait for a watermark.

@@ -1,0 +1,70 @@
+"""What is told of every join: its window, the form of its predicate, its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.errors import PenstockError, QueryError
+from penstock.host.device.registry import open_device
+from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
+from penstock.rewrite.band import BandForm
+from penstock.rewrite.forms import join_form
+from penstock.spark_bridge.devices import NOTHING, DeviceChoice
+
+#: A fact: what it is about, or nothing where it goes on from the one before; and the text.
+Fact = tuple[str, str]
+
+
+def told(facts: Iterable[Fact]) -> str:
+    """A fact per line."""
+    return "\n".join(f"{name:12} {text}" for name, text in facts)
+
+
+def subject(query: JoinQuery) -> list[Fact]:
+    """What is joined, over which window."""
+    return [
+        ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
+        ("window", str(query.window)),
+    ]
+
+
+def forms(query: JoinQuery) -> list[Fact]:
+    """The predicate's form in both directions."""
+    found = []
+    for window in (RIGHT, LEFT):
+        direction = f"{query.names[other(window)]} probes {query.names[window]}"
+        try:
+            form = join_form(query.predicate, window)
+        except QueryError as error:
+            found.append(("form", f"{direction}: none, {error}"))
+            continue
+        if isinstance(form.form, BandForm):
+            tests = len(form.form.tests)
+            text = f"band, {tests} {'test' if tests == 1 else 'tests'}"
+        else:
+            text = f"general, because {form.why_general(query.names)}"
+        found.append(("form", f"{direction}: {text}"))
+    return found
+
+
+def devices(choice: DeviceChoice) -> list[Fact]:
+    """Which device the tasks use, as far as it is known here, and why the CPU device."""
+    spec, conf = choice.resolved(), choice.conf
+    found = [f"{spec.name}, by {spec.origin}"]
+    if choice.argument is None:
+        found.append(f"a task with a resource {conf.resource} uses that device instead")
+    if spec.name == "cpu":
+        if spec.origin == NOTHING:
+            found[0] = "cpu, since the call, spark.penstock.device and PENSTOCK_DEVICE name none"
+        return [("device", text) for text in found]
+    if conf.fallback == "cpu":
+        found.append("a task that cannot use it goes to cpu (spark.penstock.device.fallback)")
+    slots = choice.slots(spec)
+    if slots:
+        found.append(f"tasks of one host that use it at a time: {slots}")
+    try:
+        open_device(spec.name, **spec.options).close()
+    except PenstockError as error:
+        then = "cpu" if conf.fallback == "cpu" else "an error"
+        found.append(f"here it cannot be opened, and a task like that gets {then}: {error}")
+    return [("device", text) for text in found]

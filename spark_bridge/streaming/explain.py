@@ -1,0 +1,60 @@
+"""What a streaming join will do, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.query.plan import JoinQuery, other
+from penstock.query.window import TimeWindow
+from penstock.spark_bridge.explaining import Fact, devices, forms, subject, told
+from penstock.spark_bridge.streaming.microbatch import PAIRS_PER_LANE
+from penstock.spark_bridge.streaming.spec import JoinSpec
+
+
+def explained(spec: JoinSpec, lanes: int) -> str:
+    """A query of the files design, a fact per line.
+
+    Parameters
+    ----------
+    spec : JoinSpec
+    lanes : int
+        Most tasks of a micro-batch's output.
+    """
+    query = spec.query()
+    facts = [*subject(query), *_disorder(query, spec), *_leaving(query)]
+    facts += [
+        ("design", "files: the window lies in Arrow files beside the checkpoint, for all workers"),
+        (
+            "lanes",
+            f"at most {lanes} of a micro-batch, one per {PAIRS_PER_LANE:,} pairs in the window",
+        ),
+        ("evaluations", "the micro-batch's rows x the rows in their windows, before pruning"),
+        *forms(query),
+        *devices(spec.device),
+    ]
+    return told(facts)
+
+
+def _disorder(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:
+    unit = query.window.unit if isinstance(query.window, TimeWindow) else ""
+    for side, name in query.names.items():
+        span = f"{spec.disorder[side]:,} {unit}".rstrip()
+        yield "late", f"rows of {name} over {span} below the largest time of earlier micro-batches"
+
+
+def _leaving(query: JoinQuery) -> Iterator[Fact]:
+    names = query.names
+    if query.is_rows:
+        yield "leaving", "rows wait until the watermarks of both sides have passed their time"
+    elif query.aggregation is not None:
+        yield "leaving", "a group with the micro-batch after which no row can change it"
+    elif not query.kind.is_existence:
+        yield "leaving", "pairs with the micro-batch of their later row"
+    if query.kind.is_existence or query.kind.unmatched:
+        for side in sorted(query.kind.unmatched or {query.left.side}):
+            what = "rows" if query.kind.is_existence else "rows without a match"
+            yield (
+                "leaving",
+                f"{what} of {names[side]} when the watermark of {names[other(side)]} has passed "
+                "the end of their window",
+            )
