@@ -28,19 +28,39 @@ test: setup ## Run the tests, without the slow ones
 	$(BIN)/pytest -n auto -m 'not slow' $(ARGS)
 
 .PHONY: test-full
-test-full: setup test-board ## Run all tests
+test-full: setup test-board test-spark ## Run all tests
 	$(BIN)/pytest -n auto $(ARGS)
 
 # PYNQ pins an old NumPy, so it has environments of its own, one for each version that boards need.
 BOARD_VENV := .venv-board
 
 .PHONY: test-board
-test-board: ## Run the tests of boards through PYNQ's own clients on a virtual board
-	scripts/test_board.sh full $(BOARD_VENV) $(ARGS)
+test-board: setup ## Run the tests of boards through PYNQ's own clients on a virtual board
+	VENV='$(VENV)' scripts/test_board.sh full $(BOARD_VENV) $(ARGS)
 
 .PHONY: test-board-short
 test-board-short: ## Run those of them that continuous integration runs
 	scripts/test_board.sh short $(BOARD_VENV) $(ARGS)
+
+# Of each release that the bridge is for, the newest; the newest of all is what `make test` has.
+SPARK_VENV := .venv-spark
+SPARKS := 4.1.4 4.2.1 4.3.0
+
+.PHONY: test-spark
+test-spark: ## Run the tests of the Spark bridge on each release, on no Java but the java extra's
+	scripts/test_spark.sh $(SPARK_VENV) $(SPARKS) -- $(ARGS)
+
+# The worker's virtual board is driven from an environment with PYNQ.
+CLUSTER_BOARD := $(BOARD_VENV)/4.0.0
+
+.PHONY: cluster
+cluster: setup ## Run a Spark cluster whose first worker has a virtual board, until Ctrl-C
+	scripts/pinned_env.sh $(CLUSTER_BOARD) rtl,board pynq==4.0.0
+	$(BIN)/penstock spark cluster --board zcu104 --board-python $(CLUSTER_BOARD)/bin/python $(ARGS)
+
+.PHONY: cluster-stop
+cluster-stop: setup ## Stop it, from another shell
+	$(BIN)/penstock spark stop $(ARGS)
 
 .PHONY: bitstream
 bitstream: setup ## Build what a board loads with the vendor's tools: BOARD=zcu104

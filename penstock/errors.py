@@ -60,3 +60,9 @@ class MissingToolError(PenstockError, RuntimeError):
     """An optional package or program is not installed; the message says how to install it."""
 
     exit_code = 7
+
+
+class ProcessError(PenstockError, RuntimeError):
+    """A process that Penstock has started did not come up, or ended by itself."""
+
+    exit_code = 9

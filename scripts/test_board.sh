@@ -15,7 +15,7 @@ through() {
   local version=$1 selected=$2
   shift 2
   printf '== PYNQ %s\n' "$version"
-  scripts/board_env.sh "$folder/$version" "$version"
+  scripts/pinned_env.sh "$folder/$version" rtl,board "pynq==$version"
   # PYNQ and what it needs warn of their own age.
   "$folder/$version/bin/pytest" -q -n auto --dist worksteal -W default --disable-warnings \
     -m slow -k "$selected" "$@"
@@ -26,6 +26,10 @@ case $form in
     through 3.0.1 "card or board" "${boards[@]}" "${suite[@]}" "$@"
     through 3.1.2 "board" "${boards[@]}" "${suite[@]}" "$@"
     through 4.0.0 "board" "${boards[@]}" "${suite[@]}" "$@"
+    printf '== a worker of a Spark cluster\n'
+    # No one environment has both, see spark_bridge/cluster/board.py.
+    PENSTOCK_BOARD_PYTHON=$folder/4.0.0/bin/python "${VENV:-.venv}/bin/pytest" -q -m slow \
+      tests/spark_bridge/cluster/test_board.py "$@"
     ;;
   short)
     # Kernels that are compiled sooner, see tests/host/kit/virtual_board.py.

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from penstock.errors import DeviceError, PenstockError, UsageError
 from penstock.host.device.base import Device
-from penstock.host.device.registry import device_names, open_device
+from penstock.host.device.registry import open_device, parse_device
 from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.slots import slot
 
@@ -74,14 +74,10 @@ class DeviceSpec:
         DeviceError
             There is no such device.
         """
-        name, _, query = text.strip().partition("?")
-        if name not in device_names():
-            raise DeviceError(
-                f"{origin}: there is no device named {name!r}; choose one of "
-                f"{', '.join(device_names())}"
-            )
-        pairs = parse_qsl(query, keep_blank_values=True)
-        options = {k: int(v) if v.isdecimal() else v for k, v in pairs}
+        try:
+            name, options = parse_device(text)
+        except DeviceError as error:
+            raise DeviceError(f"{origin}: {error}") from None
         return DeviceSpec(name, options, origin)
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
+from urllib.parse import parse_qsl
 
 from penstock.errors import DeviceError, MissingToolError
 from penstock.host.device.base import Device
@@ -25,6 +26,26 @@ def _entries() -> dict[str, EntryPoint]:
 def device_names() -> list[str]:
     """Names of the devices that are installed, sorted; their packages are not imported."""
     return sorted(_entries())
+
+
+def parse_device(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and options of a device, from ``name`` or ``name?option=value&option=value``.
+
+    >>> parse_device("board?address=192.168.2.99&timeout_s=5")
+    ('board', {'address': '192.168.2.99', 'timeout_s': 5})
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+    """
+    name, _, query = text.strip().partition("?")
+    if name not in device_names():
+        raise DeviceError(
+            f"there is no device named {name!r}; choose one of {', '.join(device_names())}"
+        )
+    pairs = parse_qsl(query, keep_blank_values=True)
+    return name, {k: int(v) if v.isdecimal() else v for k, v in pairs}
 
 
 def open_device(name: str, **options: Any) -> Device:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import board, demo, devices, explain, export, plan, serve, sql, synth, top
+from penstock.cli import board, demo, devices, explain, export, plan, serve, spark, sql, synth, top
 from penstock.cli.terminal import errors
 from penstock.errors import PenstockError
 
@@ -34,6 +34,7 @@ app.command("plan")(plan.command)
 app.command("top")(top.command)
 app.command("serve")(serve.command)
 app.add_typer(board.app, name="board")
+app.add_typer(spark.app, name="spark")
 
 
 def _print_version(wanted: bool) -> None:

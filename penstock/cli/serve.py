@@ -15,6 +15,7 @@ import typer
 from penstock.cli import inputs
 from penstock.cli.terminal import errors, results
 from penstock.errors import UsageError
+from penstock.host.device.registry import open_device, parse_device
 from penstock.host.server.limits import Limits
 from penstock.host.server.owner import Owner
 from penstock.host.wire.address import Address, check_listen, read_token
@@ -32,7 +33,11 @@ def command(
         str, typer.Option(help="unix:///PATH, or tcp://HOST:PORT, which needs a token.")
     ],
     device: Annotated[
-        list[str] | None, typer.Option(help="See `penstock devices`; repeat. Default: cpu.")
+        list[str] | None,
+        typer.Option(
+            help="See `penstock devices`; repeat. With options as in board?address=192.168.2.99. "
+            "Default: cpu."
+        ),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="Cores of the cpu device.")] = None,
     units: Annotated[int | None, typer.Option(help="Join units of simulated devices.")] = None,
@@ -55,7 +60,8 @@ def command(
     from penstock.host.server.metrics import ServerCollector
     from penstock.host.server.service import DeviceServer
 
-    names = device or ["cpu"]
+    named = [parse_device(text) for text in device or ["cpu"]]
+    names = [name for name, _ in named]
     if inputs.REMOTE in names or len(set(names)) < len(names):
         raise UsageError("--device takes different devices of this machine, not a server's")
     address = Address.parsed(listen)
@@ -68,8 +74,10 @@ def command(
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as cleanup:
         owners = {}
-        for name in names:
-            owners[name] = _owner(name, limits, threads, units)
+        for name, own in named:
+            general = {"threads": threads} if name == "cpu" else {"units": units}
+            given = {key: value for key, value in general.items() if value is not None}
+            owners[name] = Owner(open_device(name, **given, **own), limits)
             cleanup.callback(owners[name].stop)
         server = DeviceServer(owners, address, token=token, limits=limits)
         cleanup.pop_all()
@@ -89,12 +97,6 @@ def command(
         # Flight's threads would wait for that client for ever.
         sys.stdout.flush()
         os._exit(0)
-
-
-def _owner(name: str, limits: Limits, threads: int | None, units: int | None) -> Owner:
-    if name == "cpu":
-        return Owner(inputs.open_named(name, threads=threads), limits)
-    return Owner(inputs.open_named(name, units=units), limits)
 
 
 def _bytes(mib: int | None) -> int | None:

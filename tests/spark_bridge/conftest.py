@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 
 from penstock.errors import MissingToolError
 from penstock.spark_bridge.java import ensure_java
+
+#: What Spark 4.1 itself warns of: it leaves sockets to the garbage collector, and its comparison of
+#: DataFrames imports all of pandas-on-Spark.
+_OF_SPARK_4_1 = ["ignore:unclosed <socket:ResourceWarning", "ignore:'PYARROW_IGNORE:UserWarning"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        old = version("pyspark").startswith("4.1.")
+    except PackageNotFoundError:
+        return
+    for line in _OF_SPARK_4_1 if old else ():
+        config.addinivalue_line("filterwarnings", line)
 
 
 @pytest.fixture(scope="session")

@@ -11,19 +11,11 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+from tests.penstock.kit.pages import DOCS, blocks
+
 PAGES = {"first-join-pynq-z2.md": "3.1.2", "first-join-u280.md": "3.0.1"}
-_BLOCK = re.compile(r"<!-- ([a-z-]+) -->\n```sh\n(.*?)```\n", re.S)
+MARKS = {"run", "server", "set-up", "vendor"}
 _TIMEOUT_S = 500
-
-
-def blocks(page: str) -> list[tuple[str, str]]:
-    """Marks and texts of a page's blocks."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    found = [(match[1], match[2]) for match in _BLOCK.finditer(text)]
-    assert len(found) == text.count("```sh"), f"a block of {page} has no mark"
-    assert {mark for mark, _ in found} <= {"run", "server", "set-up", "vendor"}
-    return found
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -32,7 +24,9 @@ def test_marks_are_what_the_page_says(page: str) -> None:
     before = re.split(r"<!-- vendor -->", text)[:-1]
     for part in before:
         assert part.rstrip().endswith("**Not executed here:**")
-    assert any(f"pynq=={PAGES[page]}" in block for mark, block in blocks(page) if mark == "set-up")
+    assert any(
+        f"pynq=={PAGES[page]}" in block for mark, block in blocks(page, MARKS) if mark == "set-up"
+    )
 
 
 @pytest.mark.slow
@@ -46,7 +40,7 @@ def test_board_page(page: str, tmp_path: Path) -> None:
     bin_folder = Path(sys.executable).parent
     script = "set -euo pipefail\n"
     with ExitStack() as cleanup:
-        for mark, block in blocks(page):
+        for mark, block in blocks(page, MARKS):
             text = block.replace("board/bin/", f"{bin_folder}/")
             if mark == "run":
                 script += text

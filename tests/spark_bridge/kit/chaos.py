@@ -1,6 +1,8 @@
 """Kills processes of a streaming join at random moments, and sees that no row is lost or doubled.
 
-``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``).
+``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``) goes through both designs on
+``local`` and ``local-cluster``. Their joins run on a device server, which is started again when it
+ends, as an init system would; so are their drivers, from the checkpoint.
 """
 
 from __future__ import annotations
@@ -11,8 +13,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import cycle, product
 from pathlib import Path
 from random import Random
 
@@ -20,8 +26,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import penstock
-from tests.spark_bridge.kit.chaos_app import QUERIES
-from tests.spark_bridge.kit.streams import cut, drawn, rows_of, table, written
+from penstock.spark_bridge.cluster.child import Child
+from tests.spark_bridge.kit.chaos_app import LAST, QUERIES
+from tests.spark_bridge.kit.streams import cut, drawn, put, rows_of, table
 
 #: Seconds that a run may take from one kill to the next, or to its end.
 PATIENCE_S = 300
@@ -29,7 +36,75 @@ PATIENCE_S = 300
 #: How often progress is looked for, in seconds.
 _POLL_S = 0.05
 
+#: Most seconds from a batch's end to the kill: some batches take less, some more.
+_LATEST_S = 1.5
+
+#: Batches that are given to a query before something is killed, and at the end.
+BATCHES_PER_KILL = 2
+
+#: Ends of a driver that nobody killed, one after the other, that are no accident any more.
+_MOST_FAILURES = 3
+
 ROOT = Path(__file__).parents[3]
+
+#: What can be killed, by master. In local mode the executor is the driver.
+TARGETS = {
+    "local[2,3]": ("worker", "driver", "server"),
+    "local-cluster[2,1,1024]": ("worker", "driver", "server", "executor"),
+}
+
+
+class Supervised:
+    """A device server that is started again whenever it ends.
+
+    Parameters
+    ----------
+    folder : Path
+        Of its logs and socket.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.starts = folder, 0
+        self._lock = threading.Lock()
+        self._closed = False
+        self._sockets = tempfile.TemporaryDirectory(prefix="pen")
+        self.address = f"unix://{self._sockets.name}/s"
+        self._start()
+        self.child.wait_for("^serving", PATIENCE_S)
+
+    def _start(self, _ended: Child | None = None) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self.starts += 1
+            command = ["-c", "from penstock.cli.main import run; run()", "serve", "--threads", "2"]
+            self.child = Child(
+                "the device server",
+                [sys.executable, *command, "--listen", self.address],
+                self.folder / f"server{self.starts}.log",
+                {"PYTHONPATH": str(ROOT)},
+                self._start,
+            )
+
+    def close(self) -> None:
+        """End it for good."""
+        with self._lock:
+            self._closed = True
+        self.child.stop()
+        self._sockets.cleanup()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Rows of the output, beside those that there should be."""
+
+    rows: int
+    lost: int
+    doubled: int
+
+    @property
+    def is_exact(self) -> bool:
+        return not (self.lost or self.doubled)
 
 
 @dataclass
@@ -41,69 +116,89 @@ class Chaos:
     folder : Path
         Empty.
     design, master : str
-    batches : int
     seed : int
+        Of the rows, what is killed and when.
+    daemons : sequence of int
+        Processes of a standalone cluster, which start the executors there.
     """
 
     folder: Path
     design: str
     master: str
-    batches: int
     seed: int = 0
+    daemons: Sequence[int] = ()
     killed: list[str] = field(default_factory=list)
     starts: int = 0
+    failures: int = 0
 
-    def __post_init__(self) -> None:
+    def run(self, targets: Sequence[str]) -> None:
+        """Strike each target once, of :data:`TARGETS`; then let the query end."""
         self.rng = Random(self.seed)
+        batches = BATCHES_PER_KILL * (len(targets) + 1)
         self.sides = {
-            side: cut(drawn(self.seed + k, 30 * self.batches, disorder=5), self.batches)
+            side: cut(drawn(self.seed + k, 30 * batches, disorder=5), batches)
             for k, side in enumerate("ab")
         }
-        for side, parts in self.sides.items():
-            written(self.folder / side, [table(part) for part in parts])
-
-    def run(self, targets: list[str]) -> None:
-        """Strike each target once, "driver", "executor" or "worker"; then let the query end."""
-        app = self._started()
+        self.given = 0
+        for side in self.sides:
+            (self.folder / side).mkdir()
+        self.server = Supervised(self.folder)
         try:
-            for target in targets:
-                app = self._struck(app, target)
-            code = app.wait(PATIENCE_S)
-            while code != 0:  # the last strike may have ended it later
-                app = self._started()
-                code = app.wait(PATIENCE_S)
+            app = self._started()
+            try:
+                for target in targets:
+                    app = self._struck(app, target)
+                self._give()
+                (self.folder / LAST).touch()
+                while app.wait(PATIENCE_S) != 0:  # a strike may have ended it later
+                    app = self._restarted(app)
+            finally:
+                if app.poll() is None:  # or its number may be that of a stranger
+                    _kill(_tree(app.pid))
+                    app.wait(PATIENCE_S)
         finally:
-            if app.poll() is None:  # or its number may be that of a stranger
-                _kill(_tree(app.pid))
-                app.wait(PATIENCE_S)
+            self.server.close()
+
+    def _give(self) -> None:
+        """Let the sources have some more files. No query ends before it has been struck."""
+        for number in range(self.given, self.given + BATCHES_PER_KILL):
+            for side, parts in self.sides.items():
+                put(self.folder / side, number, table(parts[number]))
+        self.given += BATCHES_PER_KILL
 
     def _struck(self, app: subprocess.Popen, target: str) -> subprocess.Popen:
         """Kill something at a random moment of the next batches; the app that runs then."""
         before = self._progress()
+        self._give()
         deadline = time.monotonic() + PATIENCE_S
-        # At least one more batch, so that there is an end; then anywhere in one.
         while self._progress() == before or not self._victims(app, target):
             if app.poll() is not None:
-                if app.returncode == 0:
-                    raise AssertionError(f"the stream ended before {target} was killed")
-                app = self._started()
+                app = self._restarted(app)
             if time.monotonic() > deadline:
                 raise AssertionError(f"no batch, or no {target}, within {PATIENCE_S} s")
             _wait(app, _POLL_S)
-        _wait(app, self.rng.uniform(0, 1.5))
+        _wait(app, self.rng.uniform(0, _LATEST_S))
         victims = self._victims(app, target)
         if victims:
             _kill(victims if target == "driver" else [self.rng.choice(victims)])
             self.killed.append(target)
+            self.failures = 0
         if target == "driver":
             app.wait(PATIENCE_S)
             return self._started()
         return app
 
     def _victims(self, app: subprocess.Popen, target: str) -> list[int]:
+        if target == "server":
+            process = self.server.child.process
+            return [process.pid] if process.poll() is None else []
+        if app.poll() is not None:
+            return []
         tree = _tree(app.pid)
         if target == "driver":
             return tree
+        for daemon in self.daemons:
+            tree += _tree(daemon)
         name = "CoarseGrainedExecutorBackend" if target == "executor" else "pyspark.daemon"
         return [pid for pid in tree if name in _command(pid) and pid != app.pid]
 
@@ -111,9 +206,20 @@ class Chaos:
         """The batches that Spark has completed."""
         return len(list((self.folder / "checkpoint" / "commits").glob("[0-9]*")))
 
+    def _restarted(self, app: subprocess.Popen) -> subprocess.Popen:
+        """The app once more, after it ended by itself."""
+        log = self.folder / f"app{self.starts}.log"
+        said = log.read_text(errors="replace")[-3000:]
+        if app.returncode == 0:
+            raise AssertionError(f"the stream ended before its sources did: {said}")
+        self.failures += 1
+        if self.failures > _MOST_FAILURES:
+            raise AssertionError(f"the query failed {self.failures} times in a row: {said}")
+        return self._started()
+
     def _started(self) -> subprocess.Popen:
         self.starts += 1
-        given = [str(self.folder), self.design, self.master]
+        given = [str(self.folder), self.design, self.master, self.server.address]
         log = open(self.folder / f"app{self.starts}.log", "wb")  # noqa: SIM115
         with log:
             return subprocess.Popen(
@@ -125,13 +231,8 @@ class Chaos:
                 start_new_session=True,
             )
 
-    def check(self) -> int:
-        """Compare the output with the join of the tables; how many rows there are.
-
-        Raises
-        ------
-        AssertionError
-        """
+    def outcome(self) -> Outcome:
+        """The output, beside the join of the tables."""
         text = QUERIES[self.design]
         whole = {side: table([r for part in parts for r in part]) for side, parts in
                  self.sides.items()}  # fmt: skip
@@ -139,10 +240,9 @@ class Chaos:
         folders = [self.folder / "output", self.folder / "rest"]
         parts = [_rows(folder, expected.schema) for folder in folders if folder.exists()]
         names = expected.column_names
-        found, wanted = rows_of(pa.concat_tables(parts), names), rows_of(expected, names)
-        assert len(found) == len(wanted), f"{len(found)} rows, not {len(wanted)}"
-        assert found == wanted
-        return len(found)
+        found = Counter(rows_of(pa.concat_tables(parts), names))
+        wanted = Counter(rows_of(expected, names))
+        return Outcome(found.total(), (wanted - found).total(), (found - wanted).total())
 
 
 def _rows(folder: Path, schema: pa.Schema) -> pa.Table:
@@ -191,34 +291,55 @@ def _kill(pids: list[int]) -> None:
             continue
 
 
-def main() -> None:
-    """Run rounds until so many processes have been killed."""
+def targets_of(master: str, count: int, rng: Random) -> list[str]:
+    """What to kill, in which order: everything once before anything twice."""
+    found: list[str] = []
+    while len(found) < count:
+        turn = list(TARGETS[master])
+        rng.shuffle(turn)
+        found += turn
+    return found[:count]
+
+
+def main() -> int:
+    """Go through all combinations until so many processes have been killed; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--design", choices=[*QUERIES, "both"], default="both")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first round; the next has one more"
+    )
+    parser.add_argument("--design", choices=QUERIES, help="only this one")
+    parser.add_argument("--master", choices=TARGETS, help="only this one")
     given = parser.parse_args()
-    designs = list(QUERIES) if given.design == "both" else [given.design]
-    kills, round_ = 0, 0
-    while kills < given.kills:
-        design = designs[round_ % len(designs)]
-        cluster = round_ // len(designs) % 2 == 1
-        master = "local-cluster[2,1,1024]" if cluster else "local[2,3]"
-        kinds = ["worker", "driver", "executor" if cluster else "worker"]
-        rng = Random(given.seed + round_)
-        targets = [rng.choice(kinds) for _ in range(min(5, given.kills - kills))]
+    designs = [given.design] if given.design else list(QUERIES)
+    masters = [given.master] if given.master else list(TARGETS)
+    killed, failed = 0, 0
+    _say("| seed | design | master | killed | starts: driver, server | rows | lost | doubled | s |")
+    _say("|---|---|---|---|---|---|---|---|---|")
+    for number, (master, design) in enumerate(cycle(product(masters, designs))):
+        if killed >= given.kills:
+            break
+        seed, began = given.seed + number, time.monotonic()
+        targets = targets_of(master, min(5, given.kills - killed), Random(seed))
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            chaos = Chaos(Path(folder), design, master, 3 * len(targets) + 4, given.seed + round_)
+            chaos = Chaos(Path(folder), design, master, seed)
             chaos.run(targets)
-            rows = chaos.check()
-        kills += len(chaos.killed)
-        round_ += 1
-        sys.stdout.write(
-            f"{kills:3} killed ({', '.join(chaos.killed)}): {design}, {master}: "
-            f"{chaos.starts} starts, {rows} rows, none lost, none twice\n"
+            found = chaos.outcome()
+        killed += len(chaos.killed)
+        failed += not found.is_exact
+        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(chaos.killed).items())
+        _say(
+            f"| {seed} | {design} | {master} | {kinds} | {chaos.starts}, {chaos.server.starts} | "
+            f"{found.rows} | {found.lost} | {found.doubled} | {time.monotonic() - began:.0f} |"
         )
-        sys.stdout.flush()
+    _say(f"{killed} killed; {failed} rounds with rows lost or doubled")
+    return int(failed > 0)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

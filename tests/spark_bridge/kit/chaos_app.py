@@ -10,6 +10,9 @@ from penstock.spark_bridge.java import ensure_java
 from tests.spark_bridge.kit.streams import stream_of
 
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
+#: File in the folder that says that the sources get no more.
+LAST = "last"
+_POLL_S = 0.1
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 QUERIES = {
@@ -18,8 +21,8 @@ QUERIES = {
 }
 
 
-def main(folder: Path, design: str, master: str) -> None:
-    """Join what lies in the folder, from where the checkpoint is, and end."""
+def main(folder: Path, design: str, master: str, server: str) -> None:
+    """Join what comes into the folder, from where the checkpoint is, until its last file."""
     ensure_java()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -45,11 +48,23 @@ def main(folder: Path, design: str, master: str) -> None:
     output, checkpoint = str(folder / "output"), str(folder / "checkpoint")
     if design == "state":
         spark.conf.set(PROVIDER, ROCKSDB)
-    joined = stream(spark, QUERIES[design], tables, lanes=2, design=design)
+    joined = stream(
+        spark,
+        QUERIES[design],
+        tables,
+        lanes=2,
+        design=design,
+        device="remote",
+        device_options={"address": server, "resume_s": 60},
+    )
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     # Each batch replaces what it wrote before, also where Spark's own sink could be used.
     writer = writer.foreachBatch(FolderSink(output, "parquet"))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    query = writer.start()
+    while not (folder / LAST).exists():
+        query.awaitTermination(_POLL_S)  # raises what the query has failed with
+    query.processAllAvailable()
+    query.stop()
     if design == "files":
         rest = joined.rest(checkpoint)
         rest.coalesce(1).write.mode("overwrite").parquet(str(folder / "rest"))
@@ -57,4 +72,4 @@ def main(folder: Path, design: str, master: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), *sys.argv[2:])

