@@ -51,6 +51,12 @@ class MicroBatch:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         spark = rows.sparkSession
+        if batch == 0 and self.store.query() is None:
+            raise FileError(
+                f"{self.store.folder} on the driver's host is not the folder that start() made; "
+                "checkpointLocation must be on a file system that the driver and all workers "
+                "share, and, through Spark Connect, the program that starts the query"
+            )
         before = self.store.commit(batch - 1)
         if before is None:
             raise FileError(

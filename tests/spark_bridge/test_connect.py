@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
+
+#: With the last one Spark's server takes a free port, and its client finds it; otherwise all servers
+#: of a machine want the same.
+ENV = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
 
 # A process of its own: one process has one kind of session.
 PROGRAM = """
@@ -49,7 +55,7 @@ def test_through_a_server(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
         cwd=tmp_path,
-        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env=ENV,
         capture_output=True,
         text=True,
         timeout=300,
@@ -58,3 +64,27 @@ def test_through_a_server(tmp_path):
     said = [line for line in done.stdout.splitlines() if line.split(" ")[0].isupper()]
     wanted = ["EQUAL True", "EQUAL True", "LANES True", "ROWS True"]
     assert said == wanted, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", ["files", "state"])
+def test_streams_through_a_server(tmp_path, design):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark_bridge.kit.connect_app", str(tmp_path), design],
+        cwd=Path(__file__).resolve().parents[2],
+        env=ENV | {"PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        timeout=570,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith("SAID ")]
+    assert said, done.stdout[-2000:] + done.stderr[-4000:]
+    found = json.loads(said[0].removeprefix("SAID "))
+    assert found.pop("rows") > 100
+    assert found == {
+        "session": "pyspark.sql.connect.session",
+        "errors": ["", ""],
+        "ended": True,
+        "equal": True,
+    }

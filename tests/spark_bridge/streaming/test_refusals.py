@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from penstock.errors import FileError, QueryError, UsageError
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.identity import check_folder
+from penstock.spark_bridge.streaming.microbatch import MicroBatch
 from penstock.spark_bridge.streaming.writer import FOLDER, checkpoint_store
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
@@ -45,6 +46,14 @@ def test_queries(spark, tables):
             "id AS n", "timestamp_seconds(id) AS t", "1 AS x")})  # fmt: skip
     with pytest.raises(UsageError, match="lanes must be at least 1"):
         stream(spark, TEXT, tables, lanes=0)
+
+
+def test_a_folder_that_the_driver_does_not_share(spark, tmp_path, tables):
+    made = stream(spark, TEXT, tables)
+    store = checkpoint_store(str(tmp_path / "elsewhere"))
+    micro_batch = MicroBatch(made.spec, store, 1, lambda _rows, _batch: None)
+    with pytest.raises(FileError, match=r"is not the folder that start\(\) made; .* Connect"):
+        micro_batch(spark.range(1), 0)
 
 
 def test_writers(spark, tmp_path, tables):
