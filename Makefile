@@ -23,6 +23,10 @@ $(STAMP): pyproject.toml scripts/setup.sh
 run: setup ## Run the demo
 	$(BIN)/penstock demo $(ARGS)
 
+.PHONY: examples
+examples: setup ## Run the examples and write their pages into docs/examples
+	$(BIN)/python examples/pages.py $(ARGS)
+
 .PHONY: test
 test: setup ## Run the tests, without the slow ones
 	$(BIN)/pytest -n auto -m 'not slow' $(ARGS)

@@ -147,7 +147,7 @@ class Prober:
                 )
                 with closing(results):
                     for result in results:
-                        self.stats.add(result.counters)
+                        self.stats.note(result)
                         rows = part.kept[result.i]
                         yield part.ranges.matches(rows, result.j, start, end)
 
@@ -180,7 +180,7 @@ class Prober:
                 )
                 with closing(results):
                     for piece, result in results:
-                        self.stats.add(result.counters)
+                        self.stats.note(result)
                         on_result()
                         assert result.folds is not None
                         merged.add(part.kept[piece.rows], result.folds)

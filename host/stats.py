@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.host.device.base import Result
 
 #: Counters that are sizes of the device or of its windows: the same in each result, not summed.
 SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b"})
@@ -29,6 +33,8 @@ class Stats:
         ruled a match out.
     seconds : float
         Time since the join began.
+    busy_s : float
+        Seconds of tasks on the device, all added.
     late : dict of str to int
         Rows per side that came after their time had been promised to be complete.
     counters : dict of str to int
@@ -41,6 +47,7 @@ class Stats:
     pairs_evaluated: int = 0
     pairs_pruned: int = 0
     seconds: float = 0.0
+    busy_s: float = 0.0
     late: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter, repr=False)
@@ -54,6 +61,12 @@ class Stats:
                 self.counters[name] = int(value)
             else:
                 self.counters[name] = self.counters.get(name, 0) + int(value)
+
+    def note(self, result: Result) -> None:
+        """Add what a task of a range join has counted, and how long it ran."""
+        self.add(result.counters)
+        if result.ran is not None:
+            self.busy_s += result.ran[1] - result.ran[0]
 
     def stop(self) -> None:
         self.seconds = time.perf_counter() - self.began

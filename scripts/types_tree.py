@@ -3,7 +3,7 @@
 ``penstock.hw`` lives in ``hw/`` and so on (see ``[tool.setuptools.package-dir]``), which an import
 hook resolves at run time and a type checker cannot. ``build/types/penstock`` is the tree it sees:
 real folders with a link to every Python file, since pyright does not look for files to check
-behind links to folders.
+behind links to folders. ``build/types/examples`` has the examples, which import each other by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TREE = ROOT / "build" / "types" / "penstock"
+TREE = ROOT / "build" / "types"
 
 
 def wanted() -> dict[Path, Path]:
@@ -26,7 +26,9 @@ def wanted() -> dict[Path, Path]:
         prefix = Path(*package.split(".")[1:])
         for pattern in ("*.py", "*.pyi", "py.typed"):
             for source in (ROOT / folder).rglob(pattern):
-                links[prefix / source.relative_to(ROOT / folder)] = source
+                links[Path("penstock", prefix, source.relative_to(ROOT / folder))] = source
+    for source in (ROOT / "examples").glob("*.py"):
+        links[Path("examples", source.name)] = source
     return links
 
 

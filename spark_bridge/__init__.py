@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.spark_bridge.api import explain, join, sql
+    from penstock.spark_bridge.metrics import watch
     from penstock.spark_bridge.streaming import stream
     from penstock.spark_bridge.table_function import register
 
-__all__ = ["explain", "join", "register", "sql", "stream"]
+__all__ = ["explain", "join", "register", "sql", "stream", "watch"]
 
 _HOMES = {
     "explain": "api",
@@ -18,6 +19,7 @@ _HOMES = {
     "register": "table_function",
     "sql": "api",
     "stream": "streaming",
+    "watch": "metrics",
 }
 
 

@@ -44,6 +44,12 @@ def _whole(least: int) -> Callable[[str], int]:
     return parse
 
 
+def _port(text: str) -> int | None:
+    if text.strip() and not (text.strip().isdecimal() and int(text) < 1 << 16):
+        raise ValueError("a port, 0 to 65535, or empty")
+    return int(text) if text.strip() else None
+
+
 def key(name: str, default: Any, parse: Callable[[str], Any], meaning: str) -> Any:
     """A field of :class:`Conf`: its key without the prefix, how it is read, what it means."""
     return field(default=default, metadata={"key": name, "parse": parse, "meaning": meaning})
@@ -133,6 +139,14 @@ class Conf:
         "output.batchBytes", 1 << 24, _whole(1), "about as many bytes has such a batch at most"
     )
 
+    metrics_port: int | None = key(
+        "metrics.port",
+        None,
+        _port,
+        "port of the driver's machine where Prometheus and `penstock top` are answered about "
+        "streaming joins; 0 takes a free one. Empty: none",
+    )
+
     @staticmethod
     def read(spark: SparkSession) -> Conf:
         """The settings of a session.
@@ -164,6 +178,6 @@ def table() -> str:
     """The keys as a table in Markdown, which docs/spark.md shows."""
     lines = ["| key | default | meaning |", "|---|---|---|"]
     for f in fields(Conf):
-        default = f"`{str(f.default).lower()}`" if f.default != "" else ""
+        default = f"`{str(f.default).lower()}`" if f.default not in ("", None) else ""
         lines.append(f"| `{PREFIX}{f.metadata['key']}` | {default} | {f.metadata['meaning']} |")
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from penstock.errors import SchemaError, UsageError
+from penstock.spark_bridge.sources import register_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,9 @@ RETURNS = "left_id bigint, right_id bigint"
 
 
 def register(spark: SparkSession, name: str = NAME) -> None:
-    """Make an inner join callable from Spark SQL.
+    """Make an inner join callable from Spark SQL, and the data sources known to the session.
+
+    The sources are ``penstock_replay`` and ``penstock_batches``; see docs/spark-sources.md.
 
     The function takes a table with the rows of ``l`` (side 0) and ``r`` (side 1), a condition over
     ``l`` and ``r`` with their time window, and the name of the time column. It gives the ids of the
@@ -53,6 +56,7 @@ def register(spark: SparkSession, name: str = NAME) -> None:
 
     made = arrow_udtf(PenstockJoin, returnType=RETURNS)
     spark.udtf.register(name, cast("UserDefinedTableFunction", made))
+    register_sources(spark)
 
 
 class PenstockJoin:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as spark
 
 from penstock.errors import QueryError, SchemaError
-from penstock.query.plan import JoinQuery, columns
+
+if TYPE_CHECKING:  # data sources need the tables of types, in processes that start for each batch
+    from penstock.query.plan import JoinQuery
 
 #: Spark types whose Arrow type depends on nothing else. Spark stores both kinds of timestamps in
 #: microseconds; those with a zone are instants, so the name of the zone is free: UTC.
@@ -105,6 +108,8 @@ def output_schema(
 
 def _sources(query: JoinQuery) -> list[set[tuple[str, str]]]:
     """The base columns, by side, that each output column comes from."""
+    from penstock.query.plan import columns
+
     made = query.aggregation
     if made is None:
         return [columns(expr) for _, expr in query.select]

@@ -261,11 +261,13 @@ def test_type_checkers_see_every_module(tmp_path, monkeypatch):
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    tree = tmp_path / "penstock"
+    tree = tmp_path / "types"
     monkeypatch.setattr(script, "TREE", tree)
     assert script.main() == 0
     (tree / "gone.py").symlink_to("no/such/file.py")
     assert script.main() == 0
     links = {path.resolve() for path in tree.rglob("*.py")}
-    assert links == {file.resolve() for file in MODULES.values()}
+    examples = {file.resolve() for file in (ROOT / "examples").glob("*.py")}
+    assert examples
+    assert links == {file.resolve() for file in MODULES.values()} | examples
     assert not (tree / "gone.py").is_symlink()

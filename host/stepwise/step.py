@@ -113,6 +113,7 @@ class Step:
         for join in steps(self, kept, share).joins():
             yield from join
             self.stats.add({"evaluations": join.stats.pairs_evaluated})
+            self.stats.busy_s += join.stats.busy_s
             self.stats.rows += join.stats.rows
             self.stats.pairs_in_window += join.stats.pairs_in_window
             self.stats.pairs_pruned += join.stats.pairs_pruned

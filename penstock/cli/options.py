@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from penstock.errors import UsageError
-
-_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_FRACTIONS = {"ms": 1_000, "us": 1}
+from penstock.spans import parsed_span
 
 
 def pairs(items: Iterable[str], option: str) -> dict[str, str]:
@@ -53,15 +50,10 @@ def span(text: str | None, option: str) -> int | timedelta | None:
     """``180`` in the unit of the time column, or a duration such as ``180s``, ``5m``, ``20ms``."""
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+)\s*(d|h|m|s|ms|us)?", text)
-    if match is None:
-        raise UsageError(f"--{option} takes a number, or a duration such as 180s, not {text!r}")
-    amount, unit = int(match[1]), match[2]
-    if unit is None:
-        return amount
-    if unit in _UNITS:
-        return timedelta(seconds=amount * _UNITS[unit])
-    return timedelta(microseconds=amount * _FRACTIONS[unit])
+    try:
+        return parsed_span(text)
+    except ValueError as error:
+        raise UsageError(f"--{option} takes {error}") from None
 
 
 def spans(items: Iterable[str], option: str) -> int | timedelta | dict[str, Any] | None:

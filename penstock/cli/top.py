@@ -22,8 +22,11 @@ from penstock.errors import FileError, UsageError
 #: Seconds to wait for one answer.
 _TIMEOUT_S = 10.0
 
-#: Values by metric and label; "" where a metric has none.
+#: Values of a join by metric and label; "" where a metric has none.
 Values = Mapping[str, Mapping[str, float]]
+
+#: Values by join; "" where one alone is served.
+Joins = Mapping[str, Values]
 
 
 def command(
@@ -49,8 +52,8 @@ def command(
             before, began = now, at
 
 
-def read(url: str) -> Values:
-    """Metrics of a running join.
+def read(url: str) -> Joins:
+    """Metrics of running joins.
 
     Raises
     ------
@@ -65,22 +68,36 @@ def read(url: str) -> Values:
         raise FileError(
             f"no metrics at {url} ({cause}); a join serves them after stream.serve_metrics(port)"
         ) from cause
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    found: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for family in families:
         for sample in family.samples:
             if sample.name.startswith("penstock_"):
-                label = next(iter(sample.labels.values()), "")
-                found[sample.name.removeprefix("penstock_")][label] = sample.value
-    if "evaluations_total" not in found:
-        raise FileError(f"what answers at {url} is no join of Penstock")
+                labels = dict(sample.labels)
+                join = labels.pop("query", "")
+                label = next(iter(labels.values()), "")
+                found[join][sample.name.removeprefix("penstock_")][label] = sample.value
+    if not any("evaluations_total" in values for values in found.values()):
+        raise FileError(f"what answers at {url} is no join of Penstock, or none has begun")
     return found
 
 
-def screen(before: Values, now: Values, seconds: float) -> Group:
+def screen(before: Joins, now: Joins, seconds: float) -> Group:
     """All of it, with rates over the seconds between both looks."""
+    parts: list[Text | Group] = []
+    for name, values in now.items():
+        if name:
+            parts.append(Text(name, style="bold underline"))
+        # One that was not there before has no rates yet.
+        known = name in before
+        parts.append(_join(before[name] if known else values, values, seconds if known else 0.0))
+    return Group(*parts)
+
+
+def _join(before: Values, now: Values, seconds: float) -> Group:
+    """One join."""
 
     def rate(name: str, label: str = "") -> float:
-        return (now[name][label] - before[name][label]) / seconds if seconds else 0.0
+        return (now[name][label] - before[name].get(label, 0.0)) / seconds if seconds else 0.0
 
     head = Text.assemble(
         (f"{rate('evaluations_total') / 1e9:.2f} G", "bold"), " evaluations/s   ",

@@ -19,6 +19,7 @@ from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.stepwise import require_stepwise
 from penstock.query.compiler import Rows, Within
 from penstock.query.plan import RIGHT, JoinQuery, Side
+from penstock.spark_bridge.metrics.listener import watch
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.explain import explained
@@ -149,6 +150,8 @@ def stream(
         request.conf.output_rows,
         request.conf.resident_bytes if request.conf.resident else None,
     )
+    if request.conf.metrics_port is not None:
+        watch(spark)
     union = _union(compiled, frames, spec)
     if design == "state":
         return with_state(spark, spec, union, lanes or 1)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import FileError
 from penstock.host.stepwise import Frontier, Share, needed
 from penstock.query.plan import LEFT, RIGHT
+from penstock.spark_bridge.metrics.records import FigureRecords
 from penstock.spark_bridge.streaming.commit import Commit, Files, StoredFile
 from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
 from penstock.spark_bridge.streaming.ingest import Ingest, Report
@@ -71,7 +72,9 @@ class MicroBatch:
         for side, sink in self.late_sinks.items():
             if commit.late[side]:
                 sink(self._late(spark, commit, side), batch)
-        self.sink(self.output(spark, commit), batch)
+        records = FigureRecords(self.store.folder)
+        self.sink(self.output(spark, commit, records), batch)
+        records.put(self.spec, before, commit, self._lanes(commit))
         self.store.clean(commit, before)
 
     # -- taking rows in ---------------------------------------------------------------------------
@@ -131,10 +134,12 @@ class MicroBatch:
 
     # -- letting rows out -------------------------------------------------------------------------
 
-    def output(self, spark: SparkSession, commit: Commit) -> DataFrame:
-        """What leaves the join with a commit."""
+    def output(
+        self, spark: SparkSession, commit: Commit, records: FigureRecords | None = None
+    ) -> DataFrame:
+        """What leaves the join with a commit; its tasks say what they did to the records."""
         lanes = self._lanes(commit)
-        probe = Probe(self.spec, self.store, commit)
+        probe = Probe(self.spec, self.store, commit, records)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for lane in _numbers(batches):

@@ -13,6 +13,8 @@ from penstock.host.sides import Loaded, read_side
 from penstock.host.stepwise import Kept, Share, Step
 from penstock.host.stretches import NamedBlock
 from penstock.query.plan import JoinQuery
+from penstock.spark_bridge.metrics.figures import LaneFigures
+from penstock.spark_bridge.metrics.records import FigureRecords
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.resident import residence
 from penstock.spark_bridge.streaming.spec import JoinSpec
@@ -88,10 +90,15 @@ class Probe:
     spec : JoinSpec
     store : Store
     commit : Commit
+    records : FigureRecords, optional
+        Gets what a lane has done.
     """
 
-    def __init__(self, spec: JoinSpec, store: Store, commit: Commit) -> None:
+    def __init__(
+        self, spec: JoinSpec, store: Store, commit: Commit, records: FigureRecords | None = None
+    ) -> None:
         self.spec, self.store, self.commit = spec, store, commit
+        self.records = records
 
     def run(self, share: Share) -> Iterator[pa.RecordBatch]:
         """What one lane gives.
@@ -115,3 +122,6 @@ class Probe:
             )
             for batch in step.run(StoredRows(self.spec, self.store, commit, home), share):
                 yield from self.spec.output_batches(batch)
+        if self.records is not None:
+            figures = LaneFigures.of(share.lane, step.stats)
+            self.records.put_lane(commit.batch, figures)

@@ -26,6 +26,8 @@ from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
 from penstock.host.stepwise import Frontier, Step, needed
 from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
+from penstock.spark_bridge.metrics.figures import LaneFigures
+from penstock.spark_bridge.metrics.observed import COLUMNS, columns_of, observed
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
 from penstock.spark_bridge.streaming.identity import identity
@@ -87,8 +89,11 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int)
                 yield from _table(message.as_py()).to_batches()
 
     sent = rows.mapInArrow(pack, _PACKED).groupBy("lane")
-    found = sent.transformWithStateInPandas(LaneProcessor(spec), "rows binary", "append", "none")
-    return found.mapInArrow(unpack, spark_schema(spec.output))
+    columns = ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
+    found = sent.transformWithStateInPandas(
+        LaneProcessor(spec, keys), f"rows binary, {columns}", "append", "none"
+    )
+    return observed(found, spec.names, lanes).mapInArrow(unpack, spark_schema(spec.output))
 
 
 def _check(spark: SparkSession, query: JoinQuery, lanes: int) -> None:
@@ -225,10 +230,12 @@ class LaneProcessor(StatefulProcessor):
     Parameters
     ----------
     spec : JoinSpec
+    keys : list of int
+        Of all lanes.
     """
 
-    def __init__(self, spec: JoinSpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: JoinSpec, keys: list[int]) -> None:
+        self.spec, self.keys = spec, keys
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._record = handle.getValueState("record", "text string")
@@ -247,6 +254,7 @@ class LaneProcessor(StatefulProcessor):
             for side, is_right in ((LEFT, False), (RIGHT, True))
         }
         commit = self._taken_in(frontier, before, arrived)
+        nothing = dict.fromkeys(COLUMNS)
         with self.spec.device.opened() as device:
             home = residence(self.spec, self._scope, device)
             if home is not None:
@@ -264,8 +272,20 @@ class LaneProcessor(StatefulProcessor):
             for made in step.run(LaneRows(self.spec, self._rows, commit, new, kept, home)):
                 for batch in self.spec.output_batches(made):
                     message = _message(pa.Table.from_batches([batch]))
-                    yield pd.DataFrame({"rows": [message]})
+                    yield pd.DataFrame([{"rows": message, **nothing}])
         self._put(commit)
+        lane = self.keys.index(int(key[0]))
+        files = [file for own in commit.blocks().values() for file in own]
+        figures = columns_of(
+            LaneFigures.of(lane, step.stats),
+            {
+                "window_rows": sum(file.rows for file in files),
+                "window_bytes": sum(file.bytes for file in files),
+            },
+            {side: one.rows for side, one in arrived.items()},
+            {side: len(one.every.late) for side, one in arrived.items()},
+        )
+        yield pd.DataFrame([{"rows": None, **figures}])
 
     def close(self) -> None:
         """Nothing is left open."""

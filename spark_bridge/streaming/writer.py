@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
+from penstock.spark_bridge.metrics.listener import records_are
+from penstock.spark_bridge.sources import batch_sink, register_sources
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch, Sink
 from penstock.spark_bridge.streaming.spec import JoinSpec
@@ -51,7 +53,8 @@ class StreamingJoinWriter:
         self._function: Sink | None = None
 
     def format(self, source: str) -> StreamingJoinWriter:
-        """A file format that Spark can write: parquet (the default), orc, json, csv, ..."""
+        """``penstock_batches``, or a file format that Spark can write: parquet (the default),
+        orc, json, csv, ..."""
         self._format = source
         return self
 
@@ -134,7 +137,9 @@ class StreamingJoinWriter:
             writer = writer.queryName(self._name)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
-        return writer.start()
+        query = writer.start()
+        records_are(str(query.id), store.folder)
+        return query
 
     def _sink(self) -> Sink:
         if self._function is not None:
@@ -143,6 +148,12 @@ class StreamingJoinWriter:
             raise UsageError(
                 f"format {self._format} needs a folder for the output: start(PATH), or give a "
                 "function to foreachBatch"
+            )
+        if self._format == batch_sink.NAME:
+            register_sources(self._spark)
+            checkpoint = self._options["checkpointLocation"]
+            return batch_sink.BatchSink(
+                self._options["path"], checkpoint, self._options.get("writer")
             )
         options = {k: v for k, v in self._options.items() if k not in _OWN}
         return FolderSink(self._options["path"], self._format, options)

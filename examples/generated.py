@@ -1,0 +1,147 @@
+"""Streams for the examples, made up: the same rows each time, shaped like the real ones.
+
+Each function gives the two streams of an example, by name, in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.sim.workloads import City
+
+#: Metres in one step of 1e-5 degree.
+_STEP_M = 1.11
+
+
+def orders_vehicles() -> dict[str, pa.Table]:
+    """An hour of ride orders and of vehicles' positions in a city of about 33 km."""
+    city = City(seconds=3600, order_rate=2.0, gps_rate=60.0, vehicles=600, seed=7)
+    tables = {}
+    for name, table in city.tables().items():
+        seconds = table["ts"].cast(pa.int64()).to_numpy() // 1_000_000
+        middle = {axis: int(np.median(table[axis].to_numpy())) for axis in ("lon", "lat")}
+        columns = {
+            "id": table["id"].cast(pa.int32()),
+            "t_s": pa.array((seconds - seconds.min()).astype(np.int32)),
+            **{
+                new: pa.array(((table[old].to_numpy() - middle[old]) * _STEP_M).astype(np.int32))
+                for new, old in (("x_m", "lon"), ("y_m", "lat"))
+            },
+        }
+        tables[{"orders": "orders", "gps": "vehicles"}[name]] = pa.table(columns)
+    return tables
+
+
+def aircraft() -> dict[str, pa.Table]:
+    """Half an hour of aircraft around an airport, each telling its place once a second.
+
+    Most cross the area at a cruising level of their own direction; others come down to the airport
+    or climb from it.
+    """
+    rng = np.random.default_rng(11)
+    parts = []
+    for number in range(70):
+        begin = int(rng.integers(-900, 1700))
+        t = np.arange(max(begin, 0), min(begin + 1100, 1800))
+        if not len(t):
+            continue
+        speed = rng.uniform(190, 250)  # m/s
+        course = rng.uniform(0, 2 * np.pi)
+        along = (t - begin - 550) * speed
+        kind = number % 3
+        if kind == 0:  # through the area, past the airport
+            offset = rng.uniform(-60_000, 60_000)
+            # Levels of 2,000 ft; one direction of flight has the even ones.
+            level = 31_000 + 2000 * int(rng.integers(0, 5)) + 1000 * (course > np.pi)
+            altitude = np.full(len(t), level)
+        else:  # to the airport, or from it
+            flying = along < 0 if kind == 1 else along > 0
+            t, along = t[flying], along[flying]
+            offset = rng.uniform(-4_000, 4_000)
+            along = along * 0.7
+            altitude = np.minimum(2000 + np.abs(along) * 0.17, 34_000)
+        wobble = np.cumsum(rng.normal(0, 4, len(t)))
+        parts.append(
+            {
+                "t_s": t,
+                "icao24": np.full(len(t), 0x380000 + 977 * number),
+                "x_m": along * np.sin(course) + (offset + wobble) * np.cos(course),
+                "y_m": along * np.cos(course) - (offset + wobble) * np.sin(course),
+                "alt_ft": np.round(altitude / 25) * 25,
+            }
+        )
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.lexsort((columns["icao24"], columns["t_s"]))
+    made = {name: pa.array(values[order].astype(np.int32)) for name, values in columns.items()}
+    return {"aircraft": pa.table({"id": pa.array(np.arange(len(order), dtype=np.int32)), **made})}
+
+
+def quotes() -> dict[str, pa.Table]:
+    """Four hours of quotes for one pair of currencies at two venues, prices times 100,000.
+
+    Both follow one price, the second one 350 ms behind; the price moves in bursts, and then the
+    second venue's quotes are the old ones for a moment.
+    """
+    rng = np.random.default_rng(5)
+    ms = 4 * 3_600_000
+    steps = rng.normal(0, 1, ms // 20)
+    # Bursts: 20 ms steps are larger for some seconds after each of some 40 news.
+    size = np.full(len(steps), 0.12)
+    for at in rng.integers(0, len(steps) - 500, 40):
+        size[at : at + 500] += 3.5 * np.exp(-np.arange(500) / 120)
+    price = 113_000 + np.cumsum(steps * size)
+    tables = {}
+    for name, rate, lag, spread in (("venue_a", 6.0, 0, 6.0), ("venue_b", 3.0, 350, 8.0)):
+        t = np.sort(rng.integers(1000, ms, int(rate * ms / 1000)))
+        middle = price[np.minimum((t - lag) // 20, len(price) - 1)] + rng.normal(0, 0.6, len(t))
+        half = spread / 2 + rng.exponential(0.8, len(t))
+        columns = {"t_ms": t, "bid_e5": np.round(middle - half), "ask_e5": np.round(middle + half)}
+        tables[name] = pa.table(
+            {
+                "id": pa.array(np.arange(len(t), dtype=np.int32)),
+                **{key: pa.array(values.astype(np.int32)) for key, values in columns.items()},
+            }
+        )
+    return tables
+
+
+def dns_tls() -> dict[str, pa.Table]:
+    """Ten minutes of answers to names, and of the connections that follow; as two logs.
+
+    A connection is logged when it ends, an answer when it comes, some of both much later. One
+    client in forty connects to addresses that it never asked for.
+    """
+    rng = np.random.default_rng(3)
+    count, servers = 9000, 400
+    share = 1 / np.arange(1, servers + 1) ** 0.9
+    server = rng.choice(servers, count, p=share / share.sum())
+    address = (93 << 24) + 1_048_573 * (1 + np.arange(servers)) % (1 << 24)
+    client = (10 << 24) + 1 + rng.zipf(1.6, count) % 200
+    asked = np.sort(rng.integers(0, 600_000_000, count))
+    delay = np.minimum(rng.lognormal(np.log(30_000), 1.4, count), 50_000_000).astype(np.int64)
+    silent = client % 40 == 13
+    opened = asked + delay
+    logged = {
+        "dns": asked + rng.exponential(200_000, count) * (rng.random(count) < 0.2),
+        "tls": opened + rng.exponential(9_000_000, count),
+    }
+    columns = {
+        "dns": {"t_us": asked, "orig_ip": client, "answer_ip": address[server]},
+        "tls": {"t_us": opened, "orig_ip": client, "resp_ip": address[server]},
+    }
+    tables = {}
+    for name, own in columns.items():
+        rows = np.flatnonzero(~silent) if name == "dns" else np.arange(count)
+        rows = rows[np.argsort(logged[name][rows], kind="stable")]
+        named = {} if name == "dns" else {
+            "server_name": pa.array([f"host{k:03}.example" for k in server[rows]])
+        }  # fmt: skip
+        tables[name] = pa.table(
+            {
+                "id": pa.array(np.arange(len(rows), dtype=np.int32)),
+                **{key: pa.array(values[rows].astype(np.int64)) for key, values in own.items()},
+                **named,
+            }
+        )
+    return tables

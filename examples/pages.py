@@ -1,0 +1,101 @@
+"""Run the examples and write their pages: ``python examples/pages.py [NAME ...]``.
+
+An example is a script in cells (``# %%``), as editors and Jupytext know them. A page has its text,
+its code, what each cell printed, and its picture; streams are generated ones. ``--check`` compares
+pages with those in docs/examples and writes none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import shutil
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs" / "examples"
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls")
+
+_CELL = re.compile(r"^# %%(?P<kind>.*)\n", re.M)
+
+
+def cells(name: str) -> list[tuple[bool, str]]:
+    """Cells of an example: whether each is text, and what is in it."""
+    text = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    starts = list(_CELL.finditer(text))
+    ends = [match.start() for match in starts[1:]] + [len(text)]
+    found = []
+    for match, end in zip(starts, ends, strict=True):
+        is_text = "[markdown]" in match["kind"]
+        body = text[match.end() : end].strip()
+        if is_text:
+            body = "\n".join(line.removeprefix("#").removeprefix(" ") for line in body.split("\n"))
+        found.append((is_text, body))
+    return found
+
+
+def page(name: str, printed: list[str]) -> str:
+    """A page, from what each cell of code printed."""
+    parts, outputs = [], iter(printed)
+    for is_text, body in cells(name):
+        if is_text:
+            parts.append(body)
+            continue
+        # Lint's remarks say nothing to a reader.
+        parts.append("```python\n" + re.sub(r"  # (noqa|fmt).*", "", body) + "\n```")
+        output = next(outputs)
+        if output.strip():
+            lines = "\n".join(line.rstrip() for line in output.rstrip().split("\n"))
+            parts.append(f"```text\n{lines}\n```")
+        if f'save(figure, "{name}")' in body:
+            parts.append(f"![What the example draws]({name}.png)")
+    parts.append(
+        f"*`python examples/{name}.py` runs all of this. The streams of this page are generated; "
+        "with `PENSTOCK_DATA` naming a folder of recorded ones, they are those. `make examples` "
+        "writes the page.*"
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def ran(name: str) -> list[str]:
+    """Run an example; what each cell of code printed."""
+    scope, printed = {"__name__": name}, []
+    for is_text, body in cells(name):
+        if is_text:
+            continue
+        output = io.StringIO()
+        with redirect_stdout(output):
+            exec(compile(body, f"examples/{name}.py", "exec"), scope)
+        printed.append(output.getvalue())
+    return printed
+
+
+def main() -> int:
+    """Returns the exit code: 1 if a page is not what its example gives."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=NAMES)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("build/examples"))
+    given = parser.parse_args()
+    os.environ.pop("PENSTOCK_DATA", None)
+    status = 0
+    for name in given.names or NAMES:
+        text, path = page(name, ran(name)), DOCS / f"{name}.md"
+        if given.check:
+            if path.read_text(encoding="utf-8") != text:
+                (given.out / f"{name}.md").write_text(text, encoding="utf-8")
+                print(f"{path} is not what the example gives: see {given.out / name}.md")
+                status = 1
+            continue
+        path.write_text(text, encoding="utf-8")
+        shutil.copy(given.out / f"{name}.png", DOCS / f"{name}.png")
+        print(f"wrote {path}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

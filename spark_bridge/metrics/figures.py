@@ -1,0 +1,104 @@
+"""Figures of a micro-batch: what its tasks counted, and what came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from penstock.host.stats import Stats
+
+
+@dataclass(frozen=True)
+class LaneFigures:
+    """What one task of the output did.
+
+    Parameters
+    ----------
+    lane : int
+    device : str
+    rows, evaluations, pairs_pruned, pairs_in_window : int
+        As in :class:`penstock.host.stats.Stats`.
+    busy_s : float
+        Seconds in which a device worked for the task.
+    """
+
+    lane: int
+    device: str
+    rows: int
+    evaluations: int
+    pairs_pruned: int
+    pairs_in_window: int
+    busy_s: float
+
+    @staticmethod
+    def of(lane: int, stats: Stats) -> LaneFigures:
+        """From what a step has counted."""
+        return LaneFigures(
+            lane,
+            stats.device,
+            stats.rows,
+            stats.pairs_evaluated,
+            stats.pairs_pruned,
+            stats.pairs_in_window,
+            stats.busy_s,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchFigures:
+    """A micro-batch of a join.
+
+    Parameters
+    ----------
+    batch : int
+        Spark's number of it.
+    arrived, late : mapping of alias to int
+        Rows of the batch, and those of them that came too late.
+    rows, evaluations, pairs_pruned, pairs_in_window : int
+        Rows that left; predicate tests executed, those that bounds made superfluous, and pairs
+        that the window admits.
+    window_rows, window_bytes : int
+        What later batches may still meet.
+    watermark_lag : mapping of alias to int
+        How far a source's promise lies behind its largest time, in the window's unit.
+    busy_s : mapping of str to float
+        Seconds of device work by lane.
+    seconds : float
+        That the batch took in Spark, its planning and its records included.
+    is_whole : bool
+        Whether all tasks of the output have told. They do once their rows are read to the end,
+        which a sink may not do.
+    """
+
+    batch: int
+    arrived: Mapping[str, int]
+    late: Mapping[str, int]
+    rows: int = 0
+    evaluations: int = 0
+    pairs_pruned: int = 0
+    pairs_in_window: int = 0
+    window_rows: int = 0
+    window_bytes: int = 0
+    watermark_lag: Mapping[str, int] = field(default_factory=dict)
+    busy_s: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    is_whole: bool = True
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the batch's time in which the device of a lane worked, 0 to 1."""
+        possible = self.seconds * len(self.busy_s)
+        return sum(self.busy_s.values()) / possible if possible else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def summed(lanes: Iterable[LaneFigures]) -> dict[str, Any]:
+    """What several lanes did together, as fields of :class:`BatchFigures`."""
+    lanes = list(lanes)
+    names = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
+    totals: dict[str, Any] = {name: sum(getattr(one, name) for one in lanes) for name in names}
+    totals["busy_s"] = {f"{one.device}-{one.lane}": one.busy_s for one in lanes}
+    return totals

@@ -1,0 +1,247 @@
+"""What a session's streaming joins do, from Spark's reports of progress."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from penstock.errors import FileError
+from penstock.host.metrics import LaneReport, MetricsServer, Report, serve_metrics
+from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.metrics.figures import BatchFigures
+from penstock.spark_bridge.metrics.observed import figures_in
+from penstock.spark_bridge.metrics.records import FigureRecords
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Micro-batches of a query that are remembered one by one.
+BATCHES = 1000
+
+#: Queries that are remembered; the one that began first goes first.
+QUERIES = 50
+
+#: Shares of the micro-batches whose duration is told.
+_QUANTILES = (0.5, 0.9, 0.99)
+
+#: Where the records of a query of the files design are, by Spark's number of the query.
+_records: dict[str, FigureRecords] = {}
+
+_listeners: WeakKeyDictionary[SparkSession, JoinListener] = WeakKeyDictionary()
+
+
+def records_are(query: str, folder: str) -> None:
+    """Say where a query's figures are; called when it is started."""
+    _records[query] = FigureRecords(folder)
+
+
+def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
+    """Collect what the session's streaming joins do, and serve it to Prometheus.
+
+    There is one listener per session; a second call gives the first one's.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    port : int, optional
+        Of ``http://127.0.0.1:port/metrics``; 0 takes a free one. By default
+        ``spark.penstock.metrics.port``, and nothing is served without that.
+
+    Returns
+    -------
+    JoinListener
+
+    Raises
+    ------
+    UsageError
+        The port is taken, or out of range.
+    """
+    found = _listeners.get(spark)
+    if found is None or found.is_closed:
+        found = JoinListener()
+        spark.streams.addListener(found)
+        found.session = spark
+        _listeners[spark] = found
+    if port is None:
+        port = Conf.read(spark).metrics_port
+    if port is not None:
+        found.serve(port)
+    return found
+
+
+class Query:
+    """What one query did since it was started here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
+        self._sums: dict[str, int] = dict.fromkeys(
+            ("rows", "evaluations", "pairs_pruned", "pairs_in_window"), 0
+        )
+        self._sources: dict[str, dict[str, int]] = {"arrived": {}, "late": {}}
+        self._busy: dict[str, float] = {}
+
+    def add(self, batch: BatchFigures) -> None:
+        self.batches.append(batch)
+        for name in self._sums:
+            self._sums[name] += getattr(batch, name)
+        for name, counts in self._sources.items():
+            for alias, count in getattr(batch, name).items():
+                counts[alias] = counts.get(alias, 0) + count
+        for lane, seconds in batch.busy_s.items():
+            self._busy[lane] = self._busy.get(lane, 0.0) + seconds
+
+    def report(self) -> Report:
+        latest = self.batches[-1]
+        took = [batch.seconds for batch in self.batches]
+        return Report(
+            arrived=dict(self._sources["arrived"]),
+            late=dict(self._sources["late"]),
+            **self._sums,
+            window_rows=latest.window_rows,
+            memory_bytes={"windows": latest.window_bytes},
+            watermark_lag=latest.watermark_lag,
+            latency_s={share: float(np.quantile(took, share)) for share in _QUANTILES},
+            lanes=tuple(LaneReport(n, 0, s, 0, False) for n, s in sorted(self._busy.items())),
+        )
+
+
+class JoinListener(StreamingQueryListener):
+    """Hears of each micro-batch. From :func:`watch`."""
+
+    def __init__(self) -> None:
+        self.session: SparkSession | None = None
+        self.is_closed = False
+        self._queries: dict[str, Query] = {}
+        self._unknown: deque[Any] = deque(maxlen=BATCHES)
+        self._server: MetricsServer | None = None
+        self._lock = threading.Condition()
+
+    # -- what Spark calls -------------------------------------------------------------------------
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing is known of the query yet."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        with self._lock:
+            self._unknown.append(event.progress)
+            self._told()
+            self._lock.notify_all()
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing has changed."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """What the query did stays known."""
+
+    # -- what users call --------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int | None:
+        """Where Prometheus is answered."""
+        return None if self._server is None else self._server.port
+
+    def batches(self, query: Any) -> list[BatchFigures]:
+        """Micro-batches of a query since it was started here, the latest 1,000.
+
+        Parameters
+        ----------
+        query : StreamingQuery or str
+            Or its ``id``.
+        """
+        number = str(getattr(query, "id", query))
+        with self._lock:
+            self._told()
+            found = self._queries.get(number)
+            return [] if found is None else list(found.batches)
+
+    def wait(self, query: Any, batch: int, timeout_s: float) -> bool:
+        """Wait until a micro-batch has been told of; Spark does some time after its end.
+
+        Parameters
+        ----------
+        query : StreamingQuery or str
+            Or its ``id``.
+        batch : int
+        timeout_s : float
+
+        Returns
+        -------
+        bool
+            False if it was not in time.
+        """
+
+        def is_told() -> bool:
+            self._told()
+            found = self._queries.get(str(getattr(query, "id", query)))
+            return found is not None and found.batches[-1].batch >= batch
+
+        with self._lock:
+            return self._lock.wait_for(is_told, timeout_s)
+
+    def reports(self) -> Mapping[str, Report]:
+        """What each query did, by its name, or its number where it has none."""
+        with self._lock:
+            self._told()
+            return {query.name: query.report() for query in self._queries.values()}
+
+    def serve(self, port: int) -> MetricsServer:
+        """Answer Prometheus, unless it is answered already.
+
+        Raises
+        ------
+        UsageError
+        """
+        if self._server is None:
+            self._server = serve_metrics(self.reports, port)
+        return self._server
+
+    def close(self) -> None:
+        """Hear no more, and stop answering."""
+        self.is_closed = True
+        if self.session is not None:
+            self.session.streams.removeListener(self)
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    # -- figures ----------------------------------------------------------------------------------
+
+    def _told(self) -> None:
+        """Take in progress whose figures can be found now."""
+        for _ in range(len(self._unknown)):
+            progress = self._unknown.popleft()
+            number = str(progress.id)
+            figures = self._figures(number, progress)
+            if figures is None:
+                # start() may not have said yet where they are; what is no join never will.
+                if number not in _records:
+                    self._unknown.append(progress)
+                continue
+            query = self._queries.get(number)
+            if query is None:
+                query = self._queries[number] = Query(progress.name or number)
+                while len(self._queries) > QUERIES:
+                    self._queries.pop(next(iter(self._queries)))
+            seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+            query.add(replace(figures, seconds=seconds))
+
+    def _figures(self, number: str, progress: Any) -> BatchFigures | None:
+        found = figures_in(progress.batchId, progress.observedMetrics)
+        if found is None and number in _records:
+            try:
+                found = _records[number].of(progress.batchId)
+            except FileError:
+                return None
+            seen = self._queries.get(number)
+            # Spark also tells of triggers without a batch, with the number of the one before.
+            if found and seen and seen.batches and seen.batches[-1].batch >= found.batch:
+                return None
+        return found

@@ -1,0 +1,104 @@
+"""Figures of the state design, as observed metrics of Spark.
+
+Each lane sends one more row than it has messages: its figures. Spark sums them up where they pass,
+counting each task once however often it is tried, and reports them with the query's progress.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.spark_bridge.metrics.figures import BatchFigures, LaneFigures
+
+#: What the names of our observed metrics begin with.
+PREFIX = "penstock "
+
+#: What lanes add up to.
+_SUMS = ("rows", "evaluations", "pairs_pruned", "pairs_in_window", "window_rows", "window_bytes")
+#: What every lane has seen all of, by side.
+_SEEN = ("arrived", "late")
+
+#: Columns of figures, beside a column of messages.
+COLUMNS = {
+    **{f"sum_{name}": "long" for name in _SUMS},
+    **{f"{name}_{side}": "long" for name in _SEEN for side in ("l", "r")},
+    "lane": "int",
+    "busy_s": "double",
+}
+
+
+def columns_of(
+    figures: LaneFigures,
+    window: Mapping[str, int],
+    arrived: Mapping[str, int],
+    late: Mapping[str, int],
+) -> dict[str, Any]:
+    """What a lane sends.
+
+    Parameters
+    ----------
+    figures : LaneFigures
+    window : mapping
+        Its ``window_rows`` and ``window_bytes``.
+    arrived, late : mapping of side to int
+    """
+    own = {name: getattr(figures, name) for name in _SUMS if hasattr(figures, name)}
+    return {
+        **{f"sum_{name}": value for name, value in {**own, **window}.items()},
+        **{f"arrived_{side}": count for side, count in arrived.items()},
+        **{f"late_{side}": count for side, count in late.items()},
+        "lane": figures.lane,
+        "busy_s": figures.busy_s,
+    }
+
+
+def observed(sent: DataFrame, names: Mapping[str, str], lanes: int) -> DataFrame:
+    """Lanes' messages without their figures, which go into the query's progress.
+
+    Parameters
+    ----------
+    sent : DataFrame
+        Messages, NULL in a row of figures, and the columns of those.
+    names : mapping of side to str
+        What the query calls the sides.
+    lanes : int
+    """
+    sums = [F.sum(f"sum_{name}").alias(name) for name in _SUMS]
+    seen = [
+        F.max(f"{name}_{side}").alias(f"{name} {alias}")
+        for name in _SEEN
+        for side, alias in names.items()
+    ]
+    busy = [
+        F.sum(F.when(F.col("lane") == k, F.col("busy_s"))).alias(f"busy {k}") for k in range(lanes)
+    ]
+    # A name of its own: a query may have several joins.
+    watched = sent.observe(f"{PREFIX}{uuid.uuid4().hex[:8]}", *sums, *seen, *busy)
+    return watched.where(F.col("lane").isNull()).drop(*COLUMNS)
+
+
+def figures_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
+    """Figures among the observed metrics of a micro-batch; None if there are none of ours."""
+    own: Sequence[dict[str, Any]] = [
+        row.asDict() for name, row in metrics.items() if name.startswith(PREFIX)
+    ]
+    if not own:
+        return None
+    totals: dict[str, Any] = {name: sum(one[name] or 0 for one in own) for name in _SUMS}
+    seen: dict[str, dict[str, int]] = {name: {} for name in _SEEN}
+    busy: dict[str, float] = {}
+    for one in own:
+        for key, value in one.items():
+            kind, _, rest = key.partition(" ")
+            if kind in seen:
+                seen[kind][rest] = seen[kind].get(rest, 0) + (value or 0)
+            elif kind == "busy":
+                busy[f"state-{rest}"] = busy.get(f"state-{rest}", 0.0) + (value or 0.0)
+    return BatchFigures(
+        batch=batch, arrived=seen["arrived"], late=seen["late"], busy_s=busy, **totals
+    )

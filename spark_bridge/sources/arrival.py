@@ -1,0 +1,128 @@
+"""In which order rows of a stream arrive: as stored, or later by a bounded, seeded time.
+
+A row that carries the largest time so far arrives at that time plus a random part of the bound;
+any other one is placed as if it had that largest time. So a file's own disorder stays, and a row
+comes at most the bound late beside it. The random part depends on seed and row number alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+#: Time of a row that has none: it arrives with the row before it.
+NO_TIME = int(np.iinfo(np.int64).min)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in the order of arrival: everything from this row of this moment on."""
+
+    moment: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Consecutive arrivals, and what suffices to find their rows again.
+
+    Parameters
+    ----------
+    first, last : int
+        They are among the stored rows ``[first, last)``.
+    floor : int
+        Largest time before those.
+    begin, end : Place
+        They arrive from ``begin`` on and before ``end``.
+    """
+
+    first: int
+    last: int
+    floor: int
+    begin: Place
+    end: Place
+
+
+class Arrivals:
+    """The order of arrival of all rows.
+
+    Parameters
+    ----------
+    times : ndarray of int64
+        By row; NO_TIME for rows without a time.
+    disorder : int
+        Most by which an arrival is late, in the unit of the times.
+    seed : int
+    """
+
+    def __init__(self, times: np.ndarray, disorder: int, seed: int) -> None:
+        self._largest = np.maximum.accumulate(times)
+        moments = _moments(self._largest, 0, disorder, seed)
+        self._row = np.argsort(moments, kind="stable")
+        self.moments = moments[self._row]
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def until(self, moment: int) -> int:
+        """How many rows arrive up to and with a moment."""
+        return int(np.searchsorted(self.moments, moment, side="right"))
+
+    def piece(self, begin: int, end: int) -> Piece:
+        """Arrivals ``[begin, end)``, of which there is at least one."""
+        rows = self._row[begin:end]
+        first = int(rows.min())
+        floor = int(self._largest[first - 1]) if first else NO_TIME
+        return Piece(first, int(rows.max()) + 1, floor, self._place(begin), self._place(end))
+
+    def _place(self, position: int) -> Place:
+        if position == len(self):
+            return Place(int(np.iinfo(np.int64).max), position)
+        return Place(int(self.moments[position]), int(self._row[position]))
+
+
+def arriving(piece: Piece, times: np.ndarray, disorder: int, seed: int) -> np.ndarray:
+    """Which of the rows ``[piece.first, piece.last)`` arrive, in their order.
+
+    Parameters
+    ----------
+    piece : Piece
+    times : ndarray of int64
+        Of these rows.
+    disorder, seed : int
+        As for :class:`Arrivals`.
+
+    Returns
+    -------
+    ndarray of int64
+        Places in ``times``.
+    """
+    largest = np.maximum(np.maximum.accumulate(times), piece.floor)
+    moments = _moments(largest, piece.first, disorder, seed)
+    row = np.arange(piece.first, piece.last)
+
+    def from_on(place: Place) -> np.ndarray:
+        return (moments > place.moment) | ((moments == place.moment) & (row >= place.row))
+
+    chosen = np.flatnonzero(from_on(piece.begin) & ~from_on(piece.end))
+    return chosen[np.argsort(moments[chosen], kind="stable")]
+
+
+def _moments(largest: np.ndarray, first: int, disorder: int, seed: int) -> np.ndarray:
+    """When rows arrive, by the largest time up to each; the first has this number."""
+    if not disorder:
+        return largest
+    number = np.arange(first, first + len(largest), dtype=np.uint64)
+    late = _mixed(number + _mixed(np.full(1, seed, np.uint64))) % np.uint64(disorder + 1)
+    # Rows before the first time stay where they are.
+    return np.where(largest == NO_TIME, largest, largest + late.astype(np.int64))
+
+
+def _mixed(x: np.ndarray) -> np.ndarray:
+    """SplitMix64's output function: bits that look random, for each number alone."""
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))

@@ -1,0 +1,236 @@
+"""A folder of batches: rows that tasks wrote, and one record per batch, which is its commit.
+
+``rows/<writer>/<batch>/`` has Parquet files, ``commits/<writer>/<batch>.json`` says which of them
+count. A record is made under a name of its own and then given its final one, if that is free: so a
+batch is there as a whole or not at all, once, and never changes.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import DataError, FileError, SchemaError, UsageError
+from penstock.spark_bridge.durable import write_text, write_whole
+
+_ROWS, _COMMITS, _SCHEMA = "rows", "commits", "schema.json"
+
+
+@dataclass(frozen=True)
+class BatchFile:
+    """Rows of a batch that one task wrote.
+
+    Parameters
+    ----------
+    name : str
+        Within the folder.
+    rows, bytes : int
+    """
+
+    name: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The folder; one and the same on the driver and on all workers.
+
+    Parameters
+    ----------
+    folder : str
+    """
+
+    folder: str
+
+    # -- schema -----------------------------------------------------------------------------------
+
+    def schema(self) -> str:
+        """Spark's schema of all batches, as JSON.
+
+        Raises
+        ------
+        FileError
+            Nothing has been written yet.
+        """
+        try:
+            return Path(self.folder, _SCHEMA).read_text(encoding="utf-8")
+        except OSError as error:
+            raise FileError(
+                f"there are no batches in {self.folder} ({error.strerror}); start what writes "
+                'them, or give their columns with schema("...")'
+            ) from error
+
+    def take_schema(self, schema: str) -> None:
+        """Be a folder of rows of this schema, if it is one of none yet.
+
+        Raises
+        ------
+        SchemaError
+            Its batches have other columns.
+        FileError
+        """
+        path = Path(self.folder, _SCHEMA)
+        if not path.exists():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise FileError(
+                    f"cannot make {self.folder}: {error.strerror}; choose a path that the driver "
+                    "and all workers can write"
+                ) from error
+            write_text(path, schema, replace=False)
+        found, given = _columns(self.schema()), _columns(schema)
+        if found != given:
+            raise SchemaError(
+                f"the batches in {self.folder} have columns {_told(found)}, and these rows have "
+                f"{_told(given)}; write the same columns, or choose another path"
+            )
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def write(
+        self, writer: str, batch: int, part: int, batches: Iterable[pa.RecordBatch]
+    ) -> list[BatchFile]:
+        """Write rows of a batch; nobody sees them before :meth:`commit`.
+
+        Raises
+        ------
+        FileError
+        """
+        rows = iter(batches)
+        first = next((one for one in rows if one.num_rows), None)
+        if first is None:
+            return []
+        folder = Path(_ROWS, writer, str(batch))
+        path = self.folder / folder / f"{part:05}-{uuid.uuid4().hex}.parquet"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot make {path.parent}: {error.strerror}") from error
+        count = 0
+
+        def write(file: BinaryIO) -> None:
+            nonlocal count
+            with pq.ParquetWriter(
+                file, first.schema, compression="zstd", compression_level=1
+            ) as to:
+                for one in (first, *rows):
+                    to.write_batch(one)
+                    count += one.num_rows
+
+        write_whole(path, write)
+        return [BatchFile(str(folder / path.name), count, path.stat().st_size)]
+
+    def commit(self, writer: str, batch: int, files: Sequence[BatchFile]) -> bool:
+        """Make a batch visible; False if it was already, and stays what it is.
+
+        Raises
+        ------
+        DataError
+            A later batch of the writer is there: readers of the stream would miss this one.
+        FileError
+        """
+        path = self._record(writer, batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            later = [other for other in self.batches(writer) if other > batch]
+            if later:
+                raise DataError(
+                    f"batch {batch} of {writer} comes after batch {max(later)} in {self.folder}; "
+                    "numbers must rise. A query on an old copy of its checkpoint needs another "
+                    "path, or the option writer"
+                )
+        text = json.dumps({"files": [asdict(file) for file in files]}, indent=1)
+        is_new = write_text(path, text, replace=False)
+        for number in (batch - 1, batch):
+            self._sweep(writer, number)
+        return is_new
+
+    def discard(self, files: Iterable[BatchFile]) -> None:
+        """Remove what tasks wrote for a batch that is given up."""
+        for file in files:
+            Path(self.folder, file.name).unlink(missing_ok=True)
+
+    def _sweep(self, writer: str, batch: int) -> None:
+        """Remove what failed or doubled tasks of a committed batch left behind."""
+        folder = Path(self.folder, _ROWS, writer, str(batch))
+        if not (folder.is_dir() and self._record(writer, batch).exists()):
+            return
+        named = {Path(file.name).name for file in self.files(writer, batch)}
+        for path in list(folder.iterdir()):
+            if path.name not in named:
+                path.unlink(missing_ok=True)
+
+    def _record(self, writer: str, batch: int) -> Path:
+        return Path(self.folder, _COMMITS, writer, f"{batch}.json")
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def writers(self) -> list[str]:
+        """Who has committed batches."""
+        folder = Path(self.folder, _COMMITS)
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    def batches(self, writer: str) -> list[int]:
+        """Numbers of a writer's committed batches, ascending."""
+        names = Path(self.folder, _COMMITS, writer).glob("*.json")
+        return sorted(int(path.stem) for path in names if path.stem.isdecimal())
+
+    def files(self, writer: str, batch: int) -> list[BatchFile]:
+        """The files of a committed batch.
+
+        Raises
+        ------
+        FileError
+        """
+        path = self._record(writer, batch)
+        try:
+            return [BatchFile(**one) for one in json.loads(path.read_bytes())["files"]]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FileError(
+                f"{path} cannot be read: {error}; restore the folder from a backup"
+            ) from error
+
+    def rows(self, file: BatchFile) -> Iterator[pa.RecordBatch]:
+        """The rows of a committed file.
+
+        Raises
+        ------
+        FileError
+        """
+        path = Path(self.folder, file.name)
+        try:
+            with pq.ParquetFile(path) as opened:
+                yield from opened.iter_batches()
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FileError(
+                f"{path} cannot be read: {error}; restore the folder from a backup"
+            ) from error
+
+
+def check_writer(name: str) -> str:
+    """A writer's name, which becomes that of a folder.
+
+    Raises
+    ------
+    UsageError
+    """
+    if not name.replace("-", "").replace("_", "").isalnum() or len(name) > 100:
+        raise UsageError(f"option writer is letters, digits, - and _, at most 100, not {name!r}")
+    return name
+
+
+def _columns(schema: str) -> list[tuple[str, str]]:
+    return [(f["name"], json.dumps(f["type"])) for f in json.loads(schema)["fields"]]
+
+
+def _told(columns: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {json.loads(kind)}" for name, kind in columns)

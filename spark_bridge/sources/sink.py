@@ -1,0 +1,224 @@
+"""``penstock_batches``: a sink that commits batches by number, and reads what is committed.
+
+What the sink knows of a batch is who writes it (the query) and its number. Tasks learn both from
+Spark and send them with what they wrote; the driver commits. See :mod:`.ledger`.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyspark.sql.datasource as spark_api
+from pyspark.sql import types as spark
+
+from penstock.errors import DataError, UsageError
+from penstock.spark_bridge.rows import cast_to
+from penstock.spark_bridge.sources.batch_sink import NAME
+from penstock.spark_bridge.sources.ledger import BatchFile, Ledger, check_writer
+from penstock.spark_bridge.sources.options import Options
+from penstock.spark_bridge.types import arrow_schema
+
+#: What Spark tells the tasks of a streaming query.
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+
+#: About as many bytes a reader's task gets.
+_PART_BYTES = 64 << 20
+
+
+@dataclass
+class Written(spark_api.WriterCommitMessage):
+    """What a task wrote, of which batch."""
+
+    writer: str
+    batch: int
+    files: list[BatchFile] = field(default_factory=list)
+
+
+class BatchesSource(spark_api.DataSource):
+    """The sink; docs/spark-sources.md has its options."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> spark.StructType:
+        return spark.StructType.fromJson(json.loads(self._ledger.schema()))
+
+    def reader(self, schema: spark.StructType) -> BatchesReader:
+        return BatchesReader(self._ledger, schema)
+
+    def streamReader(self, schema: spark.StructType) -> BatchesStreamReader:
+        return BatchesStreamReader(self._ledger, schema)
+
+    def writer(self, schema: spark.StructType, overwrite: bool) -> BatchesWriter:
+        ledger = self._writable(schema, overwrite)
+        writer, batch = self._options.text("writer"), self._options.whole("batch", None, least=0)
+        if (writer is None) != (batch is None):
+            raise UsageError(
+                f"{NAME} recognises a repeated batch by the options writer and batch: give both, "
+                "or none for rows that are written once"
+            )
+        return BatchesWriter(ledger, check_writer(writer or uuid.uuid4().hex), batch or 0)
+
+    def streamWriter(self, schema: spark.StructType, overwrite: bool) -> BatchesStreamWriter:
+        writer = self._options.text("writer")
+        ledger = self._writable(schema, overwrite)
+        return BatchesStreamWriter(ledger, None if writer is None else check_writer(writer))
+
+    @property
+    def _options(self) -> Options:
+        return Options(self.options, NAME)
+
+    @property
+    def _ledger(self) -> Ledger:
+        path = self._options.required("path", "a folder that driver and workers share")
+        return Ledger(path.removeprefix("file://"))
+
+    def _writable(self, schema: spark.StructType, overwrite: bool) -> Ledger:
+        if overwrite:
+            raise UsageError(
+                f"{NAME} never changes a committed batch: write with mode('append'), or in output "
+                "mode append"
+            )
+        ledger = self._ledger
+        ledger.take_schema(schema.json())
+        return ledger
+
+
+class BatchesWriter(spark_api.DataSourceArrowWriter):
+    """Rows of a batch DataFrame, as one batch."""
+
+    def __init__(self, ledger: Ledger, writer: str, batch: int) -> None:
+        self.ledger, self.name, self.batch = ledger, writer, batch
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        files = self.ledger.write(self.name, self.batch, _part(), iterator)
+        return Written(self.name, self.batch, files)
+
+    def commit(self, messages: list[spark_api.WriterCommitMessage | None]) -> None:
+        self.ledger.commit(self.name, self.batch, _files(messages))
+
+    def abort(self, messages: list[spark_api.WriterCommitMessage | None]) -> None:
+        self.ledger.discard(_files(messages))
+
+
+class BatchesStreamWriter(spark_api.DataSourceStreamArrowWriter):
+    """Rows of a streaming query, micro-batch by micro-batch.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    writer : str or None
+        None for the query's own number, which stays in its checkpoint.
+    """
+
+    def __init__(self, ledger: Ledger, writer: str | None) -> None:
+        self.ledger, self.name = ledger, writer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        writer, batch = self.name or _told(_QUERY), int(_told(_BATCH))
+        return Written(writer, batch, self.ledger.write(writer, batch, _part(), iterator))
+
+    def commit(self, messages: list[spark_api.WriterCommitMessage | None], batchId: int) -> None:
+        told = {(m.writer, m.batch) for m in messages if isinstance(m, Written)}
+        if not told:
+            return  # a batch without any task has no rows
+        if len(told) > 1 or batchId not in {batch for _, batch in told}:
+            raise DataError(f"tasks of batch {batchId} wrote batches {sorted(told)}; report this")
+        ((writer, _),) = told
+        self.ledger.commit(writer, batchId, _files(messages))
+
+    def abort(self, messages: list[spark_api.WriterCommitMessage | None], batchId: int) -> None:
+        self.ledger.discard(_files(messages))
+
+
+def _files(messages: Iterable[spark_api.WriterCommitMessage | None]) -> list[BatchFile]:
+    return [file for m in messages if isinstance(m, Written) for file in m.files]
+
+
+def _part() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _told(key: str) -> str:
+    """What Spark says of the query to its tasks.
+
+    Raises
+    ------
+    UsageError
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(key)
+    if not found:
+        raise UsageError(
+            f"Spark does not tell the tasks {key}; write inside foreachBatch, with the options "
+            "writer and batch"
+        )
+    return found
+
+
+class _Files(spark_api.InputPartition):
+    """What one task reads."""
+
+    def __init__(self, files: list[BatchFile]) -> None:
+        super().__init__(files)
+
+
+class _Rows:
+    """What both readers share: how a task reads committed files."""
+
+    def __init__(self, ledger: Ledger, schema: spark.StructType) -> None:
+        self.ledger, self.schema = ledger, arrow_schema(schema)
+
+    def parts(self, batches: Iterable[tuple[str, int]]) -> list[spark_api.InputPartition]:
+        parts: list[list[BatchFile]] = []
+        size = _PART_BYTES
+        for writer, batch in batches:
+            for file in self.ledger.files(writer, batch):
+                if size + file.bytes > _PART_BYTES:
+                    parts.append([])
+                    size = 0
+                parts[-1].append(file)
+                size += file.bytes
+        return [_Files(files) for files in parts]
+
+    def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
+        for file in partition.value:
+            for batch in self.ledger.rows(file):
+                yield cast_to(batch.select(self.schema.names), self.schema)
+
+
+class BatchesReader(_Rows, spark_api.DataSourceReader):
+    """All committed rows."""
+
+    def partitions(self) -> list[spark_api.InputPartition]:
+        writers = self.ledger.writers()
+        return self.parts((w, batch) for w in writers for batch in self.ledger.batches(w))
+
+
+class BatchesStreamReader(_Rows, spark_api.DataSourceStreamReader):
+    """Committed batches as they come; an offset is the latest of each writer."""
+
+    def initialOffset(self) -> dict:
+        return {}
+
+    def latestOffset(self) -> dict:  # type: ignore[override]
+        latest = {w: self.ledger.batches(w)[-1:] for w in self.ledger.writers()}
+        return {writer: numbers[0] for writer, numbers in latest.items() if numbers}
+
+    def partitions(self, start: dict, end: dict) -> Sequence[spark_api.InputPartition]:
+        return self.parts(
+            (writer, batch)
+            for writer, last in sorted(end.items())
+            for batch in self.ledger.batches(writer)
+            if start.get(writer, -1) < batch <= last
+        )

@@ -1,0 +1,134 @@
+"""Figures of real queries against numbers that can be counted by hand."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from typer.testing import CliRunner
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from penstock.cli.main import app
+from penstock.errors import UsageError
+from penstock.spark_bridge import watch
+from penstock.spark_bridge.streaming import stream
+from tests.spark_bridge.kit.streams import Row, cut, stream_of, table, written
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+TEXT = (
+    "SELECT a.n AS a, b.n AS b FROM a JOIN b ON abs(a.x - b.x) < 2 "
+    "AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
+)
+BATCHES, ROWS, LATE = 3, 120, 2
+
+
+def drawn(seed: int) -> list[Row]:
+    rng = np.random.default_rng(seed)
+    times = np.arange(ROWS) - rng.integers(0, 4, ROWS)
+    numbers = rng.integers(0, 9, ROWS)
+    return [(n, int(t), int(x)) for n, (t, x) in enumerate(zip(times, numbers, strict=True))]
+
+
+def expected(sides: dict[str, list[list[Row]]]) -> tuple[list[int], list[int]]:
+    """Pairs in the window, and pairs that join, by the micro-batch of their later row."""
+    pairs, rows = [0] * BATCHES, [0] * BATCHES
+    for k, part in enumerate(sides["a"]):
+        for i, other in enumerate(sides["b"]):
+            for _, t, x in part:
+                for _, u, y in other:
+                    if t - 3 <= u <= t + 4:
+                        pairs[max(k, i)] += 1
+                        rows[max(k, i)] += abs(x - y) < 2
+    return pairs, rows
+
+
+@pytest.fixture
+def listener(spark):
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    spark.conf.set("spark.penstock.metrics.port", "0")
+    yield lambda: watch(spark)
+    watch(spark).close()
+    spark.conf.unset("spark.penstock.metrics.port")
+    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+
+
+@pytest.mark.parametrize(
+    ("design", "lanes"),
+    [("files", 2), pytest.param("state", 2, marks=pytest.mark.slow)],
+)
+def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 10)
+    sides = {side: cut(drawn(seed), BATCHES) for seed, side in enumerate("ab")}
+    pairs, rows = expected(sides)
+    given = {side: [*map(list, parts)] for side, parts in sides.items()}
+    given["a"][2] += [(900 + k, 10, 1) for k in range(LATE)]
+    for side, parts in given.items():
+        written(tmp_path / side, [table(part) for part in parts])
+    tables = {side: stream_of(spark, tmp_path / side) for side in "ab"}
+    joined = stream(spark, TEXT, tables, lanes=lanes, design=design, pruning=False)
+    writer = joined.writeStream.format("parquet").queryName(f"near {design}")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+    assert query.awaitTermination(240)
+    heard = listener()
+    assert heard.wait(query, BATCHES - 1, 120)
+    batches = heard.batches(query)
+    assert [one.batch for one in batches] == [0, 1, 2]
+    assert [one.evaluations for one in batches] == pairs
+    assert [one.pairs_in_window for one in batches] == pairs
+    assert [one.rows for one in batches] == rows
+    assert [one.late for one in batches] == [{"a": late, "b": 0} for late in (0, 0, LATE)]
+    assert [one.arrived for one in batches] == [{"a": 40, "b": 40}] * 2 + [{"a": 42, "b": 40}]
+    assert all(one.is_whole and len(one.busy_s) == lanes for one in batches)
+    assert all(0 < one.utilisation < 1 and one.seconds > 0 for one in batches)
+    # All rows of the last two batches: blocks go as a whole. A lane of the state design has half
+    # of a batch in a block, so that half of the last but one is gone.
+    assert batches[-1].window_rows == (160 if design == "files" else 120)
+    assert batches[-1].window_bytes > 0
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{heard.port}/metrics", timeout=30) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    values = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    name = f"near {design}"
+    assert values["penstock_evaluations_total", name] == sum(pairs)
+    assert values["penstock_rows_total", name] == sum(rows)
+    assert values["penstock_late_rows_total", "a", name] == LATE
+    assert values["penstock_arrived_rows_total", "b", name] == ROWS
+    assert values["penstock_window_rows", name] == batches[-1].window_rows
+    shown = CliRunner().invoke(app, ["top", str(heard.port), "--once"])
+    assert shown.exit_code == 0, shown.output
+    assert re.search(rf"^near {design}$", shown.output, re.M)
+    assert re.search(rf"^a +0 +{ROWS + LATE} +{LATE} ", shown.output, re.M)
+
+
+def test_what_is_no_join(spark, listener, tmp_path):
+    heard = listener()
+    assert heard is watch(spark)
+    written(tmp_path / "a", [table([(1, 1, 1)])])
+    query = stream_of(spark, tmp_path / "a").writeStream.format("noop").trigger(availableNow=True)
+    started = query.option("checkpointLocation", str(tmp_path / "c")).start()
+    assert started.awaitTermination(60)
+    assert heard.batches(started) == []
+    assert str(started.id) not in heard.reports()
+    spark.conf.set("spark.penstock.metrics.port", "many")
+    with pytest.raises(UsageError, match="a port, 0 to 65535"):
+        watch(spark)
+    spark.conf.set("spark.penstock.metrics.port", "0")
+
+
+def test_nothing_is_served_unasked(spark):
+    heard = watch(spark)
+    try:
+        assert heard.port is None
+    finally:
+        heard.close()
+    assert watch(spark) is not heard
+    watch(spark).close()
