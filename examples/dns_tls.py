@@ -49,8 +49,8 @@ with tempfile.TemporaryDirectory() as folder:
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").start(f"{folder}/rows")
     query.awaitTermination()
     left = spark.read.format("penstock_batches").load(f"{folder}/rows").toPandas()
-    waiting = asked.rest(f"{folder}/checkpoint").toPandas()
-print(f"{query.lastProgress['batchId'] + 1} micro-batches gave {len(left):,} rows, "
+    waiting = asked.rest(f"{folder}/checkpoint").toPandas()  # pyright: ignore
+print(f"{query.recentProgress[-1]['batchId'] + 1} micro-batches gave {len(left):,} rows, "
       f"{len(waiting):,} waited at the end")  # fmt: skip
 rows = pd.concat([left, waiting])
 
@@ -61,8 +61,9 @@ delay_ms = (joined.groupby("id").t_us.first() - latest) / 1000
 alone = rows[rows.answered_us.isna()]
 print(f"{len(latest):,} connections after an answer, median {delay_ms.median():.0f} ms later")
 print(f"{len(alone):,} connections without one, by client:")
-clients = alone.groupby("orig_ip").agg(connections=("id", "count"), servers=("resp_ip", "nunique"))
-clients = clients.sort_values(["connections", "servers"], ascending=False).head(5)
+by_client = alone.groupby("orig_ip")
+counts = {"connections": by_client.id.count(), "servers": by_client.resp_ip.nunique()}
+clients = pd.DataFrame(counts).nlargest(5, ["connections", "servers"])
 clients.index = [".".join(str(int(ip) >> k & 255) for k in (24, 16, 8, 0)) for ip in clients.index]
 print(clients.to_string())
 

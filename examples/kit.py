@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 #: Colours: ink, one side, the other side, what joins.
 INK, LEFT, RIGHT, FOUND = "#1b2a41", "#2a7f9e", "#e0a22f", "#b03a48"
 
-_LOOK = {
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.dpi": 100,
-}
-
 
 def out() -> Path:
     """Where an example puts what it makes: ``--out``, by default ``build/examples``."""
@@ -73,7 +63,17 @@ def canvas(width: float, height: float, **panels: Any) -> tuple[Figure, list]:
     import matplotlib as mpl
 
     mpl.use("Agg")
-    mpl.rcParams.update(_LOOK)
+    mpl.rcParams.update(
+        {
+            "font.size": 10,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.titlesize": 11,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.dpi": 100,
+        }
+    )
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(width, height), squeeze=False, **panels)

@@ -53,19 +53,20 @@ print(f"venue A has the later quote in {np.mean(later > 0):.0%} of the pairs")
 # %%
 figure, (prices, count, lag) = canvas(9.5, 9, nrows=3, height_ratios=(1.4, 1, 1))
 busiest = minutes.sort_values(["crossings", "minute_ms"]).iloc[-1].minute_ms
-begin, end = busiest, busiest + 60_000
+shown = pairs[(pairs.a_ms >= busiest) & (pairs.a_ms < busiest + 60_000)]
+begin = int(shown.a_ms.min()) - 2000
 for name, colour in (("venue_a", LEFT), ("venue_b", RIGHT)):
-    quotes = tables[name].where(f"t_ms BETWEEN {begin} AND {end}").toPandas().sort_values("t_ms")
+    near = f"t_ms BETWEEN {begin - 2000} AND {begin + 9000}"
+    quotes = tables[name].where(near).toPandas().sort_values("t_ms")
     seconds = (quotes.t_ms - begin) / 1000
     low, high = quotes.bid_e5 / 1e5, quotes.ask_e5 / 1e5
     prices.fill_between(seconds, low, high, step="post", color=colour, alpha=0.5, lw=0)
     prices.plot([], [], color=colour, lw=6, alpha=0.5, label=f"{name}: bid to ask")
-shown = pairs[(pairs.a_ms >= begin) & (pairs.a_ms < end)]
-prices.plot((shown.a_ms - begin) / 1000, np.full(len(shown), prices.get_ylim()[0]), "|",
-            color=FOUND, ms=14, label="crossed")  # fmt: skip
+bottom = np.full(len(shown), prices.get_ylim()[0])
+prices.plot((shown.a_ms - begin) / 1000, bottom, "|", color=FOUND, ms=14, label="crossed")
 prices.ticklabel_format(axis="y", useOffset=False)
-prices.set(xlabel=f"seconds after minute {begin // 60_000}", ylabel="price", xlim=(0, 60))
-prices.set_title("The minute with the most crossings")
+prices.set(xlabel=f"seconds from {begin / 1000:,.0f} s on", ylabel="price", xlim=(0, 8))
+prices.set_title("In the minute with the most crossings")
 prices.legend(loc="best", frameon=True, framealpha=0.9)
 count.bar(minutes.minute_ms / 3_600_000, minutes.crossings, width=1 / 60, color=FOUND)
 count.set(xlabel="time (h)", ylabel="crossings per minute", title="When they cross")

@@ -99,6 +99,10 @@ def test_once_through_failures(spark, tmp_path, numbers):
     assert numbers_in(spark, tmp_path) == list(range(ROWS))
     assert stored(tmp_path) == files
 
+
+@pytest.mark.slow
+def test_readers_and_writers(spark, tmp_path, numbers):
+    assert start(numbers, tmp_path).awaitTermination(240)
     # A stream of what is committed.
     rows = spark.readStream.format("penstock_batches").load(str(tmp_path / "out"))
     seen = rows.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
@@ -107,7 +111,7 @@ def test_once_through_failures(spark, tmp_path, numbers):
 
     # Another query is another writer: nothing of it is taken for a repetition.
     shutil.rmtree(tmp_path / "checkpoint")
-    assert start(struck_frame, tmp_path).awaitTermination(120)
+    assert start(numbers, tmp_path).awaitTermination(120)
     assert numbers_in(spark, tmp_path) == sorted(2 * list(range(ROWS)))
 
 
