@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
 
-#: With the last one Spark's server takes a free port, and its client finds it; otherwise all servers
-#: of a machine want the same.
+#: With the last one Spark's server takes a free port, and its client finds it; otherwise all
+#: servers of a machine want the same.
 ENV = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
 
 # A process of its own: one process has one kind of session.
