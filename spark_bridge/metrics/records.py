@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -43,7 +44,10 @@ class FigureRecords:
         FileError
         """
         path = self._path / str(batch)
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot make {path}: {error.strerror}; see that it can be") from error
         write_text(path / f"{figures.lane}.json", json.dumps(asdict(figures)))
 
     def put(self, spec: JoinSpec, before: Commit, commit: Commit, lanes: int) -> BatchFigures:
@@ -90,4 +94,5 @@ class FigureRecords:
             if folder.is_dir():
                 for path in list(folder.iterdir()):  # of a start with more lanes
                     path.unlink(missing_ok=True)
-                folder.rmdir()
+                with suppress(OSError):  # a task that was given up may just write there
+                    folder.rmdir()

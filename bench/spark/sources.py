@@ -1,0 +1,90 @@
+"""Rows per second of the data sources: ``python -m bench.spark.sources [--rows N]``.
+
+Each pair of a source and a sink runs in micro-batches, beside Spark's own files; the median of the
+micro-batches after the first is told. Rows are of 24 bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from penstock.errors import PenstockError
+from penstock.spark_bridge.session import local_session
+from penstock.spark_bridge.sources import register_sources
+
+BATCHES = 5
+
+
+def files(folder: Path, rows: int) -> Path:
+    """One file per micro-batch, for Spark's source; the replay plays the folder."""
+    folder.mkdir()
+    rng = np.random.default_rng(1)
+    for k in range(BATCHES):
+        number = np.arange(k * rows, (k + 1) * rows)
+        x = rng.integers(0, 1 << 20, rows)
+        table = pa.table({"n": number, "t": number // 10, "x": x})
+        pq.write_table(table, folder / f"{k:04}.parquet", row_group_size=1 << 18)
+    return folder
+
+
+def source(spark: SparkSession, kind: str, folder: Path, rows: int) -> DataFrame:
+    if kind == "parquet":
+        reader = spark.readStream.schema("n long, t long, x long")
+        return reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
+    reader = spark.readStream.format("penstock_replay").option("rowsPerBatch", rows)
+    if kind.endswith("disorder"):
+        reader = reader.option("time", "t").option("disorder", 1000)
+    return reader.load(str(folder))
+
+
+def rate(spark: SparkSession, kind: str, sink: str, folder: Path, rows: int, to: Path) -> float:
+    """Rows per second of a source into a sink."""
+    writer = source(spark, kind, folder, rows).writeStream.format(sink)
+    writer = writer.option("checkpointLocation", str(to / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(to / "out"))
+    if not query.awaitTermination(1800):
+        raise PenstockError(f"{kind} to {sink} took more than half an hour; give fewer --rows")
+    if sink != "noop":
+        found = spark.read.format(sink).load(str(to / "out")).count()
+        if found != BATCHES * rows:
+            raise PenstockError(f"{kind} to {sink}: {found} rows, not {BATCHES * rows}")
+    took = [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress]
+    return rows / median(took[1:])
+
+
+def main() -> None:
+    """Print a table of figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of a micro-batch")
+    rows = parser.parse_args().rows
+    table = Table("source", "sink", "rows/s", title=f"{rows:,} rows per micro-batch")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = files(Path(name, "rows"), rows)
+        spark = local_session("penstock bench")
+        register_sources(spark)
+        pairs = [
+            ("parquet", "noop"),
+            ("penstock_replay", "noop"),
+            ("penstock_replay, disorder", "noop"),
+            ("parquet", "parquet"),
+            ("parquet", "penstock_batches"),
+        ]
+        for k, (kind, sink) in enumerate(pairs):
+            found = rate(spark, kind, sink, folder, rows, Path(name, str(k)))
+            table.add_row(kind, sink, f"{found:,.0f}")
+        spark.stop()
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

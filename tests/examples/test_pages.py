@@ -1,0 +1,98 @@
+"""The examples' pages: their code is the examples', and what they show is what these print."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "examples"
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls")
+
+#: For Spark to start and an example to run; on an idle machine it is less than one.
+_TIMEOUT_S = 580
+
+
+def module(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+PAGES = module("pages", ROOT / "examples" / "pages.py")
+
+
+def ran(*args: str, out: Path) -> str:
+    pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+    pytest.importorskip("matplotlib", reason="needs pip install 'penstock[demo]'")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(ROOT / "examples" / args[0]), *args[1:],
+         "--out", str(out)],
+        env={**os.environ, "PYTHONPATH": ""},
+        cwd=out,
+        timeout=_TIMEOUT_S,
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_has_its_examples_text_and_code(name):
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    blocks = [block.split("\n```")[0] for block in text.split("```python\n")[1:]]
+    # What is in neither kind of cell would be missing on the page.
+    script = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
+    assert script.startswith("# %%")
+    assert len(script.splitlines()) <= 120
+    printed = [""] * sum(not is_text for is_text, _ in PAGES.cells(name))
+    wanted = PAGES.page(name, printed)
+    assert blocks == [block.split("\n```")[0] for block in wanted.split("```python\n")[1:]]
+    for is_text, body in PAGES.cells(name):
+        if is_text:
+            assert body in text
+    picture = DOCS / f"{name}.png"
+    assert f"]({picture.name})" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size < 300_000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"docs/examples/{name}.md" in readme
+
+
+def test_generated_streams_are_the_same_each_time():
+    generated = module("generated", ROOT / "examples" / "generated.py")
+    for name in NAMES:
+        first, second = (getattr(generated, name)() for _ in range(2))
+        assert all(first[stream].equals(second[stream]) for stream in first)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
+)
+def test_a_page_shows_what_its_example_gives(name, tmp_path):
+    ran("pages.py", "--check", name, out=tmp_path)
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(
+    not os.environ.get("PENSTOCK_DATA"), reason="needs the environment variable PENSTOCK_DATA"
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_on_recorded_streams(name, tmp_path):
+    printed = ran(f"{name}.py", out=tmp_path)
+    assert "recorded rows" in printed
+    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
