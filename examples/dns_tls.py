@@ -50,8 +50,10 @@ with tempfile.TemporaryDirectory() as folder:
     query.awaitTermination()
     left = spark.read.format("penstock_batches").load(f"{folder}/rows").toPandas()
     waiting = asked.rest(f"{folder}/checkpoint").toPandas()  # pyright: ignore
-print(f"{query.recentProgress[-1]['batchId'] + 1} micro-batches gave {len(left):,} rows, "
-      f"{len(waiting):,} waited at the end")  # fmt: skip
+print(
+    f"{query.recentProgress[-1]['batchId'] + 1} micro-batches gave {len(left):,} rows, "
+    f"{len(waiting):,} waited at the end"
+)
 rows = pd.concat([left, waiting])
 
 # %%

@@ -46,7 +46,7 @@ def page(name: str, printed: list[str]) -> str:
             parts.append(body)
             continue
         # Lint's remarks say nothing to a reader.
-        parts.append("```python\n" + re.sub(r"  # (noqa|fmt|pyright).*", "", body) + "\n```")
+        parts.append("```python\n" + re.sub(r"  # (noqa|pyright).*", "", body) + "\n```")
         output = next(outputs)
         if output.strip():
             lines = "\n".join(line.rstrip() for line in output.rstrip().split("\n"))
