@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +35,7 @@ def slot(device: str, slots: int, timeout_s: float) -> Iterator[None]:
     """
     file = _locked_now(device, slots)
     if file is None:
-        file = _locked_in_time(_path(device, os.getpid() % slots), timeout_s)
+        file = _locked_in_time([_path(device, number) for number in range(slots)], timeout_s)
     if file is None:
         raise DeviceError(
             f"device {device} was busy for {timeout_s:g} s: {slots} other tasks of this host use "
@@ -71,26 +71,26 @@ def _locked_now(device: str, slots: int) -> int | None:
     return None
 
 
-def _locked_in_time(path: Path, timeout_s: float) -> int | None:
-    """One slot once it is free. Locks have no time-out, so a thread waits for it."""
+def _locked_in_time(paths: Sequence[Path], timeout_s: float) -> int | None:
+    """The first of several slots that becomes free. Locks have no time-out, so threads wait."""
     mutex = threading.Lock()
     ready = threading.Event()
-    state: dict[str, int | bool] = {"given up": False}
+    found: list[int] = []
+    is_over = False
 
-    def wait() -> None:
+    def wait(path: Path) -> None:
         file = _opened(path)
         fcntl.flock(file, fcntl.LOCK_EX)
         with mutex:
-            if state["given up"]:
+            if is_over or found:
                 os.close(file)
                 return
-            state["file"] = file
+            found.append(file)
         ready.set()
 
-    threading.Thread(target=wait, name="penstock-slot", daemon=True).start()
-    if not ready.wait(timeout_s):
-        with mutex:
-            if "file" not in state:
-                state["given up"] = True
-                return None
-    return int(state["file"])
+    for path in paths:
+        threading.Thread(target=wait, args=(path,), name="penstock-slot", daemon=True).start()
+    ready.wait(timeout_s)
+    with mutex:
+        is_over = True
+        return found[0] if found else None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import pyarrow as pa
 
+from penstock.errors import DeviceError
 from penstock.host.completeness.admission import FOREVER, NEVER
+from penstock.host.device.base import Device
 from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded, read_side
+from penstock.host.stats import Stats
 from penstock.host.stepwise import Kept, Share, Step
 from penstock.host.stretches import NamedBlock
 from penstock.query.plan import JoinQuery
@@ -107,21 +110,71 @@ class Probe:
         ------
         DataError, DeviceError, FileError
         """
-        commit = self.commit
-        with self.spec.device.opened() as device:
-            home = residence(self.spec, self.store.scope, device)
-            if home is not None:
-                home.keep(device, [f.name for own in commit.blocks().values() for f in own])
-            step = Step(
-                self.spec.query(),
-                device,
-                commit.before,
-                commit.after,
-                pruning=self.spec.pruning,
-                residence=home,
-            )
-            for batch in step.run(StoredRows(self.spec, self.store, commit, home), share):
-                yield from self.spec.output_batches(batch)
-        if self.records is not None:
-            figures = LaneFigures.of(share.lane, step.stats)
-            self.records.put_lane(commit.batch, figures)
+        spec, store, commit = self.spec, self.store, self.commit
+
+        def rows(home: Residence | None) -> StoredRows:
+            return StoredRows(spec, store, commit, home)
+
+        def done(stats: Stats) -> None:
+            if self.records is not None:
+                self.records.put_lane(commit.batch, LaneFigures.of(share.lane, stats))
+
+        yield from run_step(spec, store.scope, commit, rows, done, share)
+
+
+def run_step(
+    spec: JoinSpec,
+    scope: str,
+    commit: Commit,
+    rows: Callable[[Residence | None], Kept],
+    done: Callable[[Stats], None],
+    share: Share | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Output rows of a step, on the device of the task that calls.
+
+    Parameters
+    ----------
+    spec : JoinSpec
+    scope : str
+        Within which names of the commit's files are unique.
+    commit : Commit
+    rows : callable
+        What the step reads, by where blocks are kept.
+    done : callable
+        Gets the counts of the step after its last row.
+    share : Share, optional
+        All of it by default.
+
+    Raises
+    ------
+    DataError, DeviceError, FileError
+    """
+
+    def run(device: Device) -> Iterator[pa.RecordBatch]:
+        home = residence(spec, scope, device)
+        if home is not None:
+            home.keep(device, [f.name for own in commit.blocks().values() for f in own])
+        step = Step(
+            spec.query(),
+            device,
+            commit.before,
+            commit.after,
+            pruning=spec.pruning,
+            residence=home,
+        )
+        for batch in step.run(rows(home), share or Share()):
+            yield from spec.output_batches(batch)
+        done(step.stats)
+
+    with spec.device.opened() as device:
+        given = False
+        try:
+            for batch in run(device):
+                given = True
+                yield batch
+        except DeviceError as error:
+            cpu = spec.device.instead_of(device, str(error))
+            # Rows that have left would leave again; then Spark has to run the task again.
+            if cpu is None or given:
+                raise
+            yield from run(cpu)

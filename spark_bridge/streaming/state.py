@@ -24,7 +24,8 @@ from penstock.errors import QueryError, UsageError
 from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
-from penstock.host.stepwise import Frontier, Step, needed
+from penstock.host.stats import Stats
+from penstock.host.stepwise import Frontier, needed
 from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
 from penstock.spark_bridge.metrics.figures import LaneFigures
 from penstock.spark_bridge.metrics.observed import COLUMNS, columns_of, observed
@@ -32,8 +33,7 @@ from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
 from penstock.spark_bridge.streaming.identity import identity
 from penstock.spark_bridge.streaming.ingest import Admitted, admitted, write
-from penstock.spark_bridge.streaming.probe import StoredRows
-from penstock.spark_bridge.streaming.resident import residence
+from penstock.spark_bridge.streaming.probe import StoredRows, run_step
 from penstock.spark_bridge.streaming.spec import IS_RIGHT, JoinSpec
 from penstock.spark_bridge.streaming.store import RowStore
 from penstock.spark_bridge.types import spark_schema
@@ -255,29 +255,21 @@ class LaneProcessor(StatefulProcessor):
         }
         commit = self._taken_in(frontier, before, arrived)
         nothing = dict.fromkeys(COLUMNS)
-        with self.spec.device.opened() as device:
-            home = residence(self.spec, self._scope, device)
-            if home is not None:
-                home.keep(device, [f.name for own in commit.blocks().values() for f in own])
-            step = Step(
-                query,
-                device,
-                commit.before,
-                commit.after,
-                pruning=self.spec.pruning,
-                residence=home,
-            )
-            new = {side: one.every.loaded for side, one in arrived.items()}
-            kept = {side: one.kept.loaded for side, one in arrived.items()}
-            for made in step.run(LaneRows(self.spec, self._rows, commit, new, kept, home)):
-                for batch in self.spec.output_batches(made):
-                    message = _message(pa.Table.from_batches([batch]))
-                    yield pd.DataFrame([{"rows": message, **nothing}])
+        new = {side: one.every.loaded for side, one in arrived.items()}
+        kept = {side: one.kept.loaded for side, one in arrived.items()}
+
+        def read(home: Residence | None) -> LaneRows:
+            return LaneRows(self.spec, self._rows, commit, new, kept, home)
+
+        ended: list[Stats] = []
+        for batch in run_step(self.spec, self._scope, commit, read, ended.append):
+            message = _message(pa.Table.from_batches([batch]))
+            yield pd.DataFrame([{"rows": message, **nothing}])
         self._put(commit)
         lane = self.keys.index(int(key[0]))
         files = [file for own in commit.blocks().values() for file in own]
         figures = columns_of(
-            LaneFigures.of(lane, step.stats),
+            LaneFigures.of(lane, ended[0]),
             {
                 "window_rows": sum(file.rows for file in files),
                 "window_bytes": sum(file.bytes for file in files),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,6 +114,11 @@ with slot(sys.argv[1], 1, 5):
 """
 
 
+def _taken(device: str, slots: int) -> bool:
+    with slot(device, slots, 10):
+        return True
+
+
 def test_turns_on_a_device(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -128,6 +134,12 @@ def test_turns_on_a_device(tmp_path, monkeypatch):
             slot("board", 1, 0.2),
         ):
             pass
+        # Whichever of several slots becomes free is taken, not one that was chosen before.
+        with ThreadPoolExecutor(1) as threads:
+            with slot("board", 2, 10):
+                waiting = threads.submit(_taken, "board", 2)
+                assert not waiting.done()
+            assert waiting.result(10)
         process.kill()
         process.wait(10)
         # A lock ends with its process.
