@@ -9,9 +9,17 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 import penstock
 from penstock.errors import QueryError, UsageError
 from penstock.spark_bridge.streaming import compaction, stream
-from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
+from tests.spark_bridge.kit.streams import (
+    PROVIDER,
+    ROCKSDB,
+    cut,
+    drawn,
+    rows_of,
+    stream_of,
+    table,
+    written,
+)
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
 INNER = f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {NEAR}"
 LEFT = f"SELECT a.n AS a, b.n AS b FROM a LEFT JOIN b ON {NEAR}"
@@ -19,9 +27,7 @@ LEFT = f"SELECT a.n AS a, b.n AS b FROM a LEFT JOIN b ON {NEAR}"
 
 @pytest.fixture
 def rocksdb(spark):
-    spark.conf.set(
-        PROVIDER, "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )
+    spark.conf.set(PROVIDER, ROCKSDB)
     yield spark
     spark.conf.unset(PROVIDER)
 
