@@ -11,15 +11,10 @@ import pyarrow as pa
 from penstock.expr.columns import Vector
 from penstock.host.columns import to_arrow
 from penstock.host.device.base import Folds
+from penstock.host.grouping.floats import ordered, plain_keys
 from penstock.host.grouping.folded import Folded
-from penstock.host.grouping.partial import (
-    Nearest,
-    Part,
-    PartialGroups,
-    by_type,
-    ordered,
-    plain_keys,
-)
+from penstock.host.grouping.partial import PartialGroups
+from penstock.host.grouping.pieces import Nearest, Part, by_type
 from penstock.host.grouping.values import product
 from penstock.program import Mode
 from penstock.rewrite.folds import FoldKey, FoldPlan

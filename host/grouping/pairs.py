@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from penstock.expr.columns import Vector
 from penstock.host.columns import to_arrow
-from penstock.host.grouping.partial import Part, PartialGroups, ordered, plain_keys
+from penstock.host.grouping.floats import ordered, plain_keys
+from penstock.host.grouping.partial import PartialGroups
+from penstock.host.grouping.pieces import Part
 from penstock.host.grouping.select import as_vector
 from penstock.query.plan import JoinQuery
 from penstock.types import Type

@@ -1,100 +1,24 @@
-"""Groups as partial aggregates that merge in any order, whoever computes them; pyarrow merges.
-
-A group is held as sums, counts and extremes. Integers are exact: sums are decimals wide enough for
-2**31 terms. Floating-point extremes are held as integers in Spark's order, in which NaN is above
-everything.
-"""
+"""Groups as partial aggregates that merge in any order, whoever computes them; pyarrow merges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import QueryError
-from penstock.expr import build
 from penstock.expr.columns import Vector, int_vector
 from penstock.host.columns import vector
 from penstock.host.grouping.closing import Limit, below
+from penstock.host.grouping.floats import unordered
 from penstock.host.grouping.groups import ungroupable
+from penstock.host.grouping.pieces import Nearest, Part, by_type, extreme, parts_of
 from penstock.host.grouping.select import GroupSelect, as_vector
 from penstock.host.grouping.values import check_sum, group_vector, mean
 from penstock.query.plan import Aggregate, JoinQuery
-from penstock.types import Kind, Type
 
-#: Bits that a sum of many terms has more than one term.
-_SUM_BITS = 31
-#: Bits of Arrow's decimals.
-_DECIMALS = {126: pa.decimal128(38, 0), 252: pa.decimal256(76, 0)}
-#: NaN among floats as integers.
-_NAN = np.iinfo(np.int64).max
 #: Key of the one group of a query without GROUP BY.
 _ONE_GROUP = "one group"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A column of partial aggregates.
-
-    Parameters
-    ----------
-    function : str
-        "count", "sum", "min" or "max".
-    value : int or None
-        Which aggregate's value it is of; None for all pairs.
-    type : pyarrow.DataType
-    """
-
-    function: str
-    value: int | None
-    type: pa.DataType
-
-    @property
-    def name(self) -> str:
-        return f"{self.function} {self.value}"
-
-    @property
-    def merge(self) -> str:
-        """How it merges, as pyarrow calls it."""
-        return "sum" if self.function == "count" else self.function
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """Columns of the best pair of each group: the value that it gives, and what makes it the best.
-
-    Pairs are compared by ``by``, then by the other columns in their order.
-
-    Parameters
-    ----------
-    aggregate : int
-    by, value : pyarrow.DataType
-    """
-
-    aggregate: int
-    by: pa.DataType
-    value: pa.DataType
-
-    @property
-    def by_name(self) -> str:
-        return f"by {self.aggregate}"
-
-    @property
-    def value_name(self) -> str:
-        return f"best {self.aggregate}"
-
-    @property
-    def tie_names(self) -> list[str]:
-        """Time and place of the other side's row, then of the group's own."""
-        names = ("other time", "other place", "own time", "own place")
-        return [f"{name} {self.aggregate}" for name in names]
-
-    @property
-    def columns(self) -> dict[str, pa.DataType]:
-        ties = dict.fromkeys(self.tie_names, pa.int64())
-        return {self.by_name: self.by, **ties, self.value_name: self.value}
 
 
 class PartialGroups:
@@ -120,10 +44,10 @@ class PartialGroups:
         self.select = GroupSelect(query, aggregation, schemas)
         #: Names of the key columns of partial aggregates.
         self.keys = [f"key {k}" for k in range(len(aggregation.keys))] or [_ONE_GROUP]
-        self._needs = [_parts(k, one) for k, one in enumerate(aggregation.aggregates)]
+        self._needs = [parts_of(k, one) for k, one in enumerate(aggregation.aggregates)]
         self._parts = list(dict.fromkeys(part for need in self._needs for part in need))
         self._nearest = [
-            Nearest(k, _extreme(by_type(one), one), self.select.values[k].schema.field(0).type)
+            Nearest(k, extreme(by_type(one), one), self.select.values[k].schema.field(0).type)
             for k, one in enumerate(aggregation.aggregates)
             if one.by is not None
         ]
@@ -265,14 +189,8 @@ class PartialGroups:
             if one.type.is_integral:
                 check_sum(one, first.values[known])
         elif one.type.is_float:
-            return group_vector(_unordered(first.values, one.type), known)
+            return group_vector(unordered(first.values, one.type), known)
         return group_vector(first.values, known)
-
-
-def by_type(one: Aggregate) -> Type:
-    """Type of what ``min_by`` and ``max_by`` have the least of."""
-    assert one.by is not None
-    return build.neg(one.by).type if one.function == "max_by" else one.by.type
 
 
 def _best_first(table: pa.Table, one: Nearest) -> np.ndarray:
@@ -282,54 +200,3 @@ def _best_first(table: pa.Table, one: Nearest) -> np.ndarray:
     codes = np.unique(by.values, return_inverse=True)[1]  # sorts Python integers, too
     ties = [table.column(name).fill_null(0).to_numpy() for name in one.tie_names]
     return np.lexsort((*reversed(ties), codes, ~valid))
-
-
-def _parts(k: int, one: Aggregate) -> tuple[Part, ...]:
-    """What an aggregate is made from."""
-    if one.by is not None:
-        return ()
-    if one.function == "count":
-        return (Part("count", None if one.value is None else k, pa.int64()),)
-    assert one.value is not None
-    dtype = one.value.type
-    if one.function in ("min", "max"):
-        return (Part(one.function, k, _extreme(dtype, one)),)
-    total = pa.float64() if dtype.is_float else _exact(dtype.bits + _SUM_BITS, one)
-    parts = (Part("sum", k, total),)
-    return parts if one.function == "sum" else (*parts, Part("count", k, pa.int64()))
-
-
-def _extreme(dtype: Type, one: Aggregate) -> pa.DataType:
-    """What holds an extreme."""
-    is_narrow = dtype.is_float or dtype.bits + (not dtype.signed) <= 64
-    return pa.int64() if is_narrow else _exact(dtype.bits, one)
-
-
-def _exact(bits: int, one: Aggregate) -> pa.DataType:
-    for most, dtype in _DECIMALS.items():
-        if bits < most:
-            return dtype
-    raise QueryError(f"{one.text} may need more than 76 digits; CAST its argument to DOUBLE")
-
-
-def ordered(values: np.ndarray) -> np.ndarray:
-    """int64 in the order of floats, NaN the greatest."""
-    bits = (values.astype(np.float64) + 0.0).view(np.int64)
-    codes = np.where(bits < 0, np.int64(np.iinfo(np.int64).min) - bits, bits)
-    return np.where(np.isnan(values), _NAN, codes)
-
-
-def _unordered(codes: np.ndarray, dtype: Type) -> np.ndarray:
-    """The floats of :func:`ordered`."""
-    bits = np.where(codes < 0, np.int64(np.iinfo(np.int64).min) - codes, codes)
-    values = np.where(codes == _NAN, np.nan, bits.view(np.float64))
-    return values.astype(np.float32) if dtype.kind is Kind.FLOAT32 else values
-
-
-def plain_keys(array: pa.Array) -> pa.Array:
-    """Keys as they are compared: one NaN, and no negative zero."""
-    if not pa.types.is_floating(array.type):
-        return array
-    plain = array.to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)
-    plain = np.where(np.isnan(plain), plain.dtype.type(np.nan), plain)
-    return pa.array(plain, array.type, mask=array.is_null().to_numpy(zero_copy_only=False))
