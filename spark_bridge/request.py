@@ -17,7 +17,7 @@ from penstock.spark_bridge.compiled import Compiled
 from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.devices import DeviceChoice
 from penstock.spark_bridge.ordering import PLACE, Ordering, with_places
-from penstock.spark_bridge.resources import check_resources
+from penstock.spark_bridge.resources import await_slot, check_resources
 from penstock.spark_bridge.types import arrow_schema, check_used
 
 
@@ -83,6 +83,7 @@ class Request:
             if ordering.places:
                 frames = with_places(frames)
                 schemas = {name: schema.append(PLACE) for name, schema in schemas.items()}
+        await_slot(spark, conf)
         return Request(
             spark=spark,
             text=text,

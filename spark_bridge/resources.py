@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
 from penstock.spark_bridge.conf import Conf
@@ -36,6 +40,38 @@ def check_resources(spark: SparkSession, conf: Conf) -> None:
             f"would start; set spark.executor.resource.{name}.amount (and discoveryScript) to at "
             "least as many"
         )
+
+
+def await_slot(spark: SparkSession, conf: Conf) -> None:
+    """See that a task gets its resource at all; without, the query would wait for ever.
+
+    Raises
+    ------
+    UsageError
+        None began in time.
+    """
+    if not _number(spark, f"spark.task.resource.{conf.resource}.amount"):
+        return
+    tag = f"penstock-slot-{uuid4().hex}"
+
+    def begun() -> None:
+        spark.addTag(tag)
+        spark.range(1).select(F.spark_partition_id()).collect()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="penstock-slot") as pool:
+        job = pool.submit(begun)
+        try:
+            job.result(conf.wait_seconds)
+        except TimeoutError:
+            spark.interruptTag(tag)
+            wait([job], conf.wait_seconds)
+            raise UsageError(
+                f"no task began within {conf.wait_seconds} s: no executor has the resource "
+                f"{conf.resource} that each task needs, or others hold all of it; see that each "
+                f"worker offers it (spark.worker.resource.{conf.resource}.amount and "
+                "discoveryScript), stop what holds it, or raise "
+                "spark.penstock.device.waitSeconds"
+            ) from None
 
 
 def _number(spark: SparkSession, key: str) -> float:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import Any, BinaryIO
 
 from penstock.errors import FileError
-from penstock.host.files import write_text
 from penstock.query.plan import LEFT, RIGHT
 from penstock.spark_bridge.metrics.figures import BatchFigures, LaneFigures, summed
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.spark_bridge.streaming.storage import Storage, storage_of
 
 _FOLDER = "figures"
 
@@ -27,14 +27,14 @@ class FigureRecords:
     Parameters
     ----------
     folder : str
-        Of the join.
+        Of the join; a path, or the URI of an object store.
     """
 
     folder: str
 
     @property
-    def _path(self) -> Path:
-        return Path(self.folder, _FOLDER)
+    def _storage(self) -> Storage:
+        return storage_of(self.folder)
 
     def put_lane(self, batch: int, figures: LaneFigures) -> None:
         """Called by a task that has read its rows to the end.
@@ -43,21 +43,15 @@ class FigureRecords:
         ------
         FileError
         """
-        path = self._path / str(batch)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"cannot make {path}: {error.strerror}; see that it can be") from error
-        write_text(path / f"{figures.lane}.json", json.dumps(asdict(figures)))
+        self._put(_lane(batch, figures.lane), asdict(figures))
 
     def put(self, spec: JoinSpec, before: Commit, commit: Commit, lanes: int) -> BatchFigures:
         """Called by the driver when the output is written: the sum of all lanes."""
         told = []
         for lane in range(lanes):
-            path = self._path / str(commit.batch) / f"{lane}.json"
-            if path.exists():
-                told.append(LaneFigures(**json.loads(path.read_bytes())))
-                path.unlink()
+            content = self._storage.get(_lane(commit.batch, lane))
+            if content is not None:
+                told.append(LaneFigures(**json.loads(content)))
         names = spec.names
         blocks = [file for own in commit.blocks().values() for file in own]
         figures = BatchFigures(
@@ -70,29 +64,44 @@ class FigureRecords:
             is_whole=len(told) == lanes,
             **summed(told),
         )
-        self._path.mkdir(exist_ok=True)
-        write_text(self._path / f"{commit.batch}.json", json.dumps(figures.as_json()))
+        self._put(_batch(commit.batch), figures.as_json())
         self._clean(commit.batch)
         return figures
 
     def of(self, batch: int) -> BatchFigures | None:
         """The figures of a batch, if they are there."""
-        path = self._path / f"{batch}.json"
+        name = _batch(batch)
+        content = self._storage.get(name)
         try:
-            return BatchFigures(**json.loads(path.read_bytes()))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError) as error:
+            return None if content is None else BatchFigures(**json.loads(content))
+        except (ValueError, TypeError) as error:
             raise FileError(
-                f"{path} cannot be read: {error}; remove it, the join does without"
+                f"{self._storage.shown(name)} cannot be read: {error}; remove it, the join does "
+                "without"
             ) from error
 
+    def _put(self, name: str, values: Mapping[str, Any]) -> None:
+        self._storage.make((_FOLDER,))
+        text = json.dumps(values).encode()
+
+        def write(file: BinaryIO) -> None:
+            file.write(text)
+
+        self._storage.put(name, write)
+
     def _clean(self, batch: int) -> None:
-        (self._path / f"{batch - KEPT}.json").unlink(missing_ok=True)
-        for number in (batch, batch - 1):
-            folder = self._path / str(number)
-            if folder.is_dir():
-                for path in list(folder.iterdir()):  # of a start with more lanes
-                    path.unlink(missing_ok=True)
-                with suppress(OSError):  # a task that was given up may just write there
-                    folder.rmdir()
+        """Forget what lanes have said, and old batches."""
+        names = [(name, name.removesuffix(".json")) for name in self._storage.names(_FOLDER)]
+        self._storage.remove(
+            f"{_FOLDER}/{name}"
+            for name, number in names
+            if not number.isdecimal() or int(number) <= batch - KEPT
+        )
+
+
+def _batch(batch: int) -> str:
+    return f"{_FOLDER}/{batch}.json"
+
+
+def _lane(batch: int, lane: int) -> str:
+    return f"{_FOLDER}/{batch}-{lane}.json"

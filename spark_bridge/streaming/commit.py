@@ -65,6 +65,8 @@ class Commit:
         Rows of this batch without a time that leave alone, and those that came too late.
     arrived, late_rows : mapping of side to int
         Rows since the query began.
+    heard : mapping of side to float
+        When the driver last saw rows of a side, in seconds since 1970.
     """
 
     batch: int = -1
@@ -76,6 +78,7 @@ class Commit:
     late: Files = field(default_factory=_none)
     arrived: Mapping[str, int] = field(default_factory=_zeros)
     late_rows: Mapping[str, int] = field(default_factory=_zeros)
+    heard: Mapping[str, float] = field(default_factory=dict)
 
     def files(self) -> list[StoredFile]:
         """All files that it names."""

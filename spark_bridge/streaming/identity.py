@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import FileError, UsageError
+from penstock.spark_bridge.streaming.place import Place
 from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.store import Store
+from penstock.spark_bridge.streaming.storage import Storage, storage_of
 
 #: Number of the format of the files; others cannot be read.
 FORMAT = 1
@@ -26,7 +27,29 @@ def identity(spec: JoinSpec) -> dict[str, Any]:
     }
 
 
-def check_folder(store: Store, spec: JoinSpec) -> None:
+def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
+    """Refuse to go on with what another query has left.
+
+    Parameters
+    ----------
+    found, wanted : mapping
+        Identities, of what is there and of what is asked for.
+    where : str
+        The checkpoint, for the message.
+
+    Raises
+    ------
+    UsageError
+    """
+    changed = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    if changed:
+        raise UsageError(
+            f"{where} is of another query (changed: {', '.join(changed)}): its window does not "
+            "fit; start the query as it was, or with another checkpointLocation"
+        )
+
+
+def check_folder(place: Place, spec: JoinSpec) -> None:
     """Make the folder, or see that it is this query's and complete.
 
     Raises
@@ -36,30 +59,25 @@ def check_folder(store: Store, spec: JoinSpec) -> None:
     FileError
         Something of it is gone.
     """
+    store, checkpoint = place.store, storage_of(place.checkpoint)
     store.make()
-    wanted, found = identity(spec), store.query()
-    done = _spark_commits(Path(store.folder).parent)
+    wanted, found = identity(spec) | place.identity(), store.query()
+    done = _spark_commits(checkpoint)
     if found is None:
         if done is not None:
             raise FileError(
-                f"Spark's checkpoint around {store.folder} is at batch {done}, but the folder has "
+                f"Spark's checkpoint {checkpoint.root} is at batch {done}, but {store.shown} has "
                 "no state of the join; restore it from a backup, or begin anew with another "
                 "checkpointLocation"
             )
         store.put_query(wanted)
         return
-    changed = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
-    if changed:
-        raise UsageError(
-            f"the checkpoint {store.folder} is of another query (changed: {', '.join(changed)}): "
-            "its window does not fit; start the query as it was, or with another "
-            "checkpointLocation"
-        )
+    require_same(found, wanted, f"the checkpoint {store.shown}")
     latest = store.latest()
     last = -1 if latest is None else latest.batch
     if done is not None and last < done:
         raise FileError(
-            f"{store.folder} ends with batch {last}, but Spark has completed batch {done}; restore "
+            f"{store.shown} ends with batch {last}, but Spark has completed batch {done}; restore "
             "the folder from a backup together with Spark's checkpoint around it, or begin anew "
             "with another checkpointLocation"
         )
@@ -68,14 +86,14 @@ def check_folder(store: Store, spec: JoinSpec) -> None:
         before = store.commit(latest.batch - 1)
         if done is None and latest.batch > 0:
             raise UsageError(
-                f"{store.folder} is at batch {last}, but Spark's checkpoint around it is new; "
-                "remove the folder, or restore the checkpoint"
+                f"{store.shown} is at batch {last}, but Spark's checkpoint {checkpoint.root} is "
+                "new; remove the former, or restore the checkpoint"
             )
         if before is not None and (done is None or done < latest.batch):
             store.check(before)
 
 
-def _spark_commits(checkpoint: Path) -> int | None:
+def _spark_commits(checkpoint: Storage) -> int | None:
     """The last batch that Spark has completed."""
-    numbers = [int(p.name) for p in (checkpoint / "commits").glob("*") if p.name.isdecimal()]
+    numbers = [int(name) for name in checkpoint.names("commits") if name.isdecimal()]
     return max(numbers) if numbers else None

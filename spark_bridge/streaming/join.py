@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
@@ -18,20 +17,18 @@ from penstock.host.postprocess.opening import open_delivery
 from penstock.host.pruning.sizes import Pruning, pruning_sizes
 from penstock.host.stepwise import require_stepwise
 from penstock.query.compiler import Rows, Within
-from penstock.query.plan import RIGHT, JoinQuery, Side
+from penstock.query.plan import JoinQuery, Side
 from penstock.spark_bridge.metrics.listener import watch
 from penstock.spark_bridge.request import Request
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.explain import explained
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch
-from penstock.spark_bridge.streaming.spec import IS_RIGHT, JoinSpec
+from penstock.spark_bridge.streaming.place import Place
+from penstock.spark_bridge.streaming.spec import JoinSpec
 from penstock.spark_bridge.streaming.state import with_state
-from penstock.spark_bridge.streaming.writer import (
-    StreamingJoinWriter,
-    checkpoint_store,
-    parallelism,
-)
+from penstock.spark_bridge.streaming.union import slots_of, union_of
+from penstock.spark_bridge.streaming.writer import StreamingJoinWriter, parallelism
 from penstock.spark_bridge.types import output_schema, spark_schema
 
 DESIGNS = ("files", "state")
@@ -52,6 +49,7 @@ def stream(
     scale: Mapping[str, int] | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
+    idle: timedelta | None = None,
     device: str | None = None,
     device_options: Mapping[str, Any] | None = None,
     pruning: bool | Pruning = True,
@@ -76,6 +74,10 @@ def stream(
         How far a row's time may lie below the largest time of earlier micro-batches of its source;
         later rows are late. By default what ``withWatermark`` says. An integer is in the unit of
         the time column.
+    idle : timedelta, optional
+        A source that sends nothing for so long, while the other one does, no longer holds back
+        what waits for it; rows that it sends later are judged by what the other one had promised.
+        By default a silent source is waited for. In the files design.
     device : str, optional
         Name of a device that the executors have; see docs/spark.md.
     device_options : mapping, optional
@@ -117,6 +119,13 @@ def stream(
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     if design not in DESIGNS:
         raise UsageError(f"design must be one of {', '.join(DESIGNS)}, not {design!r}")
+    if idle is not None and idle <= timedelta(0):
+        raise UsageError(f"idle must be a time above 0, not {idle}")
+    if idle is not None and design == "state":
+        raise UsageError(
+            "idle is for the files design: lanes that keep state of their own would not agree on "
+            "the clock; leave it out, or give design='files'"
+        )
     options = {
         "time": time,
         "rows": rows,
@@ -143,16 +152,17 @@ def stream(
     spec = JoinSpec(
         request.compiled,
         _disorder(compiled, frames, disorder),
-        _slots(compiled, frames),
+        slots_of(compiled, frames),
         output_schema(compiled, open_delivery(compiled, inputs).schema, inputs),
         request.device,
         pruning_sizes(pruning),
         request.conf.output_rows,
         request.conf.resident_bytes if request.conf.resident else None,
+        None if idle is None else idle.total_seconds(),
     )
     if request.conf.metrics_port is not None:
         watch(spark)
-    union = _union(compiled, frames, spec)
+    union = union_of(compiled, frames, spec)
     if design == "state":
         return with_state(spark, spec, union, lanes or 1)
     return StreamingJoin(spark, spec, union, lanes)
@@ -187,13 +197,13 @@ class StreamingJoin:
         """What the query will do: window, lateness, lanes, form of the predicate, device."""
         return explained(self.spec, self.lanes or parallelism(self.spark))
 
-    def rest(self, checkpointLocation: str) -> DataFrame:
+    def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
         """What would leave if both sources ended now: rows that wait for a watermark.
 
         Parameters
         ----------
-        checkpointLocation : str
-            Of the query, which should not be running; nothing in it changes.
+        checkpointLocation, storeLocation : str
+            Of the query, which should not be running; nothing in them changes.
 
         Returns
         -------
@@ -205,8 +215,9 @@ class StreamingJoin:
         UsageError, FileError
             As for ``start()``.
         """
-        store = checkpoint_store(checkpointLocation)
-        check_folder(store, self.spec)
+        place = Place(checkpointLocation, storeLocation)
+        store = place.store
+        check_folder(place, self.spec)
         latest = store.latest() or Commit()
         last = Commit(
             batch=latest.batch + 1,
@@ -261,39 +272,3 @@ def _delay(side: Side, table: DataFrame) -> timedelta:
             "integers: a number in its unit)"
         )
     return timedelta(milliseconds=metadata[_DELAY_MS])
-
-
-def _slots(query: JoinQuery, tables: Mapping[str, DataFrame]) -> dict[str, dict[str, str]]:
-    """Where each column travels: the k-th of a type in the k-th slot of that type."""
-    found: dict[str, dict[str, str]] = {}
-    for side in query.sides:
-        dtypes = {f.name: f.dataType.simpleString() for f in tables[side.table].schema}
-        used: dict[str, int] = {}
-        found[side.side] = {}
-        for name in query.columns_of(side.side):
-            number = used.get(dtypes[name], 0)
-            used[dtypes[name]] = number + 1
-            found[side.side][name] = f"{dtypes[name]} {number}"
-    return found
-
-
-def _union(query: JoinQuery, tables: Mapping[str, DataFrame], spec: JoinSpec) -> DataFrame:
-    """The rows of both sides, in one schema. Nothing is filtered: late rows count first."""
-    types: dict[str, spark_types.DataType] = {}
-    for side in query.sides:
-        dtypes = {f.name: f.dataType for f in tables[side.table].schema}
-        types |= {slot: dtypes[name] for name, slot in spec.slots[side.side].items()}
-    parts = []
-    for side in query.sides:
-        frame = tables[side.table]
-        # By position: names may hold dots, or differ in case only.
-        position = {field.name: f"c{i}" for i, field in enumerate(frame.schema)}
-        frame = frame.toDF(*position.values())
-        column_in = {slot: name for name, slot in spec.slots[side.side].items()}
-        columns = [F.lit(side.side == RIGHT).alias(IS_RIGHT)]
-        for slot, dtype in types.items():
-            own = column_in.get(slot)
-            value = F.lit(None).cast(dtype) if own is None else F.col(position[own])
-            columns.append(value.alias(slot))
-        parts.append(frame.select(*columns))
-    return parts[0].union(parts[1])

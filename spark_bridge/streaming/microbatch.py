@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from time import time
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError
 from penstock.host.stepwise import Frontier, Share, needed
-from penstock.query.plan import LEFT, RIGHT
+from penstock.query.plan import LEFT, RIGHT, other
 from penstock.spark_bridge.metrics.records import FigureRecords
 from penstock.spark_bridge.streaming.commit import Commit, Files, StoredFile
-from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
+from penstock.spark_bridge.streaming.compaction import Merge, merged, merges, replaced
 from penstock.spark_bridge.streaming.ingest import Ingest, Report
 from penstock.spark_bridge.streaming.probe import Probe
 from penstock.spark_bridge.streaming.spec import JoinSpec
@@ -42,6 +42,8 @@ class MicroBatch:
         Gets the output.
     late_sinks : dict of side to callable
         Get the rows that came too late, where there are any.
+    started : float
+        When the query was started, in seconds since 1970.
     """
 
     spec: JoinSpec
@@ -49,19 +51,20 @@ class MicroBatch:
     lanes: int
     sink: Sink
     late_sinks: dict[str, Sink] = field(default_factory=dict)
+    started: float = field(default_factory=time)
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         spark = rows.sparkSession
         if batch == 0 and self.store.query() is None:
             raise FileError(
-                f"{self.store.folder} on the driver's host is not the folder that start() made; "
+                f"{self.store.shown} on the driver's host is not the folder that start() made; "
                 "checkpointLocation must be on a file system that the driver and all workers "
                 "share, and, through Spark Connect, the program that starts the query"
             )
         before = self.store.commit(batch - 1)
         if before is None:
             raise FileError(
-                f"{self.store.folder} has no record of batch {batch - 1}, and Spark continues "
+                f"{self.store.shown} has no record of batch {batch - 1}, and Spark continues "
                 f"with batch {batch}; restore the folder from a backup together with Spark's "
                 "checkpoint around it, or begin anew with another checkpointLocation"
             )
@@ -80,39 +83,62 @@ class MicroBatch:
     # -- taking rows in ---------------------------------------------------------------------------
 
     def _taken_in(self, rows: DataFrame, batch: int, before: Commit) -> Commit:
-        ingest = Ingest(self.spec, self.store, batch, before.after)
+        store = self.store
+        ingest = Ingest(self.spec, store, batch, before.after)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from pyspark import TaskContext
 
             context = TaskContext.get()
             part = 0 if context is None else context.partitionId()
-            yield _texts(json.dumps(report) for report in ingest.run(batches, part))
+            written = list(ingest.run(batches, part))
+            if written:
+                yield _text(store.tell(batch, part, written))
 
-        found = rows.mapInArrow(run, "text string").collect()
-        reports = [Report.of(json.loads(row["text"])) for row in found]
-        reports.sort(key=lambda report: report.part)
+        found = store.told(row["text"] for row in rows.mapInArrow(run, "text string").collect())
+        reports = [Report.of(one) for part in sorted(found) for one in found[part]]
         query = self.spec.query()
         frontier = Frontier(query, before.after)
         blocks = before.blocks()
         keep = needed(frontier, {s: [f.block for f in own] for s, own in blocks.items()})
         old = {s: [f for f, k in zip(blocks[s], keep[s], strict=True) if k] for s in blocks}
+        arrived = {side: _arrived(reports, side) for side in (LEFT, RIGHT)}
+        heard = self._heard(before, arrived)
         commit = Commit(
             batch=batch,
             before=before.after,
-            after={side: self._promise(side, before, reports) for side in (LEFT, RIGHT)},
+            after=self._promises(before, reports, heard),
             old=old,
             new=_files(reports, "rows"),
             timeless=_files(reports, "timeless"),
             late=_files(reports, "late"),
-            arrived=_added(before.arrived, {s: _arrived(reports, s) for s in blocks}),
+            arrived=_added(before.arrived, arrived),
             late_rows=_added(before.late_rows, _rows(_files(reports, "late"))),
+            heard=heard,
         )
         return self._merged(rows.sparkSession, frontier, commit)
 
-    def _promise(self, side: str, before: Commit, reports: list[Report]) -> int:
-        latest = [r.latest - self.spec.disorder[side] for r in reports if r.side == side]
-        return max([before.after[side], *latest])
+    def _heard(self, before: Commit, arrived: Mapping[str, int]) -> dict[str, float]:
+        """When rows of each side came last, or could have first."""
+        now = time()
+        return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
+
+    def _promises(
+        self, before: Commit, reports: list[Report], heard: Mapping[str, float]
+    ) -> dict[str, int]:
+        """What is promised after the new rows; the record keeps it, so a clock may be asked."""
+        own = {}
+        for side in (LEFT, RIGHT):
+            latest = [r.latest - self.spec.disorder[side] for r in reports if r.side == side]
+            own[side] = max([before.after[side], *latest])
+        if self.spec.idle_s is None:
+            return own
+        # Not the time in which the query did not run.
+        silent = {s: time() - max(heard[s], self.started) for s in own}
+        return {
+            side: max(own[side], own[other(side)]) if silent[side] >= self.spec.idle_s else promise
+            for side, promise in own.items()
+        }
 
     def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
         """The same state in fewer files, where there are many."""
@@ -124,12 +150,13 @@ class MicroBatch:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _numbers(batches):
                 file = merged(spec, store, commit, todo[number])
-                yield _texts([json.dumps([number, None if file is None else asdict(file)])])
+                written = [] if file is None else [asdict(file)]
+                yield _text(store.tell(commit.batch, number, written))
 
         found = _tasks(spark, len(todo)).mapInArrow(run, "text string").collect()
-        done = []
-        for number, values in (json.loads(row["text"]) for row in found):
-            done.append((todo[number], None if values is None else StoredFile(**values)))
+        done: list[tuple[Merge, StoredFile | None]] = []
+        for number, written in store.told(row["text"] for row in found).items():
+            done.append((todo[number], StoredFile(**written[0]) if written else None))
         return replace(commit, old=replaced(commit.old, done))
 
     # -- letting rows out -------------------------------------------------------------------------
@@ -177,8 +204,8 @@ def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def _texts(texts: Iterator[str] | list[str]) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(list(texts), pa.string())], names=["text"])
+def _text(text: str) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([text], pa.string())], names=["text"])
 
 
 def _files(reports: list[Report], kind: str) -> dict[str, list[StoredFile]]:

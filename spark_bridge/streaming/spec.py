@@ -35,6 +35,8 @@ class JoinSpec:
         Most rows of a batch that goes to Spark.
     resident_bytes : int, optional
         Of blocks that a worker keeps prepared; None to keep none, on devices either.
+    idle_s : float, optional
+        Seconds after which a source that sends nothing no longer holds back the other one.
     """
 
     compiled: Compiled
@@ -45,6 +47,7 @@ class JoinSpec:
     pruning: Pruning | None = DEFAULT_PRUNING
     batch_rows: int = 1 << 16
     resident_bytes: int | None = None
+    idle_s: float | None = None
 
     def query(self) -> JoinQuery:
         """The compiled query, over tables named by side."""

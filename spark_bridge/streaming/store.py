@@ -1,8 +1,8 @@
-"""The folder of a streaming join: files of rows, and one record per micro-batch.
+"""The files of a streaming join: rows, and one record per micro-batch.
 
-Files are written under another name, flushed to the disk and then renamed, so that each is there as
-a whole or not at all; none is ever changed. The driver alone writes records, and a record names
-the files that count: what a task left behind that failed is named by none, and is cleaned up.
+Each is there as a whole or not at all, and is never changed, but for the note of the latest batch.
+The driver alone writes records, and a record names the files that count: what a task left behind
+that failed is named by none, and is cleaned up.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from __future__ import annotations
 import json
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
-from penstock.spark_bridge.durable import write_text, write_whole
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
+from penstock.spark_bridge.streaming.storage import LOST, Storage, storage_of
 
 #: Name of the column that stored rows begin with: their time in the window's unit.
 TIME = "time"
 
-_ROWS, _RECORDS, _QUERY = "rows", "batches", "query.json"
+_ROWS, _ATTEMPTS, _RECORDS = "rows", "attempts", "batches"
+_QUERY, _LATEST = "query.json", "latest.json"
 
 
 class RowStore(ABC):
@@ -53,11 +53,12 @@ class RowStore(ABC):
 
 @dataclass(frozen=True)
 class Store(RowStore):
-    """The folder; it must be one and the same on the driver and on all workers.
+    """Files of one join; they must be the same for the driver and all workers.
 
     Parameters
     ----------
     folder : str
+        A path, or the URI of an object store.
     """
 
     folder: str
@@ -68,28 +69,23 @@ class Store(RowStore):
         return blake2b(self.folder.encode(), digest_size=16).hexdigest()
 
     @property
-    def _rows(self) -> Path:
-        return Path(self.folder, _ROWS)
+    def storage(self) -> Storage:
+        """Where the files lie."""
+        return storage_of(self.folder)
 
     @property
-    def _records(self) -> Path:
-        return Path(self.folder, _RECORDS)
+    def shown(self) -> str:
+        """The folder, for messages."""
+        return self.storage.root
 
     def make(self) -> None:
         """Make the folder, if it is not there.
 
         Raises
         ------
-        FileError
+        FileError, UsageError
         """
-        try:
-            for path in (self._rows, self._records):
-                path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(
-                f"cannot make {self.folder}: {error.strerror}; choose a checkpointLocation that "
-                "the driver and all workers can write"
-            ) from error
+        self.storage.make((_ROWS, _RECORDS))
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -101,29 +97,22 @@ class Store(RowStore):
         FileError
         """
         name = f"{batch}-{uuid.uuid4().hex}.arrow"
-        path = self._rows / name
 
         def write(file: BinaryIO) -> None:
             with pa.ipc.new_file(file, table.schema) as writer:
                 # One piece, so that columns can be used in place.
                 writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
 
-        write_whole(path, write)
-        return name, path.stat().st_size
+        return name, self.storage.put(f"{_ROWS}/{name}", write)
 
     def read(self, file: StoredFile) -> pa.Table:
-        """The rows of a file, mapped into memory.
+        """The rows of a file; in a folder, mapped into memory.
 
         Raises
         ------
         FileError
         """
-        path = self._rows / file.name
-        try:
-            with pa.memory_map(str(path)) as source:
-                return pa.ipc.open_file(source).read_all()
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FileError(f"{path} cannot be read: {error}; {_LOST}") from error
+        return self.storage.rows(f"{_ROWS}/{file.name}")
 
     def check(self, commit: Commit) -> None:
         """Find out now whether a file of a batch is gone or damaged.
@@ -133,13 +122,51 @@ class Store(RowStore):
         FileError
         """
         for file in commit.files():
-            path = self._rows / file.name
-            try:
-                size = path.stat().st_size
-            except OSError as error:
-                raise FileError(f"{path} is gone: {error.strerror}; {_LOST}") from error
+            name = f"{_ROWS}/{file.name}"
+            size = self.storage.size(name)
+            if size is None:
+                raise FileError(f"{self.storage.shown(name)} is gone; {LOST}")
             if size != file.bytes:
-                raise FileError(f"{path} has {size} bytes, not {file.bytes}; {_LOST}")
+                shown = self.storage.shown(name)
+                raise FileError(f"{shown} has {size} bytes, not {file.bytes}; {LOST}")
+
+    # -- what a task has written ------------------------------------------------------------------
+
+    def tell(self, batch: int, part: int, written: Sequence[Mapping[str, Any]]) -> str:
+        """What one attempt of a task has written, as a text for the driver.
+
+        In an object store it is the name of the attempt's manifest.
+
+        Raises
+        ------
+        FileError
+        """
+        text = json.dumps({"part": part, "written": list(written)})
+        if not self.storage.has_manifests:
+            return text
+        name = f"{_ATTEMPTS}/{batch}-{uuid.uuid4().hex}.json"
+        self._put_text(name, text)
+        return name
+
+    def told(self, texts: Iterable[str]) -> dict[int, list[dict[str, Any]]]:
+        """What the attempts that count have written, by part.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            From :meth:`tell`. Of two attempts of one part, the first counts.
+
+        Raises
+        ------
+        FileError
+        """
+        found: dict[int, list[dict[str, Any]]] = {}
+        for text in texts:
+            values = self._json(text) if self.storage.has_manifests else json.loads(text)
+            if values is None:
+                raise FileError(f"{self.storage.shown(text)} is gone; start the query again")
+            found.setdefault(values["part"], values["written"])
+        return found
 
     # -- records ----------------------------------------------------------------------------------
 
@@ -147,7 +174,7 @@ class Store(RowStore):
         """The record of a batch, if there is one."""
         if batch < 0:
             return Commit()
-        values = self._json(self._records / f"{batch}.json")
+        values = self._json(_record(batch))
         return None if values is None else Commit.of(values)
 
     def put(self, commit: Commit) -> None:
@@ -157,55 +184,79 @@ class Store(RowStore):
         ------
         FileError
         """
-        self._put_json(self._records / f"{commit.batch}.json", commit.as_json())
+        self._put_json(_record(commit.batch), commit.as_json())
+        self._put_json(_LATEST, {"batch": commit.batch})
 
     def latest(self) -> Commit | None:
-        """The record of the latest batch."""
-        numbers = [int(p.stem) for p in self._records.glob("*.json") if p.stem.isdecimal()]
-        return self.commit(max(numbers)) if numbers else None
+        """The record of the latest batch.
+
+        Raises
+        ------
+        FileError
+            It is gone.
+        """
+        noted = self._json(_LATEST)
+        latest = self.commit(0 if noted is None else noted["batch"])
+        if latest is None:
+            if noted is None:
+                return None
+            raise FileError(f"{self.storage.shown(_record(noted['batch']))} is gone; {LOST}")
+        # The note is written after the record, so it may be one behind.
+        while (following := self.commit(latest.batch + 1)) is not None:
+            latest = following
+        return latest
 
     def query(self) -> dict[str, Any] | None:
         """What the folder is for."""
-        return self._json(Path(self.folder, _QUERY))
+        return self._json(_QUERY)
 
     def put_query(self, values: Mapping[str, Any]) -> None:
-        self._put_json(Path(self.folder, _QUERY), values)
+        self._put_json(_QUERY, values)
 
     def clean(self, commit: Commit, before: Commit) -> None:
         """Remove what neither this batch nor the one before it reads.
 
-        Spark repeats the latest batch only, and that needs what the one before it left.
+        Spark repeats the latest batch only, and that needs what the one before it left. A listing
+        that lacks a file leaves it to the next batch.
         """
         named = {file.name for one in (commit, before) for file in one.files()}
-        _remove(
-            path
-            for path in self._rows.iterdir()
-            # A later batch's file may be of another attempt that is still at work.
-            if path.name not in named and int(path.name.split("-")[0]) <= commit.batch
-        )
-        _remove(
-            path
-            for path in self._records.iterdir()
-            if not path.stem.isdecimal() or int(path.stem) < before.batch
+        storage = self.storage
+        for folder in (_ROWS, _ATTEMPTS):
+            storage.remove(
+                f"{folder}/{name}"
+                for name in storage.names(folder)
+                # A later batch's file may be of another attempt that is still at work.
+                if name not in named and int(name.split("-")[0]) <= commit.batch
+            )
+        records = ((name, name.removesuffix(".json")) for name in storage.names(_RECORDS))
+        storage.remove(
+            f"{_RECORDS}/{name}"
+            for name, number in records
+            if not number.isdecimal() or int(number) < before.batch
         )
 
-    def _put_json(self, path: Path, values: Mapping[str, Any]) -> None:
-        write_text(path, json.dumps(values, indent=1))
+    def _put_json(self, name: str, values: Mapping[str, Any]) -> None:
+        self._put_text(name, json.dumps(values, indent=1))
 
-    def _json(self, path: Path) -> dict[str, Any] | None:
+    def _put_text(self, name: str, text: str) -> None:
+        self.storage.put(name, lambda file: _written(file, text))
+
+    def _json(self, name: str) -> dict[str, Any] | None:
+        content = self.storage.get(name)
         try:
-            return json.loads(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise FileError(f"{path} cannot be read: {error}; {_LOST}") from error
+            return None if content is None else json.loads(content)
+        except ValueError as error:
+            raise FileError(
+                f"{self.storage.shown(name)} cannot be read: {error}; {LOST}"
+            ) from error
 
 
-#: What can be done where state is gone.
-_LOST = (
-    "restore the folder from a backup together with Spark's checkpoint around it, or begin anew "
-    "with another checkpointLocation"
-)
+def _record(batch: int) -> str:
+    return f"{_RECORDS}/{batch}.json"
+
+
+def _written(file: BinaryIO, text: str) -> None:
+    file.write(text.encode())
 
 
 def times_of(table: pa.Table) -> np.ndarray:
@@ -213,8 +264,3 @@ def times_of(table: pa.Table) -> np.ndarray:
     if not table.num_rows:
         return np.zeros(0, np.int64)
     return table.column(0).chunk(0).to_numpy()
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in list(paths):
-        path.unlink(missing_ok=True)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,17 +15,14 @@ from penstock.spark_bridge.metrics.listener import records_are
 from penstock.spark_bridge.sources import batch_sink, register_sources
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch, Sink
+from penstock.spark_bridge.streaming.place import Place
 from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: Folder of the join's state within Spark's checkpoint.
-FOLDER = "penstock"
-
 #: Options that are the writer's own; others go to the format.
-_OWN = ("checkpointLocation", "path", "latePath")
+_OWN = ("checkpointLocation", "storeLocation", "path", "latePath")
 
 #: Rows from which on Spark's own estimate of its parallelism is one partition per task slot.
 _MANY = 1 << 20
@@ -59,7 +53,8 @@ class StreamingJoinWriter:
         return self
 
     def option(self, key: str, value: Any) -> StreamingJoinWriter:
-        """``checkpointLocation``, ``path``, ``latePath`` (for rows that came too late), or an
+        """``checkpointLocation``, ``storeLocation`` (for the join's own files, where they are not
+        to be in the checkpoint), ``path``, ``latePath`` (for rows that came too late), or an
         option of the format."""
         self._options[key] = str(value)
         return self
@@ -119,11 +114,12 @@ class StreamingJoinWriter:
         if checkpoint is None:
             raise UsageError(
                 'a join needs a checkpoint: .option("checkpointLocation", FOLDER), on a file '
-                "system that the driver and all workers share"
+                "system that the driver and all workers share, or in an object store"
             )
-        store = checkpoint_store(checkpoint)
+        place = Place(checkpoint, self._options.get("storeLocation"))
+        store = place.store
         sink = self._sink()
-        check_folder(store, self._spec)
+        check_folder(place, self._spec)
         late = {}
         if "latePath" in self._options:
             for side, table in self._spec.names.items():
@@ -182,24 +178,6 @@ class FolderSink:
     def __call__(self, rows: DataFrame, batch: int) -> None:
         writer = rows.write.mode("overwrite").format(self.format).options(**self.options)
         writer.save(f"{self.path.rstrip('/')}/batch={batch}")
-
-
-def checkpoint_store(location: str) -> Store:
-    """The join's part of a checkpoint.
-
-    Raises
-    ------
-    UsageError
-        It is in another kind of store.
-    """
-    parsed = urlparse(location)
-    if parsed.scheme not in ("", "file"):
-        raise UsageError(
-            f"checkpointLocation {location} is no path of a file system: a join keeps its window "
-            "in files that workers map into memory; mount the store, or choose a shared folder"
-        )
-    path = Path(url2pathname(parsed.path) if parsed.scheme else location)
-    return Store(str(path.absolute() / FOLDER))
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,11 +13,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
+from pyspark.sql import functions as F
+
 from penstock.errors import FileError, QueryError, UsageError
 from penstock.spark_bridge.streaming import stream
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch
-from penstock.spark_bridge.streaming.writer import FOLDER, checkpoint_store
+from penstock.spark_bridge.streaming.place import FOLDER, Place
 from tests.spark_bridge.kit.streams import stream_of, table, written
 
 NEAR = "a.x = b.x AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t"
@@ -39,6 +44,8 @@ def test_a_source_without_watermark(spark, tmp_path, tables):
 def test_queries(spark, tables):
     with pytest.raises(QueryError, match="unknown column y in b"):
         stream(spark, TEXT.replace("b.x", "b.y"), tables)
+    with pytest.raises(QueryError, match=r"of integer and timestamp.* has no meaning"):
+        stream(spark, TEXT.replace("a.x = b.x", "a.x = b.t"), tables)
     with pytest.raises(QueryError, match="unique"):
         stream(spark, f"SELECT a.x, count(*) AS k FROM a JOIN b ON {NEAR} GROUP BY a.x", tables)
     with pytest.raises(UsageError, match="b is no stream"):
@@ -50,7 +57,7 @@ def test_queries(spark, tables):
 
 def test_a_folder_that_the_driver_does_not_share(spark, tmp_path, tables):
     made = stream(spark, TEXT, tables)
-    store = checkpoint_store(str(tmp_path / "elsewhere"))
+    store = Place(str(tmp_path / "elsewhere")).store
     micro_batch = MicroBatch(made.spec, store, 1, lambda _rows, _batch: None)
     with pytest.raises(FileError, match=r"is not the folder that start\(\) made; .* Connect"):
         micro_batch(spark.range(1), 0)
@@ -63,7 +70,7 @@ def test_writers(spark, tmp_path, tables):
     with pytest.raises(UsageError, match="output mode append"):
         writer.outputMode("complete")
     with pytest.raises(UsageError, match="no path of a file system"):
-        writer.option("checkpointLocation", "s3a://bucket/join").start(str(tmp_path / "out"))
+        writer.option("checkpointLocation", "ftp://host/join").start(str(tmp_path / "out"))
     fresh = stream(spark, TEXT, tables).writeStream
     with pytest.raises(UsageError, match="needs a folder for the output"):
         fresh.option("checkpointLocation", str(tmp_path / "c")).start()
@@ -89,14 +96,19 @@ def test_checkpoints(spark, tmp_path, tables):
     assert seen == [(0, 1), (1, 1), (1, 1)]
 
     state = checkpoint / FOLDER
-    store = checkpoint_store(str(checkpoint))
-    changed = stream(spark, TEXT.replace("3 SECONDS", "4 SECONDS"), tables)
-    with pytest.raises(UsageError, match=r"of another query \(changed: query\)"):
-        changed.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)).start()
-    check_folder(store, joined.spec)
+    place = Place(str(checkpoint))
+    wider = {**tables, "b": tables["b"].withColumn("x", F.col("x").cast("long"))}
+    for changed, what in (
+        (stream(spark, TEXT.replace("3 SECONDS", "4 SECONDS"), tables), "query"),
+        (stream(spark, TEXT, wider), "columns of b"),
+    ):
+        writer = changed.writeStream.foreachBatch(sink)
+        with pytest.raises(UsageError, match=rf"of another query \(changed: {what}\)"):
+            writer.option("checkpointLocation", str(checkpoint)).start()
+    check_folder(place, joined.spec)
     for hidden, message in (
         (next(Path(state, "rows").glob("1-*")), "is gone"),
-        (state / "batches" / "1.json", "ends with batch 0, but Spark has completed batch 1"),
+        (state / "batches" / "1.json", r"batches/1.json is gone; restore the folder"),
         (state, "has no state of the join"),
     ):
         away = hidden.rename(tmp_path / "hidden")
@@ -107,4 +119,57 @@ def test_checkpoints(spark, tmp_path, tables):
         if hidden.is_dir():
             shutil.rmtree(hidden)
         away.rename(hidden)
-    check_folder(store, joined.spec)
+    check_folder(place, joined.spec)
+
+
+def test_resources_that_no_executor_has(spark, tables):
+    spark.conf.set("spark.task.resource.fpga.amount", "1")
+    try:
+        with pytest.raises(UsageError, match=r"master local.* unset it and name the device"):
+            stream(spark, TEXT, tables)
+    finally:
+        spark.conf.unset("spark.task.resource.fpga.amount")
+
+
+WAITING = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from penstock.spark_bridge.java import ensure_java
+ensure_java()
+from pyspark.sql import SparkSession
+from penstock.errors import UsageError
+from penstock.spark_bridge import sql
+from penstock.spark_bridge.discovery import discovery_script
+builder = SparkSession.builder.master("local-cluster[1,1,512]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.task.resource.fpga.amount", 1)
+# Workers of the cluster have none.
+builder = builder.config("spark.executor.resource.fpga.amount", 1)
+builder = builder.config("spark.executor.resource.fpga.discoveryScript", str(discovery_script()))
+spark = builder.config("spark.penstock.device.waitSeconds", 8).getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+rates = spark.readStream.format("rate").load().selectExpr("value AS x", "timestamp AS t")
+rates = rates.withWatermark("t", "1 second")
+rows = spark.range(9).selectExpr("id AS x", "timestamp_seconds(id) AS t")
+for tables in ({"a": rates, "b": rates}, {"a": rows, "b": rows}):
+    try:
+        sql(spark, "SELECT a.x FROM a JOIN b ON a.x = b.x AND b.t BETWEEN a.t AND a.t", tables)
+    except UsageError as error:
+        print("REFUSED", error)
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_resources_that_no_worker_has(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WAITING],
+        cwd=tmp_path,
+        env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith("REFUSED")]
+    assert len(said) == 2, done.stdout[-2000:] + done.stderr[-4000:]
+    assert all("no executor has the resource fpga" in line for line in said)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from pyspark.errors import StreamingQueryException
 
 import penstock
 from penstock.errors import QueryError, UsageError
@@ -69,3 +72,25 @@ def test_what_it_does_not_do(spark, rocksdb, tmp_path):
     spark.conf.unset(PROVIDER)
     with pytest.raises(UsageError, match="RocksDBStateStoreProvider"):
         stream(spark, INNER, tables, design="state")
+
+
+def test_another_query_on_its_checkpoint(spark, rocksdb, tmp_path):
+    tables, _ = streams(spark, tmp_path, 1)
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def start(frame) -> None:
+        writer = frame.writeStream.format("noop").trigger(availableNow=True)
+        writer.option("checkpointLocation", checkpoint).start().awaitTermination(120)
+
+    start(stream(spark, INNER, tables, design="state"))
+    start(stream(spark, INNER, tables, design="state", disorder=0))  # which may change
+    changed = stream(spark, LEFT, tables, design="state")
+    with pytest.raises(UsageError, match=r"of another query \(changed: query\)"):
+        start(changed)
+    with pytest.raises(UsageError, match=r"\(changed: lanes, spark.sql.shuffle.partitions\)"):
+        start(stream(spark, INNER, tables, design="state", lanes=2))
+    # A frame that is made from it is started by Spark alone, and its tasks look.
+    for side in "ab":
+        pq.write_table(table([(5, 99999, 1)]), tmp_path / side / "9999.parquet")
+    with pytest.raises(StreamingQueryException, match=r"of another query \(changed: query\)"):
+        start(changed.selectExpr("a + 1 AS c"))

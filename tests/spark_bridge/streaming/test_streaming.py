@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
-from penstock.spark_bridge.streaming import compaction, stream
-from penstock.spark_bridge.streaming.writer import checkpoint_store
+from penstock.errors import UsageError
+from penstock.spark_bridge import join, sql
+from penstock.spark_bridge.streaming import StreamingJoin, compaction, stream
+from penstock.spark_bridge.streaming.place import Place
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
@@ -72,7 +75,7 @@ def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None
     parts = [t.select(names).cast(expected.schema) for t in found]
     assert parts[1].num_rows < parts[0].num_rows
     assert rows_of(pa.concat_tables(parts), names) == rows_of(expected, names)
-    commit = checkpoint_store(checkpoint).latest()
+    commit = Place(checkpoint).store.latest()
     assert commit.late_rows == {"l": late, "r": 0}
     assert commit.arrived == {"l": 150 + late, "r": 150}
     if late:
@@ -95,3 +98,52 @@ def test_all_streams(spark, tmp_path, monkeypatch, name, lanes):
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 100)
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
     played(spark, tmp_path, name, lanes=lanes)
+
+
+def test_sql_and_join_of_streams(spark, tmp_path):
+    rows = {side: drawn(seed, 30, disorder=5) for seed, side in enumerate("ab")}
+    tables = {
+        side: stream_of(spark, written(tmp_path / side, [table(own)])) for side, own in rows.items()
+    }
+    text, _ = SPECS["left"]
+    on = {"names": ("a", "b"), "on": NEAR, "how": "left", "select": "a.n AS a, b.n AS b"}
+    made = [sql(spark, text, tables, lanes=1), join(tables["a"], tables["b"], lanes=1, **on)]
+    expected = penstock.sql(text, {side: table(own) for side, own in rows.items()})
+    for number, joined in enumerate(made):
+        assert isinstance(joined, StreamingJoin)
+        found, checkpoint = {}, str(tmp_path / f"checkpoint {number}")
+
+        def keep(rows, batch, found=found):
+            found[batch] = rows.toArrow()
+
+        writer = joined.writeStream.foreachBatch(keep).trigger(availableNow=True)
+        assert writer.option("checkpointLocation", checkpoint).start().awaitTermination(120)
+        keep(joined.rest(checkpoint), -1)
+        parts = pa.concat_tables(found.values())
+        assert rows_of(parts, ["a", "b"]) == rows_of(expected, ["a", "b"])
+
+
+def test_a_silent_source(spark, tmp_path):
+    rows = {"a": [(k, k, 1) for k in range(30)], "b": [(k, k, 1) for k in range(3)]}
+    parts = {"a": [table(part) for part in cut(rows["a"], 3)], "b": [table(rows["b"])]}
+    folders = {side: written(tmp_path / side, own) for side, own in parts.items()}
+    tables = {side: stream_of(spark, path, delay="0 seconds") for side, path in folders.items()}
+    text, _ = SPECS["left"]
+    wanted = rows_of(penstock.sql(text, {k: table(v) for k, v in rows.items()}), ["a", "b"])
+    came = {}
+    for idle in (None, timedelta(days=1), timedelta(microseconds=1)):
+        joined = stream(spark, text, tables, idle=idle, lanes=1)
+        output, checkpoint = str(tmp_path / f"out {idle}"), str(tmp_path / f"checkpoint {idle}")
+        writer = joined.writeStream.option("checkpointLocation", checkpoint)
+        assert writer.trigger(availableNow=True).start(output).awaitTermination(120)
+        found = [spark.read.schema(joined.schema).parquet(output).toArrow()]
+        came[idle] = found[0].num_rows
+        found.append(joined.rest(checkpoint).toArrow())
+        parts = pa.concat_tables([one.select(["a", "b"]) for one in found])
+        assert rows_of(parts, ["a", "b"]) == wanted
+    # Where b follows a, rows of a leave that are older than what b's window reaches.
+    assert came[None] == came[timedelta(days=1)] < came[timedelta(microseconds=1)]
+    with pytest.raises(UsageError, match="idle must be a time above 0"):
+        stream(spark, text, tables, idle=timedelta(0))
+    with pytest.raises(UsageError, match="idle is for the files design"):
+        stream(spark, text, tables, idle=timedelta(seconds=1), design="state")
