@@ -160,7 +160,7 @@ def test_a_stream_whose_tasks_fail(spark, tmp_path, location, monkeypatch):
 
     writer = joined.writeStream.foreachBatch(keep).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", checkpoint).option("storeLocation", place)
-    assert writer.start().awaitTermination(240)
+    assert writer.start().awaitTermination(500)
     keep(joined.rest(checkpoint, place), -1)
     expected = rows_of(penstock.sql(TEXT, whole), ["a", "b"])
     assert rows_of(pa.concat_tables(found.values()), ["a", "b"]) == expected
