@@ -141,7 +141,9 @@ class Child:
         return f"ended with status {status}{self._tail()}"
 
     def _tail(self) -> str:
-        last = [line.strip() for line in deque(self._lines, _SHOWN) if line.strip()]
+        # Frames of Java's stack say less than the line above them.
+        lines = [line.strip() for line in self._lines]
+        last = deque((one for one in lines if one and not one.startswith("at ")), _SHOWN)
         return f"; see {self.log}: {' | '.join(last)}" if last else f"; {self.log} is empty"
 
     def stop(self, grace_s: float = _GRACE_S) -> None:

@@ -20,6 +20,7 @@ from penstock.spark_bridge.cluster.standalone import (
     master_command,
     worker_command,
 )
+from penstock.spark_bridge.devices import DeviceSpec
 from penstock.spark_bridge.java import ensure_java
 
 #: Seconds until a daemon has come up: a cold start of Java on a busy machine, never a normal one.
@@ -46,6 +47,10 @@ class ClusterConfig:
         Virtual board that is one more of them.
     board_python : Path or None
         Python of an environment with PYNQ, for the board.
+
+    Raises
+    ------
+    UsageError, DeviceError
     """
 
     workers: int = 2
@@ -58,6 +63,8 @@ class ClusterConfig:
     board_python: Path | None = None
 
     def __post_init__(self) -> None:
+        for device in self.devices:
+            DeviceSpec.parsed(device, "devices")  # raises
         for name, least in (("workers", 1), ("cores", 1), ("memory_mib", 512)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} must be at least {least}, not {getattr(self, name)!r}")

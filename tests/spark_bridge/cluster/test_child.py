@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from penstock.errors import FileError, MissingToolError, ProcessError, UsageError
+from penstock.errors import DeviceError, FileError, MissingToolError, ProcessError, UsageError
 from penstock.spark_bridge.cluster import record
 from penstock.spark_bridge.cluster.child import Child
 from penstock.spark_bridge.cluster.cluster import ClusterConfig
@@ -40,7 +40,8 @@ def test_a_line_is_waited_for(tmp_path):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("print('so sad'); exit(3)", r"the test ended with status 3; see .*log: so sad"),
+        ("print('so sad'); exit(3)", r"the test ended with status 3; see .*log: so sad$"),
+        ("print('so sad'); print('\\tat java.X'); exit(3)", r"status 3; see .*log: so sad$"),
         ("exit(3)", r"the test ended with status 3; .*log is empty"),
         ("import os; os.kill(os.getpid(), 9)", "the test was killed by SIGKILL"),
     ],
@@ -134,9 +135,10 @@ def test_settings_are_their_owners_and_have_a_secret(tmp_path):
     [
         ({"workers": 0}, "workers must be at least 1, not 0"),
         ({"memory_mib": 100}, "memory_mib must be at least 512"),
+        ({"devices": ["cpu", "abacus"]}, "devices: there is no device named 'abacus'"),
         ({"board": "zcu104"}, "needs the Python of an environment with PYNQ"),
     ],
 )
 def test_what_is_no_cluster(values, message):
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises((UsageError, DeviceError), match=message):
         ClusterConfig(**values)

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from penstock.errors import ProcessError, UsageError
+from penstock.errors import UsageError
 from penstock.host.device.cpu import CpuDevice
 from penstock.spark_bridge.cluster.cluster import Cluster, ClusterConfig
 from penstock.spark_bridge.cluster.record import stop_recorded
@@ -83,9 +83,3 @@ def test_what_ends_is_reported(java, tmp_path):
     assert all(child.process.returncode is not None for child in cluster.workers)
     with pytest.raises(OSError, match="no cluster runs in"):
         stop_recorded(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_worker_whose_devices_are_not_found(java, tmp_path):
-    with pytest.raises(ProcessError, match=r"worker 1 ended with status 1; see .*abacus"):
-        Cluster(tmp_path, ClusterConfig(devices=["abacus"]))

@@ -31,7 +31,7 @@ from tests.spark_bridge.kit.chaos_app import LAST, QUERIES
 from tests.spark_bridge.kit.streams import cut, drawn, put, rows_of, table
 
 #: Seconds that a run may take from one kill to the next, or to its end.
-PATIENCE_S = 300
+PATIENCE_S = 900
 
 #: How often progress is looked for, in seconds.
 _POLL_S = 0.05
@@ -311,6 +311,8 @@ def main() -> int:
     parser.add_argument("--design", choices=QUERIES, help="only this one")
     parser.add_argument("--master", choices=TARGETS, help="only this one")
     given = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):  # nothing it has started outlives it
+        signal.signal(number, signal.default_int_handler)
     designs = [given.design] if given.design else list(QUERIES)
     masters = [given.master] if given.master else list(TARGETS)
     killed, failed = 0, 0
