@@ -1,9 +1,10 @@
 """Streaming joins in Spark: ``python -m bench.spark.streaming [--quick] [--only PART]``.
 
 rates
-    Evaluations per second, end to end, of micro-batches of 60,000 rows against a window of a
-    million, pruning off, pairs written, fewer than one pair in a million; Spark's own work-around
-    for such joins, an equality of constants, at the largest size that it finishes in a minute.
+    Evaluations per second, end to end, of micro-batches of 60,000 and of 240,000 rows against a
+    window of a million, pruning off, pairs written, fewer than one pair in a million; Spark's own
+    work-around for such joins, an equality of constants, at the largest size that it finishes in a
+    minute.
 rows
     Rows per second through a small window, of both designs.
 windows
@@ -46,7 +47,8 @@ class Scale:
     """How much is measured."""
 
     window: int
-    rows: int
+    #: Rows of a micro-batch against it.
+    rows: tuple[int, ...]
     batches: int
     #: Rows of a micro-batch through a small window, and with equal keys.
     many: int
@@ -56,8 +58,8 @@ class Scale:
     few: int
 
 
-FULL = Scale(1_000_000, 60_000, 6, 2_000_000, 200_000, 60, (100_000, 1_000_000), 2_000)
-QUICK = Scale(100_000, 6_000, 2, 200_000, 20_000, 10, (10_000, 100_000), 1_000)
+FULL = Scale(1_000_000, (60_000, 240_000), 4, 2_000_000, 200_000, 60, (100_000, 1_000_000), 2_000)
+QUICK = Scale(100_000, (6_000, 24_000), 2, 200_000, 20_000, 10, (10_000, 100_000), 1_000)
 
 
 def through(spark: SparkSession, folder: Path, design: str, rows: int, batches: int) -> float:
@@ -84,19 +86,22 @@ def through(spark: SparkSession, folder: Path, design: str, rows: int, batches: 
 
 def rates(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
     """Evaluations per second, and those of Spark's work-around."""
-    case = Case("files", scale.window, scale.rows)
-    rate = measured(spark, case, scale.batches).evaluations_per_s
-    table.add_row(
-        f"evaluations/s, window {scale.window:,}, {scale.rows:,} rows per batch",
-        f"{rate:.3g}",
-        f">= {TARGET_RATE:.0e}",
-    )
+    found = {}
+    for rows in scale.rows:
+        case = Case("files", scale.window, rows)
+        found[rows] = measured(spark, case, scale.batches).evaluations_per_s
+        table.add_row(
+            f"evaluations/s, window {scale.window:,}, {rows:,} rows per batch",
+            f"{found[rows]:.3g}",
+            f">= {TARGET_RATE:.0e}",
+        )
+    rate = min(found.values())
     size, took, slow = equal_constants(spark, folder / "constant", scale.work_around_s)
     table.add_row(
         f"equal constants in Spark, {size:,} x {size:,} in {took:.0f} s", f"{slow:.3g}", ""
     )
     table.add_row("ratio", f"{rate / slow:,.0f}", f">= {TARGET_RATIO:,.0f}")
-    return {"evaluations_per_s": rate, "work_around": [size, took, slow]}
+    return {"evaluations_per_s": found, "work_around": [size, took, slow]}
 
 
 def rows(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
