@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future
+from threading import Thread
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -53,25 +54,30 @@ def await_slot(spark: SparkSession, conf: Conf) -> None:
     if not _number(spark, f"spark.task.resource.{conf.resource}.amount"):
         return
     tag = f"penstock-slot-{uuid4().hex}"
+    begun: Future[None] = Future()
 
-    def begun() -> None:
-        spark.addTag(tag)
-        spark.range(1).select(F.spark_partition_id()).collect()
-
-    with ThreadPoolExecutor(1, thread_name_prefix="penstock-slot") as pool:
-        job = pool.submit(begun)
+    def begin() -> None:
         try:
-            job.result(conf.wait_seconds)
-        except TimeoutError:
-            spark.interruptTag(tag)
-            wait([job], conf.wait_seconds)
-            raise UsageError(
-                f"no task began within {conf.wait_seconds} s: no executor has the resource "
-                f"{conf.resource} that each task needs, or others hold all of it; see that each "
-                f"worker offers it (spark.worker.resource.{conf.resource}.amount and "
-                "discoveryScript), stop what holds it, or raise "
-                "spark.penstock.device.waitSeconds"
-            ) from None
+            spark.addTag(tag)
+            spark.range(1).select(F.spark_partition_id()).collect()
+            begun.set_result(None)
+        except BaseException as error:
+            begun.set_exception(error)
+
+    # A daemon: Spark's classic sessions cannot interrupt another thread's job by its tag, and then
+    # the one small task waits on until the session stops.
+    Thread(target=begin, name="penstock-slot", daemon=True).start()
+    try:
+        begun.result(conf.wait_seconds)
+    except TimeoutError:
+        spark.interruptTag(tag)
+        raise UsageError(
+            f"no task began within {conf.wait_seconds} s: no executor has the resource "
+            f"{conf.resource} that each task needs, or others hold all of it; see that each "
+            f"worker offers it (spark.worker.resource.{conf.resource}.amount and "
+            "discoveryScript), stop what holds it, or raise "
+            "spark.penstock.device.waitSeconds"
+        ) from None
 
 
 def _number(spark: SparkSession, key: str) -> float:

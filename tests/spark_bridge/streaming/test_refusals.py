@@ -140,7 +140,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import UsageError
 from penstock.spark_bridge import sql
 from penstock.spark_bridge.discovery import discovery_script
-builder = SparkSession.builder.master("local-cluster[1,1,512]").config("spark.ui.enabled", "false")
+builder = SparkSession.builder.master("local-cluster[1,1,1024]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.task.resource.fpga.amount", 1)
 # Workers of the cluster have none.
 builder = builder.config("spark.executor.resource.fpga.amount", 1)
