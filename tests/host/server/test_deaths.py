@@ -81,12 +81,6 @@ def said(process: subprocess.Popen[str], line: str) -> None:
     assert process.stdout.readline().strip() == line
 
 
-@pytest.fixture
-def faulty() -> Iterator[FaultyDevice]:
-    with InterpretingCpu(2) as cpu, FaultyDevice(cpu) as device:
-        yield device
-
-
 def works(device: RemoteDevice) -> None:
     kernel = device.open(JOIN.program)
     buffer = load(kernel, JOIN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -20,24 +19,11 @@ from penstock.host.server.service import DeviceServer
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.serving import serving, until
 from tests.host.kit.tasks import band_join, expected
-from tests.penstock.kit.devices import InterpretingCpu
 
 JOIN = band_join(np.random.default_rng(4), 1, 32, 20, 90, "random")
 TASK = Task(JOIN.stream, JOIN.start, JOIN.end, 10_000)
 ROWS = len(JOIN.window[0])
 NAME = WindowName("query", "block", "content")
-
-
-@pytest.fixture
-def faulty() -> Iterator[FaultyDevice]:
-    with InterpretingCpu(2) as cpu, FaultyDevice(cpu) as device:
-        yield device
-
-
-@pytest.fixture
-def server(faulty: FaultyDevice) -> Iterator[DeviceServer]:
-    with serving({"cpu": faulty}) as opened:
-        yield opened
 
 
 def connected(server: DeviceServer) -> RemoteDevice:

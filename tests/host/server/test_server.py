@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,19 +30,6 @@ TIMEOUT_S = 30
 TOKEN = "0123456789abcdef0123456789abcdef"
 JOIN = band_join(np.random.default_rng(4), 1, 32, 20, 90, "random")
 TASK = Task(JOIN.stream, JOIN.start, JOIN.end, 10_000)
-
-
-@pytest.fixture
-def faulty() -> Iterator[FaultyDevice]:
-    """A device on which tests decide what becomes of tasks."""
-    with InterpretingCpu(2) as cpu, FaultyDevice(cpu) as device:
-        yield device
-
-
-@pytest.fixture
-def server(faulty: FaultyDevice) -> Iterator[DeviceServer]:
-    with serving({"cpu": faulty}) as opened:
-        yield opened
 
 
 def connected(server: DeviceServer, **options: object) -> RemoteDevice:
