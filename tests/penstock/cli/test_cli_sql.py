@@ -305,5 +305,7 @@ def test_serves_metrics_while_it_joins(cli, tables, monkeypatch):
     _, err, status = cli(*arguments(tables, JOIN, "--metrics-port", "0", "--out", tables / "o.csv"))
     assert status == 0
     assert f"penstock top {servers[0].port}" in err
-    assert seen[0]["arrived_rows_total"] == {"a": 6, "b": 5}
-    assert set(seen[0]["lane_parked"].values()) == {0}
+    (joins,) = seen
+    assert list(joins) == [""]
+    assert joins[""]["arrived_rows_total"] == {"a": 6, "b": 5}
+    assert set(joins[""]["lane_parked"].values()) == {0}
