@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -208,21 +209,11 @@ def _streaming(request: Request, lanes: int | None, partitioning: str | None) ->
         )
     if partitioning is not None:
         raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
-    from penstock.spark_bridge.streaming.join import StreamingJoin, stream
+    from penstock.spark_bridge.streaming.join import planned
 
-    chosen = request.device.argument
-    found = stream(
-        request.spark,
-        request.text,
-        request.frames,
-        **request.options,
-        device=None if chosen is None else chosen.name,
-        device_options=None if chosen is None else dict(chosen.options),
-        lanes=lanes,
-        ordered=request.ordering is not None,
-    )
-    assert isinstance(found, StreamingJoin)
-    return found
+    # What stream() would have said: a checkpoint of either call is one of the other.
+    options = {**request.options, "unique": None}
+    return planned(replace(request, options=options), lanes=lanes)
 
 
 def _text(

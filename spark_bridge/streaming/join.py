@@ -115,8 +115,6 @@ def stream(
     ...     .option("path", "/shared/near").start()
     ... )  # doctest: +SKIP
     """
-    if lanes is not None and lanes < 1:
-        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     if design not in DESIGNS:
         raise UsageError(f"design must be one of {', '.join(DESIGNS)}, not {design!r}")
     if idle is not None and idle <= timedelta(0):
@@ -140,6 +138,21 @@ def stream(
             "ordered out and sort inside foreachBatch, or take the files design"
         )
     request = Request.of(spark, query, tables, options, device, device_options, ordered=ordered)
+    made = planned(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
+    return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
+
+
+def planned(
+    request: Request,
+    *,
+    disorder: Span | Mapping[str, Span] | None = None,
+    idle: timedelta | None = None,
+    pruning: bool | Pruning = True,
+    lanes: int | None = None,
+) -> StreamingJoin:
+    """A request over streams, decided; arguments and errors as for :func:`stream`."""
+    if lanes is not None and lanes < 1:
+        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     compiled, frames, schemas = request.query, request.frames, request.schemas
     for side in compiled.sides:
         if not frames[side.table].isStreaming:
@@ -161,11 +174,8 @@ def stream(
         None if idle is None else idle.total_seconds(),
     )
     if request.conf.metrics_port is not None:
-        watch(spark)
-    union = union_of(compiled, frames, spec)
-    if design == "state":
-        return with_state(spark, spec, union, lanes or 1)
-    return StreamingJoin(spark, spec, union, lanes)
+        watch(request.spark)
+    return StreamingJoin(request.spark, spec, union_of(compiled, frames, spec), lanes)
 
 
 class StreamingJoin:
