@@ -52,3 +52,21 @@ def spark(tmp_path_factory):
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def laid_out(spark):
+    """Both inputs in a layout. Cached, since the order of rows must not change between reads."""
+    from tests.spark_bridge.kit.batch import LAYOUTS, SCHEMA, rows_of
+
+    made = {}
+
+    def make(layout: str):
+        if layout not in made:
+            made[layout] = {
+                name: LAYOUTS[layout](spark.createDataFrame(rows_of(seed, count), SCHEMA)).cache()
+                for name, seed, count in (("a", 1, 400), ("b", 2, 300))
+            }
+        return made[layout]
+
+    return make

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,9 +25,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import penstock
-from penstock.spark_bridge.cluster.child import Child
 from tests.spark_bridge.kit.chaos_app import LAST, QUERIES
+from tests.spark_bridge.kit.processes import command, kill, tree
 from tests.spark_bridge.kit.streams import cut, drawn, put, rows_of, table
+from tests.spark_bridge.kit.supervised import ROOT, Supervised
 
 #: Seconds that a run may take from one kill to the next, or to its end.
 PATIENCE_S = 900
@@ -45,53 +45,11 @@ BATCHES_PER_KILL = 2
 #: Ends of a driver that nobody killed, one after the other, that are no accident any more.
 _MOST_FAILURES = 3
 
-ROOT = Path(__file__).parents[3]
-
 #: What can be killed, by master. In local mode the executor is the driver.
 TARGETS = {
     "local[2,3]": ("worker", "driver", "server"),
     "local-cluster[2,1,1024]": ("worker", "driver", "server", "executor"),
 }
-
-
-class Supervised:
-    """A device server that is started again whenever it ends.
-
-    Parameters
-    ----------
-    folder : Path
-        Of its logs and socket.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.starts = folder, 0
-        self._lock = threading.Lock()
-        self._closed = False
-        self._sockets = tempfile.TemporaryDirectory(prefix="pen")
-        self.address = f"unix://{self._sockets.name}/s"
-        self._start()
-        self.child.wait_for("^serving", PATIENCE_S)
-
-    def _start(self, _ended: Child | None = None) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self.starts += 1
-            command = ["-c", "from penstock.cli.main import run; run()", "serve", "--threads", "2"]
-            self.child = Child(
-                "the device server",
-                [sys.executable, *command, "--listen", self.address],
-                self.folder / f"server{self.starts}.log",
-                {"PYTHONPATH": str(ROOT)},
-                self._start,
-            )
-
-    def close(self) -> None:
-        """End it for good."""
-        with self._lock:
-            self._closed = True
-        self.child.stop()
-        self._sockets.cleanup()
 
 
 @dataclass(frozen=True)
@@ -154,7 +112,7 @@ class Chaos:
                     app = self._restarted(app)
             finally:
                 if app.poll() is None:  # or its number may be that of a stranger
-                    _kill(_tree(app.pid))
+                    kill(tree(app.pid))
                     app.wait(PATIENCE_S)
         finally:
             self.server.close()
@@ -180,7 +138,7 @@ class Chaos:
         _wait(app, self.rng.uniform(0, _LATEST_S))
         victims = self._victims(app, target)
         if victims:
-            _kill(victims if target == "driver" else [self.rng.choice(victims)])
+            kill(victims if target == "driver" else [self.rng.choice(victims)])
             self.killed.append(target)
             self.failures = 0
         if target == "driver":
@@ -194,13 +152,13 @@ class Chaos:
             return [process.pid] if process.poll() is None else []
         if app.poll() is not None:
             return []
-        tree = _tree(app.pid)
+        running = tree(app.pid)
         if target == "driver":
-            return tree
+            return running
         for daemon in self.daemons:
-            tree += _tree(daemon)
+            running += tree(daemon)
         name = "CoarseGrainedExecutorBackend" if target == "executor" else "pyspark.daemon"
-        return [pid for pid in tree if name in _command(pid) and pid != app.pid]
+        return [pid for pid in running if name in command(pid) and pid != app.pid]
 
     def _progress(self) -> int:
         """The batches that Spark has completed."""
@@ -257,38 +215,6 @@ def _wait(app: subprocess.Popen, seconds: float) -> None:
         app.wait(seconds)
     except subprocess.TimeoutExpired:
         return
-
-
-def _tree(pid: int) -> list[int]:
-    """A process and all that it and they have started."""
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            after = (path / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it has ended
-            continue
-        children.setdefault(int(after[1]), []).append(int(path.name))
-    found, todo = [], [pid]
-    while todo:
-        one = todo.pop()
-        found.append(one)
-        todo += children.get(one, [])
-    return found
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
-
-
-def _kill(pids: list[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 def targets_of(master: str, count: int, rng: Random) -> list[str]:

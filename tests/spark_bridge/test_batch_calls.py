@@ -1,0 +1,99 @@
+"""Ways to call the batch join, and what explain says of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from penstock.errors import PenstockError
+from penstock.spark_bridge import explain, join
+from tests.spark_bridge.kit.batch import MANHATTAN, as_read, counted
+
+
+def test_join_as_a_transformation(spark, laid_out):
+    frames = laid_out("two partitions")
+    query = (
+        "SELECT l.id AS i, r.id AS j FROM l LEFT JOIN r ON abs(l.x - r.x) < 3 "
+        "AND r.t BETWEEN l.t - 5 AND l.t + 5"
+    )
+    made = frames["a"].transform(
+        join,
+        frames["b"],
+        on="abs(l.x - r.x) < 3",
+        time="t",
+        within=5,
+        how="left",
+        select="l.id AS i, r.id AS j",
+        lanes=3,
+    )
+    tables = {"l": as_read(frames["a"]), "r": as_read(frames["b"])}
+    expected = penstock.sql(query, tables, time={"l": "t", "r": "t"})
+    assert counted(made.toArrow().cast(expected.schema)) == counted(expected)
+    semi = join(
+        frames["a"],
+        frames["b"],
+        on="p.x = q.y",
+        rows=(3, 4),
+        time=("t", "t"),
+        how="semi",
+        names=("p", "q"),
+        lanes=1,
+    )
+    assert semi.columns == frames["a"].columns
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"how": "outer"}, "how must be one of inner, left"),
+        ({"names": ("a b", "c")}, "names must be two different identifiers"),
+        ({"on": "l.nothing = 1"}, "nothing"),
+    ],
+)
+def test_what_join_refuses(spark, laid_out, wrong, message):
+    frames = laid_out("two partitions")
+    with pytest.raises(PenstockError, match=message):
+        join(frames["a"], frames["b"], time="t", within=5, **wrong)
+
+
+def test_explain(spark, laid_out, monkeypatch):
+    frames, time = laid_out("two partitions"), {"a": "t", "b": "t"}
+    text = explain(spark, MANHATTAN, frames, time=time, lanes=4)
+    for line in (
+        "window       -20 <= right.time - left.time <= 20",
+        "4 slices of a's time with about the same work",
+        "rows of a are held, those of b stream past them",
+        "a probes b: band, 2 tests",
+        "cpu, since the call, spark.penstock.device and PENSTOCK_DEVICE name none",
+    ):
+        assert line in text
+    pairs = float(text.split("evaluations  about ")[1].split(" pairs")[0])
+    tables = {name: as_read(frame) for name, frame in frames.items()}
+    count = "SELECT count(*) AS n FROM a JOIN b ON b.t BETWEEN a.t - 20 AND a.t + 20"
+    known = penstock.sql(count, tables, time=time).column("n")[0].as_py()
+    assert pairs == pytest.approx(known, rel=0.25)
+    monkeypatch.setenv(
+        "PENSTOCK_DEVICE", "remote?address=unix:///nowhere/penstock.sock&connect_s=1"
+    )
+    spark.conf.set("spark.penstock.device.fallback", "cpu")
+    try:
+        text = explain(spark, MANHATTAN, frames, time=time, lanes=1)
+    finally:
+        spark.conf.unset("spark.penstock.device.fallback")
+    assert "1 lane: one lane was asked for" in text
+    assert "remote, by PENSTOCK_DEVICE" in text
+    assert "here it cannot be opened, and a task like that gets cpu" in text
+
+
+def test_the_example_of_the_docs(spark, capsys):
+    text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    example = text.split("```python\n")[1].split("```")[0]
+    names: dict = {}
+    exec(compile(example, "docs/spark.md", "exec"), names)
+    assert sorted(map(tuple, names["near"].collect())) == [(1, 7), (2, 9)]
+    assert "vehicle" in capsys.readouterr().out
