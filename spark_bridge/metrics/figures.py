@@ -63,7 +63,7 @@ class BatchFigures:
     watermark_lag : mapping of alias to int
         How far a source's promise lies behind its largest time, in the window's unit.
     busy_s : mapping of str to float
-        Seconds of device work by lane.
+        Seconds of device work by device and lane, such as ``cpu-0``.
     seconds : float
         That the batch took in Spark, its planning and its records included.
     is_whole : bool

@@ -28,6 +28,7 @@ COLUMNS = {
     **{f"sum_{name}": "long" for name in _SUMS},
     **{f"{name}_{side}": "long" for name in _SEEN for side in ("l", "r")},
     "lane": "int",
+    "device": "string",
     "busy_s": "double",
 }
 
@@ -53,6 +54,7 @@ def columns_of(
         **{f"arrived_{side}": count for side, count in arrived.items()},
         **{f"late_{side}": count for side, count in late.items()},
         "lane": figures.lane,
+        "device": figures.device,
         "busy_s": figures.busy_s,
     }
 
@@ -75,7 +77,8 @@ def observed(sent: DataFrame, names: Mapping[str, str], lanes: int) -> DataFrame
         for side, alias in names.items()
     ]
     busy = [
-        F.sum(F.when(F.col("lane") == k, F.col("busy_s"))).alias(f"busy {k}") for k in range(lanes)
+        F.max(F.when(F.col("lane") == k, F.struct("device", "busy_s"))).alias(f"busy {k}")
+        for k in range(lanes)
     ]
     # A name of its own: a query may have several joins.
     watched = sent.observe(f"{PREFIX}{uuid.uuid4().hex[:8]}", *sums, *seen, *busy)
@@ -97,8 +100,9 @@ def figures_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
             kind, _, rest = key.partition(" ")
             if kind in seen:
                 seen[kind][rest] = seen[kind].get(rest, 0) + (value or 0)
-            elif kind == "busy":
-                busy[f"state-{rest}"] = busy.get(f"state-{rest}", 0.0) + (value or 0.0)
+            elif kind == "busy" and value is not None:
+                lane = f"{value['device']}-{rest}"
+                busy[lane] = busy.get(lane, 0.0) + value["busy_s"]
     return BatchFigures(
         batch=batch, arrived=seen["arrived"], late=seen["late"], busy_s=busy, **totals
     )

@@ -109,6 +109,39 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
     assert re.search(rf"^a +0 +{ROWS + LATE} +{LATE} ", shown.output, re.M)
 
 
+@pytest.mark.parametrize(
+    ("device", "options", "design"),
+    [
+        ("remote", {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1}, "files"),
+        # Simulated hardware has no floats: it refuses the query once it is open.
+        ("amaranth", None, "files"),
+        pytest.param("amaranth", None, "state", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fallback_is_seen(spark, tmp_path, listener, device, options, design):
+    sides = {side: drawn(seed) for seed, side in enumerate("ab")}
+    for side, rows in sides.items():
+        written(tmp_path / side, [table(rows)])
+    tables = {side: stream_of(spark, tmp_path / side) for side in sides}
+    spark.conf.set("spark.penstock.device.fallback", "cpu")
+    try:
+        text = TEXT.replace("< 2", "< 1.5e0")
+        given = {"device": device, "device_options": options, "design": design, "lanes": 1}
+        writer = stream(spark, text, tables, **given).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start(str(tmp_path / "out"))
+    finally:
+        spark.conf.unset("spark.penstock.device.fallback")
+    assert query.awaitTermination(240)
+    heard = listener()
+    assert heard.wait(query, 0, 120)
+    (first, *_) = heard.batches(query)
+    assert list(first.busy_s) == ["cpu-0"]
+    pairs, rows = expected({side: [own] for side, own in sides.items()})
+    assert (first.pairs_in_window, first.rows) == (pairs[0], rows[0])
+    assert spark.read.parquet(str(tmp_path / "out")).count() == rows[0]
+
+
 def test_what_is_no_join(spark, listener, tmp_path):
     heard = listener()
     assert heard is watch(spark)
