@@ -15,10 +15,12 @@ from penstock.spark_bridge.cluster.board import ServedBoard
 from penstock.spark_bridge.cluster.child import Child
 from penstock.spark_bridge.cluster.record import owned, remove_record, write_record
 from penstock.spark_bridge.cluster.standalone import (
+    MOST_WORKERS,
     Settings,
     discovered,
     master_command,
     worker_command,
+    worker_host,
 )
 from penstock.spark_bridge.devices import DeviceSpec
 from penstock.spark_bridge.java import ensure_java
@@ -34,7 +36,7 @@ class ClusterConfig:
     Parameters
     ----------
     workers : int
-        How many.
+        How many; at most 250.
     cores : int
         Of each worker.
     memory_mib : int
@@ -68,6 +70,8 @@ class ClusterConfig:
         for name, least in (("workers", 1), ("cores", 1), ("memory_mib", 512)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} must be at least {least}, not {getattr(self, name)!r}")
+        if self.workers > MOST_WORKERS:
+            raise UsageError(f"workers must be at most {MOST_WORKERS}, not {self.workers}")
         if self.board is not None and self.board_python is None:
             raise UsageError(
                 "a virtual board needs the Python of an environment with PYNQ; see docs/boards.md"
@@ -128,7 +132,7 @@ class Cluster:
         settings = Settings(self.folder / "conf")
         settings.write()
         self.client = settings.client
-        env = settings.env(self.folder / "scratch")
+        scratch = self.folder / "scratch"
         devices = list(config.devices)
         if config.board is not None and config.board_python is not None:
             served = ServedBoard(config.board, config.board_python, logs, self._ended)
@@ -137,7 +141,8 @@ class Cluster:
             devices.append(served.device)
             self.metrics = served.metrics
         command = master_command(settings, config.port, config.web_port)
-        master = Child("the master", command, logs / "master.log", env, self._ended)
+        log, env = logs / "master.log", settings.env(scratch)
+        master = Child("the master", command, log, env, self._ended)
         self._children.append(master)
         self.master = master.wait_for(r"Starting Spark master at (spark://\S+)", _START_S)[1]
         self.page = master.wait_for(r"MasterWebUI.* at (http://\S+)", _START_S)[1]
@@ -147,6 +152,7 @@ class Cluster:
             own = devices if number == 1 else []
             conf = settings.write_worker(number, own)
             command = worker_command(
+                number,
                 conf,
                 self.master,
                 self.folder / "work" / f"worker-{number}",
@@ -154,7 +160,8 @@ class Cluster:
                 memory_mib=config.memory_mib,
             )
             log = logs / f"worker-{number}.log"
-            child = Child(f"worker {number}", command, log, env | discovered(own), self._ended)
+            env = settings.env(scratch, worker_host(number)) | discovered(own)
+            child = Child(f"worker {number}", command, log, env, self._ended)
             self._children.append(child)
             self.workers.append(child)
         for child in self.workers:

@@ -12,8 +12,11 @@ from penstock.errors import MissingToolError
 from penstock.host.files import write_text
 from penstock.spark_bridge.discovery import RESOURCE, VARIABLE, discovery_script
 
-#: Where everything listens. The secret keeps other users of the machine out.
+#: Where the master and its clients listen. The secret keeps other users of the machine out.
 HOST = "127.0.0.1"
+
+#: Workers that can have an address of their own.
+MOST_WORKERS = 250
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -101,14 +104,14 @@ class Settings:
         }
         self._write("client/spark-defaults", values)
 
-    def env(self, scratch: Path) -> dict[str, str]:
-        """Environment of a daemon."""
+    def env(self, scratch: Path, host: str = HOST) -> dict[str, str]:
+        """Environment of a daemon, which listens on an address of loopback."""
         logging = self.folder / "log4j2.properties"
         return {
             "SPARK_CONF_DIR": str(self.folder),
             "SPARK_DAEMON_MEMORY": "512m",
             "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile={logging}",
-            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_IP": host,
             "SPARK_LOCAL_DIRS": str(scratch),
         }
 
@@ -123,14 +126,19 @@ def master_command(settings: Settings, port: int, web_port: int) -> list[str]:
     ]
 
 
+def worker_host(number: int) -> str:
+    """Address of a worker, from 1 on: to Spark each is a host of its own, on loopback."""
+    return f"127.0.0.{number}"
+
+
 def worker_command(
-    conf: Path, master: str, work: Path, *, cores: int, memory_mib: int
+    number: int, conf: Path, master: str, work: Path, *, cores: int, memory_mib: int
 ) -> list[str]:
     """A worker's command line."""
     return [
         str(spark_class()),
         _WORKER,
-        *("--host", HOST, "--port", "0", "--webui-port", "0"),
+        *("--host", worker_host(number), "--port", "0", "--webui-port", "0"),
         *("--cores", str(cores), "--memory", f"{memory_mib}m", "--work-dir", str(work)),
         *("--properties-file", str(conf)),
         master,

@@ -21,13 +21,10 @@ from itertools import cycle, product
 from pathlib import Path
 from random import Random
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
-import penstock
 from tests.spark_bridge.kit.chaos_app import LAST, QUERIES
-from tests.spark_bridge.kit.processes import command, kill, tree
-from tests.spark_bridge.kit.streams import cut, drawn, put, rows_of, table
+from tests.spark_bridge.kit.outcome import Outcome
+from tests.spark_bridge.kit.processes import command, kill, marked, tree
+from tests.spark_bridge.kit.streams import cut, drawn, put, table
 from tests.spark_bridge.kit.supervised import ROOT, Supervised
 
 #: Seconds that a run may take from one kill to the next, or to its end.
@@ -45,24 +42,14 @@ BATCHES_PER_KILL = 2
 #: Ends of a driver that nobody killed, one after the other, that are no accident any more.
 _MOST_FAILURES = 3
 
+#: Variable in the environment of all that an app starts; its value is the folder.
+_MARK = "PENSTOCK_CHAOS"
+
 #: What can be killed, by master. In local mode the executor is the driver.
 TARGETS = {
     "local[2,3]": ("worker", "driver", "server"),
     "local-cluster[2,1,1024]": ("worker", "driver", "server", "executor"),
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Rows of the output, beside those that there should be."""
-
-    rows: int
-    lost: int
-    doubled: int
-
-    @property
-    def is_exact(self) -> bool:
-        return not (self.lost or self.doubled)
 
 
 @dataclass
@@ -152,9 +139,10 @@ class Chaos:
             return [process.pid] if process.poll() is None else []
         if app.poll() is not None:
             return []
-        running = tree(app.pid)
         if target == "driver":
-            return running
+            return tree(app.pid)
+        # Workers whose daemon was killed have another parent, and Spark may go on using them.
+        running = marked(_MARK, str(self.folder))
         for daemon in self.daemons:
             running += tree(daemon)
         name = "CoarseGrainedExecutorBackend" if target == "executor" else "pyspark.daemon"
@@ -185,29 +173,18 @@ class Chaos:
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
+                env={
+                    **os.environ,
+                    _MARK: str(self.folder),
+                    "PYTHONPATH": str(ROOT),
+                    "PYTHONWARNINGS": "ignore",
+                },
                 start_new_session=True,
             )
 
     def outcome(self) -> Outcome:
         """The output, beside the join of the tables."""
-        text = QUERIES[self.design]
-        whole = {side: table([r for part in parts for r in part]) for side, parts in
-                 self.sides.items()}  # fmt: skip
-        expected = penstock.sql(text, whole)
-        folders = [self.folder / "output", self.folder / "rest"]
-        parts = [_rows(folder, expected.schema) for folder in folders if folder.exists()]
-        names = expected.column_names
-        found = Counter(rows_of(pa.concat_tables(parts), names))
-        wanted = Counter(rows_of(expected, names))
-        return Outcome(found.total(), (wanted - found).total(), (found - wanted).total())
-
-
-def _rows(folder: Path, schema: pa.Schema) -> pa.Table:
-    files = [str(p) for p in folder.rglob("*.parquet") if not p.name.startswith((".", "_"))]
-    # What a killed attempt left in Spark's temporary folders is no output.
-    files = [name for name in files if "_temporary" not in name]
-    return ds.dataset(files, schema=schema).to_table()
+        return Outcome.of(self.folder, QUERIES[self.design], self.sides)
 
 
 def _wait(app: subprocess.Popen, seconds: float) -> None:

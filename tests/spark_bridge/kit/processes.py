@@ -25,6 +25,19 @@ def tree(pid: int) -> list[int]:
     return found
 
 
+def marked(name: str, value: str) -> list[int]:
+    """Processes that were started with this variable in their environment."""
+    mark, found = f"{name}={value}".encode(), []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (path / "environ").read_bytes().split(b"\0")
+        except OSError:  # it has ended, or is somebody else's
+            continue
+        if mark in variables:
+            found.append(int(path.name))
+    return found
+
+
 def command(pid: int) -> str:
     """Its command line; empty if it has ended."""
     try:

@@ -8,7 +8,8 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
 from penstock.spark_bridge.java import ensure_java
-from tests.spark_bridge.kit.chaos import Chaos, Outcome
+from tests.spark_bridge.kit.chaos import Chaos
+from tests.spark_bridge.kit.outcome import Outcome
 
 
 @pytest.fixture(autouse=True)

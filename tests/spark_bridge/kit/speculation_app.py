@@ -1,0 +1,99 @@
+"""A streaming join in which Spark starts tasks a second time while they still run.
+
+The master is what SPARK_CONF_DIR names: Spark has no second attempt on the same host.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.spark_bridge.java import ensure_java
+from tests.spark_bridge.kit.chaos_app import PROVIDER, QUERIES, ROCKSDB
+from tests.spark_bridge.kit.streams import DDL, stream_of
+
+#: Seconds that a first attempt waits for a second one.
+_PATIENCE_S = 120
+
+
+def held(folder: Path, what: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Rows as they are; the first attempt of the second task ends once it has company.
+
+    Parameters
+    ----------
+    folder : Path
+        Gets a file per task that was attempted twice, ``<what>-<stage>.second``.
+    what : str
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() != 1:
+            return
+        meeting = folder / f"{what}-{context.stageId()}"
+        with suppress(FileExistsError):
+            os.mkfifo(meeting)
+        if context.attemptNumber() == 0:
+            with open(os.open(meeting, os.O_RDONLY | os.O_NONBLOCK)) as other:
+                select.select([other], [], [], _PATIENCE_S)
+        else:
+            with open(meeting, "w"):  # waits for the first attempt
+                meeting.with_suffix(".second").touch()
+
+    return run
+
+
+def main(folder: Path, design: str) -> None:
+    """Join the files in ``a`` and ``b``."""
+    ensure_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.spark_bridge.streaming import microbatch, stream
+    from penstock.spark_bridge.streaming.writer import FolderSink
+
+    microbatch.PAIRS_PER_LANE = 10  # two tasks, however few the rows
+    spark = (
+        SparkSession.builder.appName("penstock speculation")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.speculation", "true")
+        .config("spark.speculation.interval", "50ms")
+        .config("spark.speculation.quantile", "0.5")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    if design == "state":
+        spark.conf.set(PROVIDER, ROCKSDB)
+    tables = {}
+    for side in "ab":
+        rows = stream_of(spark, folder / side, delay=None).mapInArrow(held(folder, "in"), DDL)
+        tables[side] = rows.withWatermark("t", "5 seconds")
+    joined = stream(spark, QUERIES[design], tables, lanes=2, design=design)
+    sink, checkpoint = FolderSink(str(folder / "output"), "parquet"), str(folder / "checkpoint")
+
+    def put(rows: DataFrame, batch: int) -> None:
+        sink(rows.mapInArrow(held(folder, "out"), rows.schema), batch)
+
+    writer = joined.writeStream.option("checkpointLocation", checkpoint).foreachBatch(put)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    if design == "files":
+        rest = joined.rest(checkpoint)
+        rest.coalesce(1).write.mode("overwrite").parquet(str(folder / "rest"))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
