@@ -13,7 +13,6 @@ from penstock.host.perfmodel.pipeline import Pipelines
 
 #: A device that a few thousand tuples per second keep busy, so that the host has little to do.
 UNITS, CLOCK_HZ, LANES = 4, 1e6, 2
-#: Long, because tests share the machine with others; how much of it passes is the bench's affair.
 TARGET_S = 0.2
 
 
@@ -36,7 +35,8 @@ def test_memory_stays_in_its_budget_and_latency_comes_back() -> None:
         found = run(device, plan)
     assert 0 < found.highest_bytes <= plan.memory_bytes
     assert 0 < found.shed < found.arrived
-    assert found.after_p99_s <= 2 * TARGET_S
+    # Beside each other in one run: how long either is depends on what else the machine does.
+    assert found.after_p99_s < found.overload_p99_s
 
 
 def test_ticks_follow_the_load() -> None:
