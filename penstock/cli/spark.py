@@ -63,7 +63,8 @@ def cluster(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: started.interrupt())
         _say(f"master at {started.master}")
-        _say(f"  workers: {workers}, each with {cores} core{"s" * (cores > 1)} and {memory_mib} MiB")
+        many = "1 core" if cores == 1 else f"{cores} cores"
+        _say(f"  workers: {workers}, each with {many} and {memory_mib} MiB")
         if board is not None or device:
             _say("  worker 1 has the resource fpga")
         if started.metrics is not None:
