@@ -15,9 +15,9 @@ status=0
 for version in "${versions[@]}"; do
   printf '== Spark %s\n' "$version"
   env=$folder/$version
-  # What Spark Connect needs is in no extra that a user installs for it.
-  connect=(grpcio grpcio-status googleapis-common-protos zstandard)
-  scripts/pinned_env.sh "$env" spark,java "pyspark==$version" "${connect[@]}"
+  # What Spark Connect needs is in no extra that a user installs for it; DuckDB is an oracle.
+  more=(grpcio grpcio-status googleapis-common-protos zstandard duckdb)
+  scripts/pinned_env.sh "$env" spark,java "pyspark==$version" "${more[@]}"
   # A Java that JAVA_HOME names goes before the system's.
   JAVA_HOME=$("$env/bin/python" -c \
     'from penstock.spark_bridge.java import bundled_java; print(bundled_java() or "")')

@@ -20,6 +20,7 @@ from penstock.spark_bridge.sources.replay import ReplaySource
 from penstock.spark_bridge.types import spark_schema
 
 ROWS = 1000
+paced = pytest.mark.skipif(not replay.TOLD, reason="rates and sizes need Spark 4.2")
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def read(reader, start, end) -> list[int]:
     return [n for r, p in copies for b in r.read(p) for n in b.column(0).to_pylist()]
 
 
+@paced
 @pytest.mark.parametrize("disorder", ["0", "25"])
 def test_any_cut_gives_the_same_rows(path, disorder):
     whole = source(path, time="t", disorder=disorder, seed="3", partitions="1")
@@ -71,6 +73,7 @@ def test_any_cut_gives_the_same_rows(path, disorder):
     assert found == order
 
 
+@paced
 def test_batches_of_event_time(path):
     reader = stream(path, time="t:s", timePerBatch="2m", disorder="10s")
     reader.prepareForTriggerAvailableNow()
@@ -85,6 +88,7 @@ def test_batches_of_event_time(path):
     assert reader.latestOffset(reader.initialOffset(), replay.ReadAllAvailable())["row"] == ROWS
 
 
+@paced
 @pytest.mark.parametrize(
     ("options", "at"),
     [({"rowsPerSecond": "100"}, {0: 0, 1: 100, 2.5: 250, 99: ROWS}),

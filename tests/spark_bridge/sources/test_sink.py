@@ -18,8 +18,9 @@ from penstock.errors import FileError
 from penstock.spark_bridge import register
 from penstock.spark_bridge.sources.batch_sink import query_number
 from penstock.spark_bridge.sources.ledger import Ledger
+from penstock.spark_bridge.sources.limits import TOLD
 from penstock.spark_bridge.streaming import stream
-from tests.spark_bridge.kit.streams import drawn, rows_of, table
+from tests.spark_bridge.kit.streams import drawn, rows_of, stream_of, table, written
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
@@ -32,7 +33,11 @@ def numbers(spark, tmp_path):
     """A stream of three micro-batches."""
     register(spark)
     n = np.arange(ROWS)
-    pq.write_table(pa.table({"n": n, "t": n}), tmp_path / "n.parquet", row_group_size=64)
+    whole = pa.table({"n": n, "t": n})
+    if not TOLD:  # Spark 4.1: a replay cannot be cut
+        parts = [whole.slice(k, 100) for k in range(0, ROWS, 100)]
+        return stream_of(spark, written(tmp_path / "n", parts), "n long, t long", delay=None)
+    pq.write_table(whole, tmp_path / "n.parquet", row_group_size=64)
     source = spark.readStream.format("penstock_replay").option("time", "t").option("disorder", 9)
     return source.option("rowsPerBatch", 100).load(str(tmp_path / "n.parquet"))
 
@@ -142,6 +147,7 @@ def test_batches_of_a_dataframe(spark, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not TOLD, reason="rates and sizes of a replay need Spark 4.2")
 @pytest.mark.parametrize("design", ["files", "state"])
 def test_joins(spark, tmp_path, design):
     register(spark)
