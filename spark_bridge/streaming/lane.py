@@ -15,7 +15,7 @@ from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
 from penstock.host.stats import Stats
-from penstock.host.stepwise import Frontier, needed
+from penstock.host.stepwise import Block, Frontier, needed, oldest
 from penstock.query.plan import LEFT, RIGHT
 from penstock.spark_bridge.metrics.figures import LaneFigures
 from penstock.spark_bridge.metrics.observed import COLUMNS, columns_of
@@ -81,11 +81,11 @@ class LaneRows(StoredRows):
         return self._new[side]
 
     def entering(self, side: str) -> Loaded:
-        kept = self._kept[side]
-        if self.residence is None or not len(kept.rows):
+        kept, stored = self._kept[side], self.commit.new[side]
+        if self.residence is None or not stored or stored[0].rows < len(kept.rows):
             return kept
         # As it was stored, and as the next step will find it.
-        (file,) = self.commit.new[side]
+        (file,) = stored
         return Loaded.of_block(*self.block(side, file), NEVER, FOREVER)
 
 
@@ -203,14 +203,17 @@ class LaneProcessor(StatefulProcessor):
                     old[side].append(file)
                 else:
                     self._rows.remove(file)
-        new: dict[str, list[StoredFile]] = {LEFT: [], RIGHT: []}
         after = dict(before.after)
         for side, one in arrived.items():
-            own, loaded = frontier.query.side(side), one.kept.loaded
-            if len(loaded.rows):
-                new[side].append(write(self._rows, before.batch + 1, frontier, own, loaded))
             if one.every.loaded.rows.time.size or len(one.every.late):
                 after[side] = max(after[side], one.every.latest - self.spec.disorder[side])
+        new: dict[str, list[StoredFile]] = {LEFT: [], RIGHT: []}
+        following = Frontier(frontier.query, after)
+        for side, one in arrived.items():
+            loaded = _staying(following, side, one.kept.loaded)
+            if len(loaded.rows):
+                own = frontier.query.side(side)
+                new[side].append(write(self._rows, before.batch + 1, frontier, own, loaded))
         commit = Commit(
             batch=before.batch + 1,
             before=before.after,
@@ -229,3 +232,15 @@ class LaneProcessor(StatefulProcessor):
             for file in commit.old[merge.side][merge.first : merge.last]:
                 self._rows.remove(file)
         return replace(commit, old=replaced(commit.old, done))
+
+
+def _staying(frontier: Frontier, side: str, loaded: Loaded) -> Loaded:
+    """New rows without those that no later step can read, where those are most of them.
+
+    Otherwise a block of their own would cost more than it saves: this step prepares all of them.
+    """
+    if frontier.grouping is not None or frontier.query.is_rows:
+        return loaded
+    nothing: dict[str, list[Block]] = {LEFT: [], RIGHT: []}  # only groups wait for others' rows
+    staying = loaded.between(oldest(frontier, nothing, side), FOREVER)
+    return staying if 2 * len(staying.rows) <= len(loaded.rows) else loaded
