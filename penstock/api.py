@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import UsageError
+from penstock import arguments
+from penstock.errors import UsageError, memory_explained
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
@@ -46,6 +47,7 @@ def sql(
     within: Within | None = None,
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
+    time_zone: str | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
     device: str | Device = "cpu",
     operator: str = "range",
@@ -70,6 +72,10 @@ def sql(
         Values of names in the query that are not columns.
     scale : mapping of "table.column" to int, optional
         Decimal digits of float columns that hold fixed-point numbers.
+    time_zone : str, optional
+        Zone of the session, as Spark's ``spark.sql.session.timeZone``: in it literals are read,
+        days begin, and timestamps without a zone meet those with one. Computed instants are given
+        in it. By default UTC, and computed instants are given as timestamps without a zone.
     disorder : int, timedelta or mapping of alias to either, optional
         How far out of order rows may be; a row further behind is an error. By default tables may
         be in any order.
@@ -105,14 +111,31 @@ def sql(
     [{'id': 1, 'cab': 7}]
     """
     chosen = _operator(operator)
+    arguments.mapping()("tables", tables)
+    arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
+    _check_device(device)
+    with memory_explained():
+        return _joined(
+            query, tables, chosen, device, disorder, pruning_sizes(pruning),
+            time=time, rows=rows, within=within, params=params, scale=scale, time_zone=time_zone,
+        )  # fmt: skip
+
+
+def _joined(
+    query: str,
+    tables: Mapping[str, TableLike],
+    operator: Operator,
+    device: str | Device,
+    disorder: Span | Mapping[str, Span] | None,
+    pruning: Pruning | None,
+    **options: Any,
+) -> pa.Table:
     loaded = {name: as_table(name, table) for name, table in tables.items()}
     schemas = {name: table.schema for name, table in loaded.items()}
-    compiled = compile_query(
-        query, schemas, time=time, rows=rows, within=within, params=params, scale=scale
-    )
+    compiled = compile_query(query, schemas, **options)
     with using(device) as opened:
-        join = table_join(compiled, chosen)(
-            compiled, loaded, opened, disorder=disorder, pruning=pruning_sizes(pruning)
+        join = table_join(compiled, operator)(
+            compiled, loaded, opened, disorder=disorder, pruning=pruning
         )
         return pa.Table.from_batches(join, join.schema)
 
@@ -126,6 +149,7 @@ def stream(
     within: Within | None = None,
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
+    time_zone: str | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] = 0,
     device: str | Device | Sequence[Device] = "cpu",
@@ -149,7 +173,7 @@ def stream(
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
         Whether ``stream.trace`` keeps what the lanes did when.
-    query, time, rows, within, params, scale
+    query, time, rows, within, params, scale, time_zone
         As for :func:`sql`.
 
     Returns
@@ -157,29 +181,45 @@ def stream(
     JoinStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
-    compiled = compile_query(
-        query,
-        schemas,
-        time=time,
-        rows=rows,
-        within=within,
-        params=params,
-        scale=scale,
-        unique=unique,
-    )
-    opened = open_device(device) if isinstance(device, str) else device
-    return JoinStream(
-        compiled,
-        schemas,
-        opened,
-        disorder=disorder,
-        close_device=isinstance(device, str),
-        flow=flow,
-        trace=trace,
-    )
+    arguments.one_or_each(arguments.span)("disorder", disorder)
+    if isinstance(device, Sequence) and not isinstance(device, str):
+        for one in device:
+            arguments.instance(Device, "an open device")("each of device", one)
+    else:
+        _check_device(device)
+    arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
+    arguments.flag("trace", trace)
+    with memory_explained():
+        compiled = compile_query(
+            query,
+            schemas,
+            time=time,
+            rows=rows,
+            within=within,
+            params=params,
+            scale=scale,
+            unique=unique,
+            time_zone=time_zone,
+        )
+        opened = open_device(device) if isinstance(device, str) else device
+        return JoinStream(
+            compiled,
+            schemas,
+            opened,
+            disorder=disorder,
+            close_device=isinstance(device, str),
+            flow=flow,
+            trace=trace,
+        )
+
+
+def _check_device(device: Any) -> None:
+    if not isinstance(device, str | Device):
+        raise arguments.refuse("device", "the name of a device, or an open one", device)
 
 
 def _operator(name: str) -> Operator:
+    arguments.text("operator", name)
     try:
         return Operator(name)
     except ValueError:
@@ -215,7 +255,14 @@ def as_table(name: str, table: TableLike) -> pa.Table:
     if isinstance(table, str | PathLike):
         return read_table(table)
     if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
+        try:
+            return pa.table(table)
+        except MemoryError:
+            raise
+        except Exception as cause:  # whatever a foreign object raises
+            raise UsageError(
+                f"table {name}, a {type(table).__name__}, gives no Arrow data: {cause}"
+            ) from cause
     raise UsageError(
         f"table {name} is a {type(table).__name__}; give Arrow data, a path, or an object with "
         "__arrow_c_stream__ (a pandas or Polars frame)"

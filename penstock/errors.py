@@ -7,6 +7,9 @@ root, and prints the message as one line.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class PenstockError(Exception):
     """Root of all errors raised on purpose. ``exit_code`` is what the command line exits with."""
@@ -44,6 +47,12 @@ class OverloadError(PenstockError, TimeoutError):
     exit_code = 8
 
 
+class OutOfMemoryError(PenstockError, MemoryError):
+    """The system gives this process no more memory."""
+
+    exit_code = 10
+
+
 class FileError(PenstockError, OSError):
     """A file or folder cannot be read or written."""
 
@@ -66,3 +75,26 @@ class ProcessError(PenstockError, RuntimeError):
     """A process that Penstock has started did not come up, or ended by itself."""
 
     exit_code = 9
+
+
+@contextmanager
+def memory_explained() -> Iterator[None]:
+    """Turn Python's and Arrow's errors of lacking memory into one that says what to do.
+
+    Raises
+    ------
+    OutOfMemoryError
+    """
+    try:
+        yield
+    except PenstockError:
+        raise
+    except (MemoryError, RuntimeError) as cause:
+        # Where no stack can be had for a thread, Python says only that.
+        if isinstance(cause, RuntimeError) and "can't start new thread" not in str(cause):
+            raise
+        why = f" ({str(cause).splitlines()[0]})" if str(cause) else ""
+        raise OutOfMemoryError(
+            f"there is not enough memory{why}; shorten the window, leave out columns, give the "
+            "result in parts (a stream, or --out), or raise the limit of this process"
+        ) from None

@@ -23,8 +23,13 @@ def parsed_span(text: str) -> int | timedelta:
     ValueError
         It is neither.
     """
-    match = re.fullmatch(r"(\d+)\s*(d|h|m|s|ms|us)?", text.strip())
+    match = re.fullmatch(r"(\d{1,40})\s*(d|h|m|s|ms|us)?", text.strip())
     if match is None:
         raise ValueError(f"a number, or a duration such as 180s, not {text!r}")
     amount, unit = int(match[1]), match[2]
-    return amount if unit is None else timedelta(microseconds=amount * _MICROSECONDS[unit])
+    if unit is None:
+        return amount
+    try:
+        return timedelta(microseconds=amount * _MICROSECONDS[unit])
+    except OverflowError:
+        raise ValueError(f"a duration of at most {timedelta.max.days} days, not {text!r}") from None

@@ -18,10 +18,14 @@ from penstock.errors import SchemaError
 class Kind(Enum):
     """What a value means. INT to DURATION are integers."""
 
+    # Members are themselves alone; Enum's own hash is written in Python, and is asked for often.
+    __hash__ = object.__hash__
+
     INT = "integer"
     DECIMAL = "decimal"
     DATE = "date"
-    TIMESTAMP = "timestamp"
+    TIMESTAMP = "timestamp"  # an instant
+    TIMESTAMP_NTZ = "timestamp_ntz"  # a wall clock, of no particular zone
     DURATION = "duration"
     BOOL = "boolean"
     FLOAT32 = "float32"
@@ -32,7 +36,9 @@ class Kind(Enum):
     OTHER = "other"  # lists, structs, ...: passed through, not computed with
 
 
-INTEGRAL = frozenset({Kind.INT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION})
+TIMESTAMPS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
+TIMES = TIMESTAMPS | {Kind.DATE}
+INTEGRAL = TIMES | {Kind.INT, Kind.DECIMAL, Kind.DURATION}
 FLOATING = frozenset({Kind.FLOAT32, Kind.FLOAT64})
 TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
 
@@ -101,11 +107,13 @@ class Type:
 
     def within(self, lo: int, hi: int) -> Type:
         """The same type with other bounds."""
-        return replace(self, lo=lo, hi=hi)
+        return Type(self.kind, lo, hi, self.scale, self.unit, self.nullable)
 
     def as_nullable(self, nullable: bool) -> Type:
         """The same type, with or without NULL."""
-        return self if nullable == self.nullable else replace(self, nullable=nullable)
+        if nullable == self.nullable:
+            return self
+        return Type(self.kind, self.lo, self.hi, self.scale, self.unit, nullable)
 
     def __str__(self) -> str:
         text = self.kind.value
@@ -173,7 +181,8 @@ def from_arrow(dtype: pa.DataType, *, column: str, nullable: bool = True) -> Typ
     if pa.types.is_date(dtype):
         return replace(int_of(32), kind=Kind.DATE, unit="D", nullable=nullable)
     if pa.types.is_timestamp(dtype):
-        return replace(int_of(64), kind=Kind.TIMESTAMP, unit=dtype.unit, nullable=nullable)
+        kind = Kind.TIMESTAMP_NTZ if dtype.tz is None else Kind.TIMESTAMP
+        return replace(int_of(64), kind=kind, unit=dtype.unit, nullable=nullable)
     if pa.types.is_duration(dtype):
         return replace(int_of(64), kind=Kind.DURATION, unit=dtype.unit, nullable=nullable)
     if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import tempfile
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +11,7 @@ import typer
 from rich.table import Table
 
 from penstock.cli import build, inputs, kernel_build
+from penstock.cli.stopping import stops
 from penstock.cli.terminal import count, results
 from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
@@ -70,10 +69,7 @@ def command(
     from penstock.sim.verilated.board import MemoryModel
     from penstock.sim.virtual_board.deploy import virtual_package
 
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with ExitStack() as cleanup:
+    with stops() as stop, ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="penstock-board-")))
         if package:
             packages = [Package.read(one) for one in package]
@@ -98,8 +94,7 @@ def command(
         _say(f"virtual {virtual} at {host}:{server.port}")
         for one in packages:
             _say(f"  {one.overlay}: {_summary(one)}")
-        while not stop.wait(3600.0):
-            pass
+        stop.wait()
     _say("stopped")
 
 
@@ -141,6 +136,7 @@ def package(
     within: inputs.WithinOption = None,
     param: inputs.Params = None,
     scale: inputs.Scales = None,
+    time_zone: inputs.TimeZone = None,
     no_band: inputs.NoBand = False,
 ) -> None:
     """Make the folder that the board device loads a kernel from.
@@ -154,7 +150,7 @@ def package(
         raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
     config = kernel_build.kernel_config(
         operator,
-        build.Query(sql, table, time, rows, within, param, scale, no_band, window),
+        build.Query(sql, table, time, rows, within, param, scale, time_zone, no_band, window),
         units=units,
         pipelines=pipelines,
         tests=band,

@@ -77,6 +77,7 @@ class Query:
     within: str | None = None
     param: list[str] | None = None
     scale: list[str] | None = None
+    time_zone: str | None = None
     no_band: bool = False
     window: str | None = None
 
@@ -166,6 +167,7 @@ def _programs(query: Query) -> list[Program]:
         query.within,
         query.param,
         query.scale,
+        query.time_zone,
     )
     with open_device("cpu") as device:
         join = BatchJoin(given.query, given.tables(), device, band=not query.no_band)

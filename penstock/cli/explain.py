@@ -20,6 +20,7 @@ from penstock.host.prepare import layout, stream_values, window_keys
 from penstock.host.table_join import RangeJoin
 from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from penstock.query.closing import require_closing, time_key
+from penstock.query.overflow import beyond_spark
 from penstock.query.plan import Aggregation, JoinQuery, RowsWindow, other
 from penstock.query.tumbling import as_tumbling
 from penstock.rewrite.band import BandForm, Bound
@@ -35,10 +36,11 @@ def command(
     within: inputs.WithinOption = None,
     param: inputs.Params = None,
     scale: inputs.Scales = None,
+    time_zone: inputs.TimeZone = None,
     no_band: inputs.NoBand = False,
 ) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    given = inputs.read_inputs(query, table, time, rows, within, param, scale)
+    given = inputs.read_inputs(query, table, time, rows, within, param, scale, time_zone)
     with open_device("cpu") as device:
         join = range_join(given.query)(given.query, given.tables(), device, band=not no_band)
         explanation = _Explanation(given.query, join)
@@ -71,8 +73,12 @@ class _Explanation:
             _line("  filter", self.text(side.filter))
         _line("join", query.kind.value.lower())
         _line("window", str(query.window))
+        if query.time_zone is not None:
+            _line("time zone", query.time_zone)
         _line("pairs", f"{count(join.pairs_in_window)} in the window")
         _line("predicate", self.text(query.predicate))
+        for note in beyond_spark(query):
+            _line("arithmetic", note)
         if query.aggregation is not None:
             self.groups(query.aggregation)
         _line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))

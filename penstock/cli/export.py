@@ -42,6 +42,7 @@ def command(
     within: inputs.WithinOption = None,
     param: inputs.Params = None,
     scale: inputs.Scales = None,
+    time_zone: inputs.TimeZone = None,
     no_band: inputs.NoBand = False,
 ) -> None:
     """Write a kernel for a board: Verilog, register table, C header, kernel.xml, link.cfg.
@@ -57,7 +58,7 @@ def command(
         raise UsageError("--streams is for --operator window: add it")
     config = kernel_build.kernel_config(
         operator,
-        build.Query(sql, table, time, rows, within, param, scale, no_band, window),
+        build.Query(sql, table, time, rows, within, param, scale, time_zone, no_band, window),
         units=units,
         pipelines=pipelines,
         tests=band,

@@ -30,6 +30,10 @@ WithinOption = Annotated[
 Params = Annotated[
     list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE for a name in the query.")
 ]
+TimeZone = Annotated[
+    str | None,
+    typer.Option("--time-zone", help="Zone of times without one: Europe/Dublin, +05:30; else UTC."),
+]
 Scales = Annotated[
     list[str] | None,
     typer.Option("--scale", help="TABLE.COLUMN=DIGITS: a float column of fixed-point numbers."),
@@ -92,6 +96,7 @@ def read_inputs(
     within: str | None,
     param: list[str] | None,
     scale: list[str] | None,
+    time_zone: str | None = None,
 ) -> Inputs:
     """Compile a query against the schemas of its files."""
     files = {name: Path(text) for name, text in options.pairs(tables, "table").items()}
@@ -103,6 +108,7 @@ def read_inputs(
         within=options.span(within, "within"),
         params=options.params(param or ()),
         scale=options.digits(scale or ()),
+        time_zone=time_zone,
     )
     return Inputs(compiled, files)
 

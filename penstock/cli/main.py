@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli import board, demo, devices, explain, export, plan, serve, spark, sql, synth, top
 from penstock.cli.terminal import errors
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, memory_explained
 
 #: What a shell reports for a program ended by Ctrl-C.
 _INTERRUPTED = 130
@@ -57,12 +57,18 @@ def _options(
 
 def run() -> None:
     """Entry point of the console script."""
-    sys.exit(_status())
+    status = _status()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = _unread()
+    sys.exit(status)
 
 
 def _status() -> int:
     try:
-        result = app(standalone_mode=False)
+        with memory_explained():
+            result = app(standalone_mode=False)
         # Typer turns Ctrl-C into this status and says nothing.
         return _interrupted() if result == _INTERRUPTED else int(result or 0)
     except PenstockError as error:
@@ -70,11 +76,12 @@ def _status() -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
-        # The reader of a pipe went away; point stdout elsewhere so that the exit is quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except MemoryError:
-        return _fail("out of memory; write the result with --out, or shorten the window", 1)
+        return _unread()
+    except SystemExit as error:
+        # How Rich says that the reader of its pipe went away.
+        if isinstance(error.__context__, BrokenPipeError):
+            return _unread()
+        raise
     except Exception as error:
         # Wrong options of a command: typer's own exceptions know how to show themselves.
         show = getattr(error, "show", None)
@@ -82,6 +89,12 @@ def _status() -> int:
             raise
         show()
         return int(getattr(error, "exit_code", 2))
+
+
+def _unread() -> int:
+    """The reader of a pipe has read enough: quiet, and no failure."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _interrupted() -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +11,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import inputs
+from penstock.cli.stopping import stops
 from penstock.cli.terminal import errors, results
 from penstock.errors import UsageError
 from penstock.host.device.registry import open_device, parse_device
@@ -50,12 +49,19 @@ def command(
     client_memory_mib: Annotated[
         int | None, typer.Option(help="Windows of one client; default: half of that.")
     ] = None,
+    traffic_mib: Annotated[
+        int | None,
+        typer.Option(help="Messages and results of all clients; default: a quarter of the memory."),
+    ] = None,
+    compile_s: Annotated[
+        float, typer.Option(help="Seconds for the compilation of one program.")
+    ] = Limits.compile_s,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics for Prometheus; 0 takes a free port.")
     ] = None,
 ) -> None:
     """Own devices, and run the tasks of other processes on them until interrupted."""
-    # Flight takes a tenth of a second to import, which other commands need not pay.
+    # Imported here, since other commands need none of it.
     from penstock.host.metrics.exporter import serve_collector
     from penstock.host.server.metrics import ServerCollector
     from penstock.host.server.service import DeviceServer
@@ -67,12 +73,14 @@ def command(
     address = Address.parsed(listen)
     token = None if token_file is None else read_token(token_file)
     check_listen(address, token)
-    limits = Limits(memory_bytes=_bytes(memory_mib), client_memory_bytes=_bytes(client_memory_mib))
+    limits = Limits(
+        memory_bytes=_bytes(memory_mib),
+        client_memory_bytes=_bytes(client_memory_mib),
+        traffic_bytes=_bytes(traffic_mib),
+        compile_s=compile_s,
+    )
     sys.setswitchinterval(_SWITCH_S)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    with ExitStack() as cleanup:
+    with stops() as stop, ExitStack() as cleanup:
         owners = {}
         for name, own in named:
             general = {"threads": threads} if name == "cpu" else {"units": units}
@@ -87,14 +95,13 @@ def command(
                 cleanup.callback(metrics.close)
                 _say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
             _say(f"serving {', '.join(names)} at {server.address}")
-            while not stop.wait(3600.0):
-                pass
+            stop.wait()
         finally:
             over = server.close(_GRACE_S)
     _say("stopped")
     if not over:
         errors.print("a client did not let go of its connection; it was cut", style="dim")
-        # Flight's threads would wait for that client for ever.
+        # Its thread would be waited for.
         sys.stdout.flush()
         os._exit(0)
 

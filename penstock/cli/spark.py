@@ -15,8 +15,9 @@ from penstock.errors import ProcessError
 app = typer.Typer(help="Run a Spark cluster on this machine.", no_args_is_help=True)
 
 _FOLDER = Path("build/cluster")
-#: Seconds between looks at nothing: signals and ends of processes come at once.
-_IDLE_S = 3600.0
+#: Seconds between two looks. Ends of processes come at once, but a signal that the system gave to
+#: another thread does not end a wait, and its handler runs only here.
+_IDLE_S = 1.0
 
 Folder = Annotated[Path, typer.Option(help="Settings, logs and scratch space of the cluster.")]
 

@@ -37,6 +37,7 @@ def command(
     within: inputs.WithinOption = None,
     param: inputs.Params = None,
     scale: inputs.Scales = None,
+    time_zone: inputs.TimeZone = None,
     device: Annotated[str, typer.Option(help="See `penstock devices`.")] = "cpu",
     threads: Annotated[int | None, typer.Option(help="Cores of the cpu device.")] = None,
     units: Annotated[int | None, typer.Option(help="Join units of a simulated device.")] = None,
@@ -83,7 +84,7 @@ def command(
     """Join two tables over a time or ROWS window, or aggregate what joins."""
     if show < 0:
         raise UsageError(f"--show takes a number of rows, not {show}")
-    given = inputs.read_inputs(query, table, time, rows, within, param, scale)
+    given = inputs.read_inputs(query, table, time, rows, within, param, scale, time_zone)
     for path in (stats, trace):
         if path is not None:
             check_writable(path)
@@ -149,7 +150,7 @@ def _drain(join: TableJoin, out: Path | None, show: int, spans: Trace) -> pa.Tab
             write(batch)
             spans.add("output", "write", began, monotonic())
             if out is None and kept < show:
-                first.append(batch.slice(0, show - kept))
+                first.append(batch.slice(0, min(show - kept, batch.num_rows)))
                 kept += first[-1].num_rows
     return pa.Table.from_batches(first, join.schema)
 

@@ -61,6 +61,7 @@ def command(
     within: inputs.WithinOption = None,
     param: inputs.Params = None,
     scale: inputs.Scales = None,
+    time_zone: inputs.TimeZone = None,
     no_band: inputs.NoBand = False,
     parts: Annotated[
         bool,
@@ -80,7 +81,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with boards."""
-    query = build.Query(sql, table, time, rows, within, param, scale, no_band, window)
+    query = build.Query(sql, table, time, rows, within, param, scale, time_zone, no_band, window)
     if what is not Build.BAND and (sql is not None or band is not None or modes is not None):
         raise UsageError(f"--build {what} is a predicate; --band, --modes and --sql are others")
     if what is Build.BAND:

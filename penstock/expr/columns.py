@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from penstock.expr import interval
+from penstock.expr.compute import compute
 from penstock.expr.evaluate import cast_value, zero_of
-from penstock.expr.node import Expr, Op, walk
-from penstock.types import UNIT_NS, Kind, Type
+from penstock.expr.node import Expr, Op
+from penstock.types import TIMESTAMPS, UNIT_NS, Kind, Type
+from penstock.zones import zone_of
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 
@@ -65,11 +68,10 @@ def evaluate_columns(expr: Expr, columns: Mapping[Any, Vector], rows: int) -> Ve
     DataError
         A CAST met a value that does not fit.
     """
-    done: dict[Expr, Vector] = {}
-    for current in walk(expr):
-        args = [done[a] for a in current.args]
-        done[current] = _RULES[current.op](current, args, columns)
-    return _broadcast(done[expr], rows)
+    if not expr.args:  # most keys are columns, and most batches of streams small
+        return _broadcast(_RULES[expr.op](expr, (), columns), rows)
+    found = compute(expr, lambda node, args: _RULES[node.op](node, args, columns))
+    return _broadcast(found, rows)
 
 
 def _broadcast(v: Vector, rows: int) -> Vector:
@@ -203,19 +205,26 @@ def _prefix(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
     return Vector(np.array(flat, dtype=bool).reshape(text.shape), _valid(args))
 
 
+def _in(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+    (a,) = args
+    return Vector(np.asarray(expr.attr.isin(a.values)), a.valid)
+
+
 def _known(v: Vector) -> np.ndarray | bool:
     return True if v.valid is None else v.valid
 
 
 def _junction(is_and: bool) -> Callable:
     def apply(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-        # A NULL slot holds False, so `values` is "is true"; "is false" needs the mask.
+        if all(a.valid is None for a in args):
+            join = np.logical_and if is_and else np.logical_or
+            return Vector(np.asarray(reduce(join, (a.values for a in args))))
+        # What a NULL slot holds is neither.
         true = [a.values & _known(a) for a in args]
         false = [~a.values & _known(a) for a in args]
         yes = np.logical_and.reduce(np.broadcast_arrays(*true)) if is_and else _any(true)
         no = _any(false) if is_and else np.logical_and.reduce(np.broadcast_arrays(*false))
-        valid = None if all(a.valid is None for a in args) else yes | no
-        return Vector(np.asarray(yes), valid)
+        return Vector(np.asarray(yes), yes | no)
 
     return apply
 
@@ -300,13 +309,31 @@ def _cast(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
     return filled
 
 
+def _zoned(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+    """LOCAL and INSTANT."""
+    name, special = expr.attr
+    zone, unit = zone_of(name), expr.type.unit
+    step = UNIT_NS["s"] // UNIT_NS[unit]
+    shift = interval.mul(zone.span_s, (step, step))
+    rule = interval.add if expr.op is Op.LOCAL else interval.sub
+    exact = all(_fits(rule((a.lo, a.hi), shift)) for a in args)
+    value, *near = np.broadcast_arrays(*(_widen(a, exact) for a in args))
+    flat = value.reshape(-1)
+    if expr.op is Op.LOCAL:
+        found = zone.local(flat, unit, floor=special)
+    else:
+        by = near[0].reshape(-1) if near else None
+        found = zone.instant(flat, unit, near=by, start=special)
+    return int_vector(found.reshape(value.shape), _valid(args))
+
+
 def _fast_cast(a: Vector, source: Type, target: Type) -> Vector | None:
     """Casts that need no look at single values; None where one does."""
     if source.is_integral and target.is_integral:
         same_unit = source.unit == target.unit
         if source.scale == target.scale and same_unit and target.lo <= a.lo and a.hi <= target.hi:
             return a
-        if source.kind is Kind.TIMESTAMP and a.values.dtype != object:
+        if source.kind in TIMESTAMPS and a.values.dtype != object:
             step = UNIT_NS[target.unit or "s"] // UNIT_NS[source.unit]
             lo, hi = a.lo // step if step else a.lo, a.hi // step if step else a.hi
             if step >= 1 and target.lo <= lo and hi <= target.hi:
@@ -344,11 +371,14 @@ _RULES: dict[Op, Callable[[Expr, Sequence[Vector], Mapping], Vector]] = {
     Op.LE: _compare(Op.LE),
     Op.EQ: _compare(Op.EQ),
     Op.PREFIX: _prefix,
+    Op.IN: _in,
     Op.AND: _junction(True),
     Op.OR: _junction(False),
     Op.NOT: _not,
     Op.IS_NULL: _is_null,
     Op.CASE: _case,
     Op.CAST: _cast,
+    Op.LOCAL: _zoned,
+    Op.INSTANT: _zoned,
     Op.RAW: lambda expr, args, columns: args[0],
 }

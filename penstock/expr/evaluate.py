@@ -15,7 +15,8 @@ import numpy as np
 
 from penstock.errors import DataError
 from penstock.expr.node import Expr, Op, walk
-from penstock.types import UNIT_NS, Kind, Type
+from penstock.types import TIMESTAMPS, UNIT_NS, Kind, Type
+from penstock.zones import zone_of
 
 Row = Mapping[tuple[str, Any], Any]
 
@@ -62,8 +63,12 @@ def _apply(expr: Expr, args: list[Any], row: Row) -> Any:
         return args[0]
     if op is Op.CAST:
         return cast_value(args[0], expr.args[0].type, expr.type)
+    if op in (Op.LOCAL, Op.INSTANT):
+        return _zoned(expr, args)
     if op is Op.NOT:
         return not args[0]
+    if op is Op.IN:
+        return args[0] in expr.attr
     if op is Op.PREFIX:
         return args[0].startswith(args[1])
     if op in (Op.LT, Op.LE, Op.EQ):
@@ -72,6 +77,17 @@ def _apply(expr: Expr, args: list[Any], row: Row) -> Any:
     if expr.type.is_float:
         return _float(op, args, expr.type)
     return _integer(op, args)
+
+
+def _zoned(expr: Expr, args: list[int]) -> int:
+    name, special = expr.attr
+    zone, unit = zone_of(name), expr.type.unit
+    value, *near = (np.array([arg], dtype=object) for arg in args)
+    if expr.op is Op.LOCAL:
+        (found,) = zone.local(value, unit, floor=special)
+    else:
+        (found,) = zone.instant(value, unit, near=near[0] if near else None, start=special)
+    return int(found)
 
 
 def _integer(op: Op, args: list[int]) -> int | None:
@@ -172,7 +188,7 @@ def cast_value(value: Any, source: Type, target: Type) -> Any:
 def _integral_cast(value: int, source: Type, target: Type) -> int:
     if source.unit and target.unit:
         return value * UNIT_NS[source.unit] // UNIT_NS[target.unit]
-    if source.kind is Kind.TIMESTAMP:  # to an integer: whole seconds, as Spark
+    if source.kind in TIMESTAMPS:  # to an integer: whole seconds, as Spark
         return value * UNIT_NS[source.unit] // UNIT_NS["s"]
     if target.scale >= source.scale:
         return value * 10 ** (target.scale - source.scale)

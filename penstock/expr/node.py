@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from penstock.types import Type
+
+T = TypeVar("T")
+
+#: In the place of a column's name: whether the side has a row at all, which in a row of an outer
+#: join it need not.
+PRESENT = None
 
 
 class Op(Enum):
     """What a node computes. Arguments are in ``Expr.args``, constants of the node in ``attr``."""
 
+    # Members are themselves alone; Enum's own hash is written in Python, and is asked for often.
+    __hash__ = object.__hash__
+
     CONST = "const"  # attr: the value (int, bool, float, str, bytes) or None for NULL
-    COLUMN = "column"  # attr: (side, name)
+    COLUMN = "column"  # attr: (side, name), or (side, PRESENT)
     KEY = "key"  # attr: ("s" | "w", index): a prepared key of a general program
     ADD = "+"
     SUB = "-"
@@ -39,19 +49,31 @@ class Op(Enum):
     LE = "<="
     EQ = "="
     PREFIX = "startswith"  # args: text, prefix
+    IN = "in"  # attr: the Members, raw values of the type of the one argument
     AND = "and"
     OR = "or"
     NOT = "not"
     IS_NULL = "is null"
     CASE = "case"  # args: condition, value, condition, value, ..., else
     CAST = "cast"  # to the node's type
+    LOCAL = "local"  # wall clock of an instant; attr: (time zone, whether its floor is meant)
+    INSTANT = "instant"  # of a wall clock, near an instant; attr: (zone, whether a day starts)
     RAW = "raw"  # the stored integer of a decimal or time (rewrites only)
 
 
 class Expr:
     """One node: an operation, its arguments, and the type of its value."""
 
-    __slots__ = ("__weakref__", "args", "attr", "casts", "op", "sides", "type")
+    __slots__ = (
+        "__weakref__",
+        "args",
+        "attr",
+        "casts",
+        "op",
+        "remembered",
+        "sides",
+        "type",
+    )
 
     def __init__(self, op: Op, args: tuple[Expr, ...], attr: Any, dtype: Type) -> None:
         self.op = op
@@ -64,6 +86,8 @@ class Expr:
             self.sides = frozenset().union(*(arg.sides for arg in args))
         #: Whether there is a CAST in it, which may fail.
         self.casts: bool = op is Op.CAST or any(arg.casts for arg in args)
+        #: What :func:`once_per_node` keeps.
+        self.remembered: dict[Any, Any] | None = None
 
     @property
     def is_const(self) -> bool:
@@ -111,23 +135,50 @@ def transform(expr: Expr, rule: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Exp
     return done[expr]
 
 
+def once_per_node(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
+    """A pure function of a node whose result is kept with the node.
+
+    Without it a recursive function takes exponential time where nodes are used more than once.
+    """
+
+    @wraps(rule)
+    def kept(expr: Expr) -> T:
+        if expr.remembered is None:
+            expr.remembered = {}
+        if rule not in expr.remembered:
+            expr.remembered[rule] = rule(expr)
+        return expr.remembered[rule]
+
+    return kept
+
+
 def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
-    """The expression as text a person can read; not meant to be parsed.
+    """The expression as text a person can read, cut where it is long; not meant to be parsed.
 
     Parameters
     ----------
     names : mapping of side to str, optional
         What to call the sides instead of their own names.
     """
+    texts: dict[Expr, str] = {}
+    for current in walk(expr):
+        text = _text(current, texts, names)
+        texts[current] = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return texts[expr]
+
+
+def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None) -> str:
+    """One node's text, from those of its arguments."""
     op = expr.op
     if op is Op.CONST:
         return "NULL" if expr.attr is None else repr(expr.attr)
     if op is Op.COLUMN:
         side, column = expr.attr
-        return f"{(names or {}).get(side, side)}.{column}"
+        alias = (names or {}).get(side, side)
+        return f"{alias} has a row" if column is PRESENT else f"{alias}.{column}"
     if op is Op.KEY:
         return f"{expr.attr[0]}{expr.attr[1]}"
-    plain = [show(x, names) for x in expr.args]
+    plain = [texts[x] for x in expr.args]
     a = [text if x.op in _ATOMIC else f"({text})" for x, text in zip(expr.args, plain, strict=True)]
     if op is Op.NEG:
         return f"-{a[0]}"
@@ -137,10 +188,14 @@ def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
         return f"~{a[0]}"
     if op is Op.IS_NULL:
         return f"{a[0]} is null"
+    if op is Op.IN:
+        return f"{a[0]} in {expr.attr.text()}"
     if op is Op.RAW:
         return plain[0]
     if op is Op.CAST:
         return f"cast({plain[0]} as {expr.type})"
+    if op in (Op.LOCAL, Op.INSTANT):
+        return f"{op.value}({plain[0]}, {expr.attr[0]!r})"
     if op in (Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX):
         return f"{op.value}({', '.join(plain)})"
     if op is Op.CASE:
@@ -150,6 +205,11 @@ def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
     if op is Op.ADD and _is_negative(expr.args[1]):
         return f"{a[0]} - {-expr.args[1].attr}"
     return f" {op.value} ".join(a)
+
+
+#: Characters of a part's text, at most: a node used twice is shown twice, so texts may double from
+#: node to node.
+_MOST_SHOWN = 4000
 
 
 def _is_negative(expr: Expr) -> bool:
@@ -167,6 +227,8 @@ _ATOMIC = frozenset(
         Op.PREFIX,
         Op.CASE,
         Op.CAST,
+        Op.LOCAL,
+        Op.INSTANT,
         Op.RAW,
     }
 )

@@ -6,20 +6,19 @@ k-th key, and ``("agg", k)``, its k-th aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sqlglot import exp
 
 from penstock.errors import QueryError
 from penstock.expr import build
 from penstock.expr.build import ExprTypeError
-from penstock.expr.node import Expr
+from penstock.expr.node import Expr, Op
 from penstock.query.dialect import place, snippet
 from penstock.query.expressions import Lowering
+from penstock.query.output import check_output
 from penstock.query.plan import Aggregate, Aggregation
-from penstock.query.scope import Scope
 from penstock.query.tumbling import Tumbling, is_window, window_field
 from penstock.types import FLOAT64, Kind, Type, int_of
 
@@ -36,6 +35,10 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
 #: Digits of Spark's widest decimal, and how many more than its terms a sum of decimals has.
 _MOST_DIGITS, _MORE_DIGITS = 38, 10
 
+#: Values computed from both tables that one query may aggregate: the first time, each takes about
+#: a second to compile.
+MOST_COMPUTED = 32
+
 _WHAT_INSTEAD = (
     "group by columns of one table, or write a query without GROUP BY, which gives the pairs, and "
     "aggregate its result"
@@ -48,7 +51,7 @@ def is_aggregate(tree: exp.Select) -> bool:
     return clauses or any(item.find(exp.AggFunc) is not None for item in tree.expressions)
 
 
-def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) -> Aggregation:
+def read_aggregation(tree: exp.Select, plain: Lowering) -> Aggregation:
     """The aggregates of a SELECT.
 
     Raises
@@ -57,11 +60,12 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
         A column is neither a key nor in an aggregate, or an aggregate
         cannot be computed.
     """
-    plain = Lowering(scope, params)
     windows: list[Tumbling] = []
     keys = _keys(tree, plain, windows)
     sides = frozenset().union(*(key.sides for key in keys)) if keys else frozenset()
     lowering = _GroupLowering(plain, keys, windows)
+    having = tree.args.get("having")
+    lowering.mark(*tree.expressions, *([] if having is None else [having.this]))
     select = []
     for item in tree.expressions:
         if isinstance(item, exp.Star) or (
@@ -71,16 +75,17 @@ def read_aggregation(tree: exp.Select, scope: Scope, params: Mapping[str, Any]) 
         value = item.this if isinstance(item, exp.Alias) else item
         name = item.alias or (value.name if isinstance(value, exp.Column) else value.sql("spark"))
         select.append((name, lowering.lower(value)))
-    names = [name for name, _ in select]
-    for name in names:
-        if names.count(name) > 1:
-            raise QueryError(
-                f"the output has two columns named {name}; rename one with AS ({place(tree)})"
-            )
-    having = tree.args.get("having")
+    check_output(select, tree)
     condition = build.TRUE if having is None else lowering.condition(having.this)
     side = None if len(sides) > 1 else next(iter(sides), "l")
     made = Aggregation(side, keys, tuple(lowering.aggregates), tuple(select), condition)
+    computed = {a.value for a in made.aggregates if a.value is not None and len(a.value.sides) > 1}
+    if len(computed) > MOST_COMPUTED:
+        raise QueryError(
+            f"the query has aggregates of {len(computed)} values that are computed from both "
+            f"tables, more than {MOST_COMPUTED}: each is a program of its own; ask for some of "
+            f"them in a second query ({place(tree)})"
+        )
     for one in made.aggregates:
         if side is None and one.by is not None:
             raise QueryError(
@@ -129,7 +134,8 @@ def _lowered(read: Callable[[exp.Anonymous], Tumbling], tree: exp.Anonymous) -> 
 def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
     """What a key of GROUP BY stands for: itself, an output column by number, or one by name."""
     if isinstance(item, exp.Literal) and not item.is_string:
-        number = int(item.this) if str(item.this).isdigit() else 0
+        text = str(item.this)
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
         if not 1 <= number <= len(tree.expressions):
             raise QueryError(
                 f"GROUP BY {item.this}: there are {len(tree.expressions)} output columns "
@@ -155,11 +161,29 @@ class _GroupLowering(Lowering):
     def __init__(
         self, plain: Lowering, keys: tuple[Expr, ...], windows: Sequence[Tumbling]
     ) -> None:
-        super().__init__(plain.scope, plain.params)
+        super().__init__(plain.scope, plain.params, plain.session)
         self.plain = plain
         self.windows = windows
         self.keys = {key: k for k, key in enumerate(keys)}
-        self.aggregates: dict[Aggregate, None] = {}
+        #: Trees, by id, with an aggregate or a field of a window in them.
+        self.special: set[int] = set()
+        self.aggregates: list[Aggregate] = []
+        # Aggregates without their text by number, so that the same one is computed once.
+        self.numbers: dict[Aggregate, int] = {}
+
+    def mark(self, *trees: exp.Expr) -> None:
+        """Note where aggregates and fields of windows are, for trees that are to be lowered."""
+        for tree in trees:
+            for part in tree.walk():
+                if isinstance(part, exp.AggFunc) or self._is_field(part):
+                    while part is not None and id(part) not in self.special:
+                        self.special.add(id(part))
+                        part = part.parent
+
+    def _members(self, tree: exp.Expr) -> list[exp.Expr]:
+        if any(key.op in (Op.AND, Op.OR) for key in self.keys):
+            return [tree.this, tree.expression]  # the first members may be a key together
+        return super()._members(tree)
 
     def lower(self, tree: exp.Expr) -> Expr:
         if isinstance(tree, exp.AggFunc):
@@ -167,7 +191,7 @@ class _GroupLowering(Lowering):
         field = self._window_field(tree)
         if field is not None:
             return field
-        if tree.find(exp.AggFunc) is None and not self._has_field(tree):
+        if id(tree) not in self.special:
             is_column = isinstance(tree, exp.Column)
             known = self.plain.column(tree) if is_column else self.plain.lower(tree)
             if known in self.keys:
@@ -215,9 +239,6 @@ class _GroupLowering(Lowering):
         is_named = isinstance(tree, exp.Column) and not tree.table and tree.name.lower() == "window"
         return is_named and bool(self.windows) and self.plain.scope.find(None, tree.name) is None
 
-    def _has_field(self, tree: exp.Expr) -> bool:
-        return any(self._is_field(part) for part in tree.walk())
-
     def _aggregate(self, tree: exp.AggFunc) -> Expr:
         name = _FUNCTIONS.get(type(tree))
         text = snippet(tree)
@@ -229,11 +250,10 @@ class _GroupLowering(Lowering):
         except ExprTypeError as error:
             raise QueryError(f"{error} ({place(tree)})") from None
         same = replace(made, text="")
-        for k, other in enumerate(self.aggregates):
-            if replace(other, text="") == same:
-                return build.column("agg", str(k), made.type)
-        self.aggregates[made] = None
-        return build.column("agg", str(len(self.aggregates) - 1), made.type)
+        if same not in self.numbers:
+            self.numbers[same] = len(self.aggregates)
+            self.aggregates.append(made)
+        return build.column("agg", str(self.numbers[same]), made.type)
 
     def _made(self, name: str, tree: exp.AggFunc, text: str) -> Aggregate:
         count = int_of(64).within(0, (1 << 63) - 1).as_nullable(False)

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 from penstock.errors import QueryError
 from penstock.expr import build
-from penstock.expr.node import Expr, Op, walk
+from penstock.expr.node import Expr, Op, node, transform, walk
 from penstock.query.plan import JoinQuery, RowsWindow
 from penstock.query.tumbling import as_tumbling
-from penstock.rewrite.linear import keeps_raw
-from penstock.types import Kind
+from penstock.types import TIMESTAMPS, Kind
 
 
 @dataclass(frozen=True)
 class TimeKey:
-    """A key of GROUP BY that never falls while the time of a side rises.
+    """A key of GROUP BY whose :func:`floor_of` never falls while the time of a side rises.
 
     Parameters
     ----------
@@ -45,6 +44,21 @@ def time_key(query: JoinQuery) -> TimeKey | None:
     return None
 
 
+def floor_of(key: Expr) -> Expr:
+    """The least that a time key is from an instant on; it never falls while that rises.
+
+    Wall clocks do fall, where they are put back.
+    """
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        attr = current.attr
+        if current.op in (Op.LOCAL, Op.INSTANT):
+            args, attr = args[:1], (attr[0], True)
+        return node(current.op, args, current.type, attr)
+
+    return transform(key, rule)
+
+
 def is_per_row(query: JoinQuery) -> bool:
     """Whether each row of the groups' side is a group of its own, as declared."""
     assert query.aggregation is not None
@@ -56,12 +70,13 @@ def is_per_row(query: JoinQuery) -> bool:
 
 
 def require_closing(query: JoinQuery) -> None:
-    """Refuse a query with groups that a stream could never let go.
+    """Refuse a query with groups that a stream could never let go, or with times of two kinds.
 
     Raises
     ------
     QueryError
     """
+    _require_linear_times(query)
     made = query.aggregation
     if made is None or is_per_row(query):
         return
@@ -91,13 +106,27 @@ def require_closing(query: JoinQuery) -> None:
         )
 
 
+def _require_linear_times(query: JoinQuery) -> None:
+    """Refuse a time that is converted: it may fall while its column rises, past all promises."""
+    for side in query.sides:
+        if side.time is None:
+            continue
+        for part in walk(side.time):
+            if part.op in (Op.LOCAL, Op.INSTANT):
+                raise QueryError(
+                    f"the time of {side.alias} is converted in the time zone {part.attr[0]}, where "
+                    "it may fall as its column rises, so that a stream cannot wait for it: give "
+                    "both tables a timestamp with a zone, or both one without"
+                )
+
+
 def time_column(time: Expr) -> Expr:
     """The column that a side's time is computed from."""
     return next(leaf for leaf in walk(time) if leaf.op is Op.COLUMN)
 
 
 def nondecreasing(expr: Expr, column: Expr) -> bool:
-    """Whether an integer-valued expression of one column never falls while the column rises."""
+    """Whether the floor of an integer expression of one column never falls while that rises."""
     if expr is column:
         return True
     if not expr.type.is_integral:
@@ -107,9 +136,11 @@ def nondecreasing(expr: Expr, column: Expr) -> bool:
         return nondecreasing(tumbling.time, column)
     args = expr.args
     if expr.op is Op.CAST:
-        coarser = args[0].type.kind is Kind.TIMESTAMP and expr.type.kind is Kind.DATE
-        return (coarser or keeps_raw(args[0].type, expr.type)) and nondecreasing(args[0], column)
-    if expr.op is Op.RAW:
+        coarser = args[0].type.kind in TIMESTAMPS and expr.type.kind is Kind.DATE
+        return (coarser or build.keeps_raw(args[0].type, expr.type)) and nondecreasing(
+            args[0], column
+        )
+    if expr.op in (Op.RAW, Op.LOCAL, Op.INSTANT):
         return nondecreasing(args[0], column)
     if expr.op in (Op.ADD, Op.SUB, Op.SHR) and args[1].is_const:
         return nondecreasing(args[0], column)

@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock import arguments
 from penstock.errors import QueryError
 from penstock.expr import build
 from penstock.expr.node import Expr, Op
-from penstock.query.dialect import parse
+from penstock.query.parse import parse, with_room
 from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from penstock.query.scope import Scope, Source
+from penstock.query.session import Session
 from penstock.query.statement import Statement, read_statement
 from penstock.query.window import (
     RowsWindow,
@@ -24,7 +26,8 @@ from penstock.query.window import (
 )
 from penstock.rewrite.fold import fold
 from penstock.rewrite.linear import as_integer
-from penstock.types import UNIT_NS, Kind
+from penstock.types import TIMES, TIMESTAMPS, UNIT_NS, Kind
+from penstock.zones import zone_of
 
 #: Size of a window: rows for both sides, or by alias or table.
 Rows = int | Mapping[str, int]
@@ -42,6 +45,7 @@ def compile_query(
     params: Mapping[str, Any] | None = None,
     scale: Mapping[str, int] | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
+    time_zone: str | None = None,
 ) -> JoinQuery:
     """Compile one windowed join.
 
@@ -63,6 +67,10 @@ def compile_query(
         Decimal digits of float columns that are really fixed-point numbers.
     unique : mapping of alias or table to column or columns, optional
         Columns that together differ from row to row, such as an id.
+    time_zone : str, optional
+        In which times without a zone are read where they meet instants, and days begin: a region
+        such as ``Europe/Dublin``, or an offset. Computed instants are given in it; without one they
+        are read in UTC, and given as plain timestamps of UTC.
 
     Raises
     ------
@@ -71,9 +79,41 @@ def compile_query(
     SchemaError
         A column has a type that cannot be used as the query does.
     """
+    arguments.text("query", text)
+    arguments.mapping(arguments.instance(pa.Schema, "a pyarrow.Schema"))("schemas", schemas)
+    arguments.optional(arguments.mapping(arguments.text))("time", time)
+    arguments.optional(arguments.one_or_each(_rows_count))("rows", rows)
+    arguments.optional(arguments.span)("within", within)
+    arguments.optional(arguments.mapping())("params", params)
+    arguments.optional(arguments.mapping(arguments.whole))("scale", scale)
+    arguments.optional(arguments.mapping(arguments.texts))("unique", unique)
+
+    def compiled() -> JoinQuery:
+        return _compile(text, schemas, time, rows, within, params, scale, unique, time_zone)
+
+    return with_room(compiled)
+
+
+def _rows_count(name: str, value: Any) -> int:
+    # A count below 1 has an error of its own, which names the table.
+    return arguments.whole(name, value, least=-arguments.MOST)
+
+
+def _compile(
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    time: Mapping[str, str] | None,
+    rows: Rows | None,
+    within: Within | None,
+    params: Mapping[str, Any] | None,
+    scale: Mapping[str, int] | None,
+    unique: Mapping[str, str | Sequence[str]] | None,
+    time_zone: str | None,
+) -> JoinQuery:
     times, units = _time_columns(time or {})
     scales = {_dotted(name): digits for name, digits in (scale or {}).items()}
-    statement = read_statement(parse(text), schemas, scales, units, params or {})
+    session = Session(zone_of("UTC" if time_zone is None else time_zone))
+    statement = read_statement(parse(text), schemas, scales, units, params or {}, session, times)
     counts = _rows(statement, rows)
     _check_names(statement.scope, times)
     filters, conjuncts = _conditions(statement)
@@ -83,12 +123,13 @@ def compile_query(
             time_of[side] = None
     _check_units(statement.scope, time_of)
     own_units = [_unit_of(moment, statement.scope) for moment in time_of]
-    unit, time_of = _one_unit(time_of)
+    unit, time_of = _one_unit(time_of, session)
     window: Window
     if counts is not None:
         window = RowsWindow(*counts)
     else:
-        window, conjuncts = _time_window(statement, time_of, conjuncts, within, unit)
+        is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
+        window, conjuncts = _time_window(statement, time_of, conjuncts, within, unit, is_empty)
         filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
     predicate = fold(build.and_(*conjuncts))
     left, right = (
@@ -115,6 +156,7 @@ def compile_query(
         statement.aggregation,
         statement.kind,
         _unique(statement.scope, unique or {}),
+        time_zone,
     )
 
 
@@ -220,25 +262,42 @@ def _named(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:
 
 
 def _conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
-    """One-sided WHERE conditions per side, and everything that belongs to the join."""
+    """WHERE conditions of at most one side, per side, and everything that belongs to the join."""
     filters: list[list[Expr]] = [[], []]
-    conjuncts = [c for condition in statement.condition for c in conjuncts_of(condition)]
+    conjuncts = [c for condition in statement.condition for c in _members(condition)]
     nulls = statement.kind.null_supplying
-    for condition in statement.where:
-        for conjunct in conjuncts_of(condition):
-            if conjunct.sides & nulls:
-                alias = statement.sources[0 if LEFT in conjunct.sides & nulls else 1].alias
-                raise QueryError(
-                    f"WHERE tests {alias}, whose columns are NULL where the {statement.kind.value} "
-                    "JOIN finds no match, after the join; to filter its rows before it, write the "
-                    "condition in ON or in a subquery in FROM: (SELECT * FROM ... WHERE ...) "
-                    f"{alias}"
-                )
-            if len(conjunct.sides) == 1:
-                filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
-            else:
-                conjuncts.append(conjunct)
+    where = [member for condition in statement.where for member in _members(condition)]
+    never = [member for member in where if member.is_const]
+    for conjunct in never[:1] or where:
+        if not conjunct.sides:
+            # As a part of ON, it would leave the rows of an outer join that match nothing.
+            for own in filters:
+                own.append(conjunct)
+        elif conjunct.sides & nulls:
+            alias = statement.sources[0 if LEFT in conjunct.sides & nulls else 1].alias
+            raise QueryError(
+                f"WHERE tests {alias}, whose columns are NULL where the {statement.kind.value} "
+                "JOIN finds no match, after the join; to filter its rows before it, write the "
+                "condition in ON or in a subquery in FROM: (SELECT * FROM ... WHERE ...) "
+                f"{alias}"
+            )
+        elif len(conjunct.sides) == 1:
+            filters[0 if LEFT in conjunct.sides else 1].append(conjunct)
+        else:
+            conjuncts.append(conjunct)
     return filters, conjuncts
+
+
+def _members(condition: Expr) -> list[Expr]:
+    """Members of the outermost AND, those that are the same for every row as constants."""
+    found = []
+    for member in conjuncts_of(condition):
+        value = fold(member)
+        # A bound on the time that every time keeps still says the window.
+        bounds = value is build.TRUE and len(member.sides) > 1
+        if bounds or value is not build.TRUE:
+            found.append(member if bounds or value.sides else value)
+    return found
 
 
 def _move_one_sided(
@@ -263,22 +322,22 @@ def _time(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None
         column = source.find(name)
         if column is None:
             raise QueryError(f"time: {scope.unknown(source.alias, name)}")
-        if column.type.kind not in (Kind.INT, Kind.TIMESTAMP, Kind.DATE):
+        if column.type.kind not in TIMES | {Kind.INT}:
             raise QueryError(
                 f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
                 "timestamp is needed"
             )
         return column
-    stamps = [c for c in source.columns.values() if c.type.kind is Kind.TIMESTAMP]
+    stamps = [c for c in source.columns.values() if c.type.kind in TIMESTAMPS]
     return stamps[0] if len(stamps) == 1 else None
 
 
-def _one_unit(times: list[Expr | None]) -> tuple[str, list[Expr | None]]:
+def _one_unit(times: list[Expr | None], session: Session) -> tuple[str, list[Expr | None]]:
     """Both times as integers of the finer unit."""
     left, right = times
     if left is None or right is None:
         return "", times
-    a, b = build.align((left, right), "the time columns")
+    a, b = build.align(session.alike(left, right), "the time columns")
     return a.type.unit, [as_integer(a), as_integer(b)]
 
 
@@ -295,6 +354,7 @@ def _time_window(
     conjuncts: list[Expr],
     within: Within | None,
     unit: str,
+    is_empty: bool,
 ) -> tuple[TimeWindow, list[Expr]]:
     for moment, source in zip(times, statement.sources, strict=True):
         if moment is None:
@@ -310,7 +370,7 @@ def _time_window(
         size = _size(within, unit, statement, (left, right))
         low = -size if low is None else max(low, -size)
         high = size if high is None else min(high, size)
-    if low is None and high is None and build.FALSE in rest:
+    if low is None and high is None and is_empty:
         low = high = 0  # nothing matches, in any window
     if low is None and high is None:
         raise QueryError(f"the join has no window{_HOW}")

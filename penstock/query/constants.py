@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -13,6 +14,7 @@ from penstock.errors import QueryError
 from penstock.expr import build
 from penstock.expr.node import Expr
 from penstock.query.dialect import place, snippet
+from penstock.query.times import moment
 from penstock.types import (
     BINARY,
     BOOL,
@@ -26,7 +28,6 @@ from penstock.types import (
     int_of,
 )
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _INTERVAL_US = {
     "WEEK": 7 * 86_400_000_000,
     "DAY": 86_400_000_000,
@@ -36,6 +37,7 @@ _INTERVAL_US = {
     "MILLISECOND": 1_000,
     "MICROSECOND": 1,
 }
+_TIMESTAMP = Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us")
 _CAST_TYPES: dict[exp.DType, Type] = {
     exp.DataType.Type.BOOLEAN: BOOL,
     exp.DataType.Type.TINYINT: int_of(8),
@@ -48,40 +50,35 @@ _CAST_TYPES: dict[exp.DType, Type] = {
     exp.DataType.Type.VARCHAR: STRING,
     exp.DataType.Type.BINARY: BINARY,
     exp.DataType.Type.DATE: Type(Kind.DATE, -(1 << 31), (1 << 31) - 1, unit="D"),
-    exp.DataType.Type.TIMESTAMP: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
-    exp.DataType.Type.TIMESTAMPTZ: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
-    exp.DataType.Type.TIMESTAMPNTZ: Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us"),
+    exp.DataType.Type.TIMESTAMP: _TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ: _TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPLTZ: _TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPNTZ: replace(_TIMESTAMP, kind=Kind.TIMESTAMP_NTZ),
 }
+
+
+#: Digits of a number, at most: more than its bits may hold.
+_MOST_DIGITS = 200
+#: Digits of Arrow's widest decimal.
+_MOST_PRECISION = 76
 
 
 def cast_type(tree: exp.Cast) -> Type:
     """The type a CAST names."""
     to = tree.to
     if to.this in (exp.DataType.Type.DECIMAL,):
-        digits = [int(p.this.this) for p in to.expressions] or [10, 0]
+        named = [str(p.this.this) for p in to.expressions] or ["10", "0"]
+        plain = all(n.isascii() and n.isdecimal() and len(n) < 4 for n in named)
+        if not plain or max(map(int, named)) > _MOST_PRECISION:
+            raise QueryError(
+                f"{snippet(to)}: a decimal has at most {_MOST_PRECISION} digits ({place(tree)})"
+            )
+        digits = [int(n) for n in named]
         return decimal(digits[0], digits[1] if len(digits) > 1 else 0)
     found = _CAST_TYPES.get(to.this)
     if found is None:
         raise QueryError(f"CAST to {snippet(to)} is not supported ({place(tree)})")
     return found
-
-
-def time_literal(text: str, dtype: Type, tree: exp.Expr) -> Expr:
-    """Constant for text that is cast to a date or time."""
-    if not dtype.unit:
-        raise QueryError(f"CAST of text to {dtype} is not supported ({place(tree)})")
-    try:
-        moment = datetime.datetime.fromisoformat(text)
-    except ValueError:
-        raise QueryError(f"{text!r} is not an ISO date or time ({place(tree)})") from None
-    return _moment(moment, dtype)
-
-
-def _moment(moment: datetime.datetime, dtype: Type) -> Expr:
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    micros = (moment - _EPOCH) // datetime.timedelta(microseconds=1)
-    return build.const(micros * 1000 // UNIT_NS[dtype.unit], dtype)
 
 
 def _duration(micros: int) -> Expr:
@@ -95,16 +92,27 @@ def _duration(micros: int) -> Expr:
 
 def number(text: str) -> Expr:
     """An integer, a decimal, or with an exponent a float."""
-    if text.isdigit():
+    if len(text) > _MOST_DIGITS:
+        raise QueryError(f"a number has {len(text)} digits, more than {_MOST_DIGITS}")
+    if text.isascii() and text.isdecimal():
         return build.const(int(text))
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise QueryError(f"{text!r} is not a number") from None
     if "e" in text.lower():
         return build.const(float(text))
-    return _decimal(Decimal(text))
+    return _decimal(value)
 
 
 def _decimal(value: Decimal) -> Expr:
-    scale = max(-int(value.as_tuple().exponent), 0)
-    return build.decimal_const(int(value.scaleb(scale)), scale)
+    if not value.is_finite() or not -_MOST_DIGITS < value.adjusted() < _MOST_DIGITS:
+        raise QueryError(f"{value} is no number of at most {_MOST_DIGITS} digits")
+    # By its digits, since arithmetic of decimals rounds.
+    sign, digits, exponent = value.as_tuple()
+    scale = max(-int(exponent), 0)
+    unscaled = int("".join(map(str, digits))) * 10 ** (int(exponent) + scale)
+    return build.decimal_const(-unscaled if sign else unscaled, scale)
 
 
 def param(name: str, value: Any) -> Expr:
@@ -120,10 +128,12 @@ def param(name: str, value: Any) -> Expr:
     if isinstance(value, datetime.timedelta):
         return _duration(value // datetime.timedelta(microseconds=1))
     if isinstance(value, datetime.datetime):
-        return _moment(value, _CAST_TYPES[exp.DataType.Type.TIMESTAMP])
+        return moment(value)
     if isinstance(value, float) and math.isfinite(value):
         # As if written in the query, where 0.5 is a decimal and 1e-3 a float.
         return number(repr(value))
+    if isinstance(value, int) and value.bit_length() > build.MAX_BITS:
+        raise QueryError(f"parameter {name} has more than {build.MAX_BITS} bits")
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return build.const(value)
     raise QueryError(
@@ -132,7 +142,7 @@ def param(name: str, value: Any) -> Expr:
 
 
 def interval(tree: exp.Interval) -> Expr:
-    """Constant for an INTERVAL.
+    """Constant for an INTERVAL; one of whole days or weeks is counted in days.
 
     Raises
     ------
@@ -152,7 +162,13 @@ def interval(tree: exp.Interval) -> Expr:
     try:
         exact = Decimal(text) * step
     except InvalidOperation:
-        raise QueryError(f"INTERVAL {text!r} is not a number ({place(tree)})") from None
+        raise QueryError(f"INTERVAL {text[:40]!r} is not a number ({place(tree)})") from None
+    if not exact.is_finite() or not -_MOST_DIGITS < exact.adjusted() < _MOST_DIGITS:
+        raise QueryError(f"INTERVAL {text[:40]!r} is too long or too short ({place(tree)})")
     if exact != int(exact):
         raise QueryError(f"INTERVAL {text} {name} is finer than 1 us ({place(tree)})")
-    return _duration(-int(exact) if negative else int(exact))
+    micros = -int(exact) if negative else int(exact)
+    days, rest = divmod(micros, _INTERVAL_US["DAY"])
+    if not rest and name.removesuffix("S") in ("DAY", "WEEK"):
+        return build.duration_const(days, "D")
+    return _duration(micros)

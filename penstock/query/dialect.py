@@ -1,7 +1,7 @@
 """The SQL that Penstock reads: Spark's, plus how the papers write windows and exclusive or.
 
 ``FROM a [ROWS 100], b [ROWS 50]`` (paper 4, figure 1) gives a side a window of its last rows;
-``⊕`` (paper 1, section 5.1) is ``^``.
+``⊕`` (paper 1, section 5.1) is ``^``. ``''`` inside a string is a quote, as in Spark 4.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
-
-from penstock.errors import QueryError
 
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
@@ -24,6 +21,7 @@ class Penstock(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         SINGLE_TOKENS: ClassVar = {**Spark.Tokenizer.SINGLE_TOKENS, "⊕": TokenType.CARET}
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
 
     class Parser(Spark.Parser):
         # GROUP BY may begin with window(...).
@@ -33,34 +31,14 @@ class Penstock(Spark):
             table = super()._parse_table_parts(*args, **kwargs)
             if table is not None and self._match_pair(TokenType.L_BRACKET, TokenType.ROWS):
                 count = self._parse_number()
-                if count is None or not str(count.this).isdigit():
+                text = "" if count is None else str(count.this)
+                if count is None or not (text.isascii() and text.isdecimal() and len(text) < 19):
                     self.raise_error("ROWS needs a number of rows, as in [ROWS 100]")
                 else:
-                    table.meta[ROWS] = int(count.this)
+                    table.meta[ROWS] = int(text)
                 if not self._match(TokenType.R_BRACKET):
                     self.raise_error("] is missing after [ROWS n")
             return table
-
-
-def parse(text: str) -> exp.Expr:
-    """Syntax tree of one statement.
-
-    Raises
-    ------
-    QueryError
-        The text is not one SQL statement; the place is given.
-    """
-    try:
-        trees = Penstock().parse(text)
-    except (ParseError, TokenError) as error:
-        details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-        where = f" (line {details['line']}, column {details['col']})" if details else ""
-        reason = details.get("description") or str(error).splitlines()[0]
-        raise QueryError(f"this is not SQL: {reason.rstrip('.')}{where}") from None
-    trees = [t for t in trees if t is not None]
-    if len(trees) != 1:
-        raise QueryError(f"one SELECT statement is needed, not {len(trees)}")
-    return trees[0]
 
 
 def place(tree: exp.Expr) -> str:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from penstock.expr import build
-from penstock.expr.node import Expr, Op, node, transform
+from penstock.expr.node import PRESENT, Expr, Op, node, transform, walk
+from penstock.types import Kind, Type
+
+BOOLEAN = Type(Kind.BOOL)
+
+#: Operations that are NULL where one of their operands is.
+_STRICT = frozenset(
+    {Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.MOD, Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR}
+    | {Op.BIT_NOT, Op.SHL, Op.SHR, Op.LT, Op.LE, Op.EQ, Op.PREFIX, Op.NOT, Op.CAST, Op.RAW}
+)
 
 
 def null_supplied(expr: Expr) -> Expr:
@@ -11,7 +20,33 @@ def null_supplied(expr: Expr) -> Expr:
     return transform(expr, _nullable)
 
 
+def supplied_or_null(expr: Expr, side: str) -> Expr:
+    """A column of a source as SELECT sees it where the side's rows may be missing: NULL there.
+
+    A computed column of a subquery, such as ``coalesce(x, 0)`` or a constant, has a value even
+    where all columns are NULL, so it asks whether there is a row.
+    """
+    value = null_supplied(expr)
+    if _is_null_without_columns(value):
+        return value
+    return build.case([(presence(side), value)])
+
+
+def presence(side: str) -> Expr:
+    """Whether there is a row of a side: a column that no table has, see :data:`PRESENT`."""
+    return node(Op.COLUMN, (), BOOLEAN, (side, PRESENT))
+
+
+def _is_null_without_columns(expr: Expr) -> bool:
+    """Whether it is surely NULL where all columns are."""
+    null: dict[Expr, bool] = {}
+    for current in walk(expr):  # without recursion: expressions may be deep
+        passes_on = current.op in _STRICT and any(null[arg] for arg in current.args)
+        null[current] = passes_on or current.op is Op.COLUMN
+    return null[expr]
+
+
 def _nullable(current: Expr, args: tuple[Expr, ...]) -> Expr:
     if current.op is Op.COLUMN:
         return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
-    return build.remake(current, args) if args != current.args else current
+    return build.remake(current, args)

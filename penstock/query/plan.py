@@ -7,9 +7,10 @@ from enum import Enum
 from functools import cached_property
 
 from penstock.errors import QueryError
-from penstock.expr.node import Expr, Op, walk
+from penstock.expr.node import PRESENT, Expr, Op, walk
 from penstock.query.window import RowsWindow, TimeWindow, Window
 from penstock.types import Type
+from penstock.zones import zone_of
 
 LEFT, RIGHT = "l", "r"
 
@@ -160,6 +161,8 @@ class JoinQuery:
     kind : JoinKind
     unique : tuple of (side, columns)
         Columns of which no two rows of a side have the same values, as the caller declared.
+    time_zone : str or None
+        Of the session, if one was given.
     """
 
     text: str
@@ -172,6 +175,12 @@ class JoinQuery:
     aggregation: Aggregation | None = None
     kind: JoinKind = JoinKind.INNER
     unique: tuple[tuple[str, frozenset[str]], ...] = ()
+    time_zone: str | None = None
+
+    @property
+    def zone_label(self) -> str | None:
+        """Zone of computed instants in Arrow; None for timestamps without one, which are UTC's."""
+        return None if self.time_zone is None else zone_of(self.time_zone).label
 
     def require_inner(self, where: str) -> None:
         """Refuse outer, semi and anti joins.
@@ -258,8 +267,9 @@ def named_by_side(query: JoinQuery) -> JoinQuery:
 
 
 def columns(expr: Expr) -> set[tuple[str, str]]:
-    """(side, name) of every column below an expression."""
-    return {leaf.attr for leaf in walk(expr) if leaf.op is Op.COLUMN}
+    """(side, name) of every column of a table below an expression."""
+    leaves = {leaf.attr for leaf in walk(expr) if leaf.op is Op.COLUMN}
+    return {(side, name) for side, name in leaves if name is not PRESENT}
 
 
 __all__ = [

@@ -78,6 +78,8 @@ class Scope:
 
     def unknown(self, table: str | None, name: str) -> str:
         """Sentence for a column that does not exist."""
+        if len(name) > _MOST_SHOWN:
+            return f"unknown column {name[:_MOST_SHOWN]}..., a name of {len(name)} characters"
         if table is not None and self.source(table) is None:
             names = ", ".join(s.alias for s in self.sources)
             return f"unknown table {table}; the query has {names}"
@@ -94,6 +96,10 @@ class Scope:
         leaves = [leaf for leaf in walk(expr) if leaf.op is Op.COLUMN]
         found = {self.units.get(leaf) for leaf in leaves}
         return found.pop() if len(found) == 1 else None
+
+
+#: Characters of a name that a message shows.
+_MOST_SHOWN = 200
 
 
 def _some(names: list[str]) -> str:

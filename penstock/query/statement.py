@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,10 +16,12 @@ from penstock.expr.node import Expr
 from penstock.query.aggregates import is_aggregate, read_aggregation
 from penstock.query.dialect import ROWS, place
 from penstock.query.expressions import Lowering
-from penstock.query.nulls import null_supplied
+from penstock.query.nulls import supplied_or_null
+from penstock.query.output import check_output
 from penstock.query.plan import LEFT, RIGHT, Aggregation, JoinKind
 from penstock.query.scope import Scope, Source
-from penstock.types import Kind, Type, decimal, from_arrow
+from penstock.query.session import Session
+from penstock.types import Kind, Type, decimal, from_arrow, int_of
 
 #: Parts of a SELECT and of an item of FROM that are read; any other is an error.
 _READ = frozenset({"expressions", "from_", "joins", "where", "hint", "kind"})
@@ -78,6 +81,8 @@ def read_statement(
     scales: Mapping[tuple[str, str], int],
     units: Mapping[tuple[str, str], str],
     params: Mapping[str, Any],
+    session: Session,
+    times: Mapping[str, str] | None = None,
 ) -> Statement:
     """Resolve a syntax tree against table schemas.
 
@@ -88,6 +93,10 @@ def read_statement(
     scales, units : mapping of (alias or table, column) to decimal digits, or to a time unit
     params : mapping of str to value
         Values of names that are not columns.
+    session : Session
+    times : mapping of alias or table to column, optional
+        Event-time columns. One of no type, as in a CSV file without rows, has that of the other
+        table's.
 
     Raises
     ------
@@ -97,7 +106,7 @@ def read_statement(
         raise QueryError(f"a SELECT is needed, not {type(tree).__name__.upper()} ({place(tree)})")
     _check_parts(tree, _READ | _READ_OF_GROUPS)
     first, second, kind = _two_tables(tree)
-    reader = _SourceReader(schemas, scales, params)
+    reader = _SourceReader(schemas, scales, params, session, times or {})
     left = reader.read(first, LEFT)
     right = reader.read(second, RIGHT)
     if left.alias.lower() == right.alias.lower():
@@ -109,14 +118,14 @@ def read_statement(
     plain = Scope((left, right))
     scope = Scope((left, right), _unit_columns(plain, units))
     visible = _after_join(scope, kind)
-    lowering = Lowering(scope, params)
+    lowering, after = Lowering(scope, params, session), Lowering(visible, params, session)
     conditions: list[Expr] = []
     for join in tree.args.get("joins") or ():
         on = join.args.get("on")
         if on is not None:
             conditions.append(lowering.condition(on))
     where = tree.args.get("where")
-    wheres = [] if where is None else [Lowering(visible, params).condition(where.this)]
+    wheres = [] if where is None else [after.condition(where.this)]
     groups = is_aggregate(tree)
     if groups and kind is not JoinKind.INNER:
         raise QueryError(
@@ -129,9 +138,9 @@ def read_statement(
         scope,
         tuple(conditions),
         tuple(wheres),
-        () if groups else _select(tree, Lowering(visible, params), visible),
+        () if groups else _select(tree, after, visible),
         tuple(sorted(reader.declared.items())),
-        read_aggregation(tree, scope, params) if groups else None,
+        read_aggregation(tree, lowering) if groups else None,
     )
 
 
@@ -143,7 +152,9 @@ def _after_join(scope: Scope, kind: JoinKind) -> Scope:
     sources = [
         replace(
             source,
-            columns={name: null_supplied(column) for name, column in source.columns.items()},
+            columns={
+                name: supplied_or_null(column, side) for name, column in source.columns.items()
+            },
         )
         if side in kind.null_supplying
         else source
@@ -200,8 +211,12 @@ class _SourceReader:
         schemas: Mapping[str, pa.Schema],
         scales: Mapping[tuple[str, str], int],
         params: Mapping[str, Any],
+        session: Session,
+        times: Mapping[str, str],
     ) -> None:
         self.schemas = schemas
+        self.session = session
+        self.times = times
         self.scales = scales
         self.params = params
         self.used: set[tuple[str, str]] = set()
@@ -224,6 +239,11 @@ class _SourceReader:
             known = ", ".join(self.schemas) or "none"
             raise QueryError(f"unknown table {name}; the tables given are: {known} ({place(tree)})")
         table = exact[0]
+        repeated = [name for name, n in Counter(self.schemas[table].names).items() if n > 1]
+        if repeated:
+            raise SchemaError(
+                f"table {table} has more than one column named {repeated[0]}; rename the others"
+            )
         columns = {
             field.name: build.column(side, field.name, self.type_of(side, (alias, table), field))
             for field in self.schemas[table]
@@ -233,6 +253,8 @@ class _SourceReader:
     def type_of(self, side: str, names: tuple[str, str], field: pa.Field) -> Type:
         """Declared type; columns of kinds that cannot be computed with become opaque."""
         alias, _ = names
+        if pa.types.is_null(field.type) and self._is_time(names, field.name):
+            return self._other_time(names, field.name)
         keys = [(name.lower(), field.name.lower()) for name in names]
         found = [key for key in keys if key in self.scales]
         if found:
@@ -252,6 +274,23 @@ class _SourceReader:
         except SchemaError:
             return Type(Kind.OTHER, nullable=field.nullable)
 
+    def _is_time(self, names: tuple[str, str], column: str) -> bool:
+        return any(
+            name.lower() in (names[0].lower(), names[1].lower()) and own.lower() == column.lower()
+            for name, own in self.times.items()
+        )
+
+    def _other_time(self, names: tuple[str, str], column: str) -> Type:
+        """Type of the other time column; a plain integer if that has none, either."""
+        for name, other in self.times.items():
+            if name.lower() in (names[0].lower(), names[1].lower()):
+                continue
+            for schema in self.schemas.values():
+                index = schema.get_field_index(other)
+                if index >= 0 and not pa.types.is_null(schema.field(index).type):
+                    return from_arrow(schema.field(index).type, column=column)
+        return int_of(64)
+
     def subquery(self, tree: exp.Subquery, side: str) -> Source:
         select = tree.this
         if not isinstance(select, exp.Select) or select.args.get("joins"):
@@ -265,7 +304,7 @@ class _SourceReader:
         if not tree.alias:
             raise QueryError(f"a subquery in FROM needs an alias ({place(tree)})")
         scope = Scope((inner,))
-        lowering = Lowering(scope, self.params)
+        lowering = Lowering(scope, self.params, self.session)
         where = select.args.get("where")
         condition = build.TRUE if where is None else lowering.condition(where.this)
         columns = dict(_select(select, lowering, scope))
@@ -291,12 +330,7 @@ def _select(tree: exp.Select, lowering: Lowering, scope: Scope) -> tuple[tuple[s
             raise QueryError(f"aggregates are not supported in a subquery in FROM ({place(item)})")
         lower = lowering.column if isinstance(value, exp.Column) else lowering.lower
         out.append((name, lower(value)))
-    names = [name for name, _ in out]
-    for name in names:
-        if names.count(name) > 1:
-            raise QueryError(
-                f"the output has two columns named {name}; rename one with AS ({place(tree)})"
-            )
+    check_output(out, tree)
     return tuple(out)
 
 
@@ -319,9 +353,9 @@ def _expand(table: str, scope: Scope, item: exp.Expr) -> list[tuple[str, Expr]]:
         if source is None:
             raise QueryError(f"{scope.unknown(table, '*')} ({place(item)})")
         sources = (source,)
-    seen = [c.lower() for s in sources for c in s.columns]
+    seen = Counter(c.lower() for s in sources for c in s.columns)
     return [
-        (name if seen.count(name.lower()) == 1 else f"{s.alias}_{name}", column)
+        (name if seen[name.lower()] == 1 else f"{s.alias}_{name}", column)
         for s in sources
         for name, column in s.columns.items()
     ]

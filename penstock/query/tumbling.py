@@ -1,4 +1,4 @@
-"""Tumbling windows: ``window(t, '10 seconds')`` and ``date_trunc('minute', t)``, as in Spark.
+"""Tumbling windows: ``window(t, '10 seconds')``, as in Spark, and what ``date_trunc`` is made of.
 
 A time is mapped to the start of its window, ``[start, start + size)``; windows begin at the Unix
 epoch, or at 0 of an integer column, plus an offset.
@@ -17,16 +17,7 @@ from penstock.expr import build
 from penstock.expr.build.align import finer, to_unit
 from penstock.expr.node import Expr, Op
 from penstock.query.dialect import Penstock, place, snippet
-from penstock.types import UNIT_NS, Kind, Type
-
-#: Units of ``date_trunc`` with a fixed length, in seconds, and the offset of their start.
-_TRUNCATIONS = {
-    "SECOND": (1, 0),
-    "MINUTE": (60, 0),
-    "HOUR": (3600, 0),
-    "DAY": (86_400, 0),
-    "WEEK": (7 * 86_400, 4 * 86_400),  # the epoch was a Thursday, weeks begin on Monday
-}
+from penstock.types import TIMES, TIMESTAMPS, UNIT_NS, Kind, Type
 
 
 @dataclass(frozen=True)
@@ -57,8 +48,9 @@ def tumbling(time: Expr, size: Expr, offset: Expr | None = None) -> Tumbling:
     if time.type.kind is not Kind.INT:
         spans = [size] if offset is None else [size, offset]
         unit = finer(time.type.unit, *(span.type.unit for span in spans))
-        time = to_unit(time, unit, Kind.TIMESTAMP)
-        epoch = build.const(0, Type(Kind.TIMESTAMP, unit=time.type.unit))
+        kind = Kind.TIMESTAMP if time.type.kind is Kind.DATE else time.type.kind
+        time = to_unit(time, unit, kind)
+        epoch = build.const(0, Type(kind, unit=unit))
         since = build.sub(time, epoch)
     if offset is not None and offset.attr:
         since = build.sub(since, offset)
@@ -77,6 +69,8 @@ def as_tumbling(expr: Expr) -> Tumbling | None:
     if first.op is not Op.MOD or not size.is_const or not size.attr or size.attr < 0:
         return None
     since = first.args[0]
+    if time.type.kind not in TIMESTAMPS | {Kind.INT}:
+        return None
     candidates: list[Expr | None] = [None]
     if since.op is Op.SUB and since.args[1].is_const:
         candidates.append(since.args[1])
@@ -116,7 +110,7 @@ def read_window(
         raise QueryError(f"window takes a time and a size, as in window(t, '10 seconds') "
                          f"({place(tree)})")  # fmt: skip
     time = lower(arguments[0])
-    if time.type.kind not in (Kind.INT, Kind.TIMESTAMP, Kind.DATE):
+    if time.type.kind not in TIMES | {Kind.INT}:
         raise QueryError(f"window needs a time or an integer, not {time.type} ({place(tree)})")
     spans = [_span(argument, time, lower, in_unit, tree) for argument in arguments[1:]]
     size = spans[0]
@@ -141,24 +135,6 @@ def window_field(made: Tumbling, name: str, tree: exp.Expr) -> Expr:
     return made.start if name.lower() == "start" else made.end
 
 
-def truncated(unit: str, time: Expr, tree: exp.Expr) -> Expr:
-    """``date_trunc(unit, time)``.
-
-    Raises
-    ------
-    QueryError
-    """
-    name = unit.upper()
-    if name not in _TRUNCATIONS or time.type.kind not in (Kind.TIMESTAMP, Kind.DATE):
-        known = ", ".join(_TRUNCATIONS)
-        raise QueryError(
-            f"date_trunc takes one of {known} and a date or timestamp, not {unit} and {time.type} "
-            f"({place(tree)})"
-        )
-    size, offset = (build.duration_const(s, "s") for s in _TRUNCATIONS[name])
-    return tumbling(time, size, offset).start
-
-
 def _span(
     tree: exp.Expr,
     time: Expr,
@@ -169,6 +145,8 @@ def _span(
     """A constant size, in the unit of an integer time."""
     if isinstance(tree, exp.Literal) and tree.is_string:
         try:
+            if "'" in str(tree.this):
+                raise ParseError("a quote in an interval")
             tree = parse_one(f"INTERVAL '{tree.this}'", dialect=Penstock)
         except ParseError:
             raise QueryError(f"{snippet(tree)} is no interval ({place(call)})") from None

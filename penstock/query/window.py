@@ -14,6 +14,8 @@ from penstock.expr import build
 from penstock.expr.node import Expr, Op
 from penstock.rewrite.linear import Linear, linear
 from penstock.rewrite.logic import when_true
+from penstock.types import UNIT_NS
+from penstock.zones import zone_of
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,8 @@ class _Finder:
                 return self._both(
                     rest.plus(inner.scaled(coefficient)), rest.plus(inner.scaled(-coefficient))
                 )
+        form, least_of_zones = self._in_one_zone(form)
+        terms = dict(form.terms)
         left, right = terms.pop(self.left, 0), terms.pop(self.right, 0)
         if not right or right * self.factors[0] != -left * self.factors[1]:
             return None
@@ -148,13 +152,54 @@ class _Finder:
         if remainder or any(len(t.sides) != 1 or t.type.nullable for t in terms):
             return None
         # slope * (T - offset) + slack <= 0, where slack lies in [least, ...]
-        least = form.constant - slope * self.offset
+        least = form.constant - slope * self.offset + (least_of_zones or 0)
         for term, coefficient in terms.items():
             least += min(coefficient * term.type.lo, coefficient * term.type.hi)
-        exact = not terms
+        exact = not terms and least_of_zones is None
         if slope > 0:
             return _Bound(high=-least // slope, exact=exact)
         return _Bound(low=-(-least // -slope), exact=exact)
+
+    def _in_one_zone(self, form: Linear) -> tuple[Linear, int | None]:
+        """The form without time zones, and the least that they may add; None if it has none.
+
+        A wall clock differs from its instant by no more than the zone's offsets do.
+        """
+        least = None
+        while True:
+            zoned = next(
+                (
+                    term
+                    for term, _ in form.terms
+                    if term.op in (Op.LOCAL, Op.INSTANT) and term not in (self.left, self.right)
+                ),
+                None,
+            )
+            if zoned is None:
+                break
+            coefficient = dict(form.terms)[zoned]
+            least = (least or 0) + _least_shift(zoned, coefficient)
+            form = form.without(zoned).plus(linear(zoned.args[0]).scaled(coefficient))
+        for time in (self.left, self.right):
+            if time.op not in (Op.LOCAL, Op.INSTANT):
+                continue
+            inner = linear(time.args[0])  # and the other way round, where a time is converted
+            if len(inner.terms) != 1:
+                continue
+            ((column, factor),) = inner.terms
+            coefficient, rest = divmod(dict(form.terms).get(column, 0), factor)
+            if coefficient and not rest:
+                least = (least or 0) + _least_shift(time, -coefficient)
+                form = form.plus(inner.scaled(-coefficient))
+                form = form.without(column).plus(Linear(((time, coefficient),), 0))
+        return form, least
+
+
+def _least_shift(zoned: Expr, coefficient: int) -> int:
+    """The least that LOCAL or INSTANT adds to its operand, times a coefficient."""
+    sign = coefficient if zoned.op is Op.LOCAL else -coefficient
+    step = UNIT_NS["s"] // UNIT_NS[zoned.type.unit]
+    return min(sign * step * offset for offset in zone_of(zoned.attr[0]).span_s)
 
 
 def conjuncts_of(condition: Expr) -> list[Expr]:

@@ -131,8 +131,9 @@ def band_form(formula: Expr, window: str) -> BandForm:
         Some part is not ``f(window) op g(stream)``, or more than 8 tests would be needed.
     """
     tree = _Splitter(window).split(formula)
-    tests: list[BandTest] = []
-    shape = _index(_merge(tree), tests)
+    numbers: dict[BandTest, int] = {}
+    shape = _index(_merge(tree), numbers)
+    tests = list(numbers)
     if len(tests) > MAX_BAND_TESTS:
         raise NotBandError(f"{len(tests)} band tests are needed, more than {MAX_BAND_TESTS}")
     if not tests:
@@ -175,8 +176,15 @@ def _join(is_and: bool, parts: list[_Tree]) -> _Tree:
 class _Splitter:
     def __init__(self, window: str) -> None:
         self.window = window
+        # Formulas that are done: an atom may stand in many places.
+        self.trees: dict[Expr, _Tree] = {}
 
     def split(self, formula: Expr) -> _Tree:
+        if formula not in self.trees:
+            self.trees[formula] = self._split(formula)
+        return self.trees[formula]
+
+    def _split(self, formula: Expr) -> _Tree:
         if formula.is_const:
             return formula.attr is True
         if len(formula.sides) == 1:
@@ -345,14 +353,12 @@ def _merge(tree: _Tree) -> _Tree:
     return _join(True, [*tests, *others])
 
 
-def _index(tree: _Tree, tests: list[BandTest]) -> _Formula:
+def _index(tree: _Tree, numbers: dict[BandTest, int]) -> _Formula:
     if isinstance(tree, bool):
         return tree
     if isinstance(tree, BandTest):
-        if tree not in tests:
-            tests.append(tree)
-        return tests.index(tree)
-    return ("and" if tree.is_and else "or", tuple(_index(p, tests) for p in tree.parts))
+        return numbers.setdefault(tree, len(numbers))
+    return ("and" if tree.is_and else "or", tuple(_index(p, numbers) for p in tree.parts))
 
 
 def _holds(shape: _Formula, outcome: int) -> bool:

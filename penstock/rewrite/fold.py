@@ -5,10 +5,10 @@ from __future__ import annotations
 from penstock.errors import DataError
 from penstock.expr import build
 from penstock.expr.evaluate import evaluate
-from penstock.expr.node import Expr, Op, node, transform
+from penstock.expr.node import Expr, Op, transform
 from penstock.types import BOOL, Kind
 
-_KEEP = frozenset({Op.CONST, Op.COLUMN, Op.KEY})
+_KEEP = frozenset({Op.CONST, Op.COLUMN, Op.KEY, Op.AND, Op.OR, Op.NOT, Op.IS_NULL})
 
 
 def fold(expr: Expr) -> Expr:
@@ -17,19 +17,11 @@ def fold(expr: Expr) -> Expr:
 
 
 def _fold_node(expr: Expr, args: tuple[Expr, ...]) -> Expr:
-    if expr.op in _KEEP:
-        return expr
-    if expr.op is Op.AND:
-        return build.and_(*args)
-    if expr.op is Op.OR:
-        return build.or_(*args)
-    if expr.op is Op.NOT:
-        return build.not_(args[0])
-    if expr.op is Op.IS_NULL:
-        return build.is_null(args[0])
     if expr.op is Op.CASE:
         return _fold_case(expr, args)
-    rebuilt = node(expr.op, args, expr.type, expr.attr)
+    rebuilt = build.remake(expr, args)
+    if rebuilt.op in _KEEP:
+        return rebuilt
     if all(a.is_const for a in args):
         try:
             return build.const(evaluate(rebuilt, {}), expr.type)
@@ -55,7 +47,7 @@ def _fold_case(expr: Expr, args: tuple[Expr, ...]) -> Expr:
     if not pairs:
         return otherwise
     flat = tuple(x for pair in pairs for x in pair)
-    return node(Op.CASE, (*flat, otherwise), expr.type)
+    return build.remake(expr, (*flat, otherwise))
 
 
 def _fold_comparison(expr: Expr) -> Expr:

@@ -12,6 +12,7 @@ from penstock.expr import build
 from penstock.expr.node import Expr
 from penstock.program import Mode
 from penstock.query.plan import Aggregate, Aggregation
+from penstock.rewrite.linear import as_integer
 
 _MODES = {"sum": Mode.SUM, "avg": Mode.SUM, "min": Mode.MIN, "max": Mode.MAX}
 
@@ -82,8 +83,7 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
         fold = None
         value = one.inputs[0] if one.inputs else None
         if one.by is not None:
-            by = build.neg(one.by) if one.function == "max_by" else one.by
-            fold = plan.ask(FoldKey(by, nearest=True), Mode.NEAREST, one.text)
+            fold = plan.ask(FoldKey(least_of(one), nearest=True), Mode.NEAREST, one.text)
         elif value is not None and value.sides - own and one.function != "count":
             mode = _MODES[one.function]
             if one.function == "min" and value in nearest:
@@ -104,6 +104,13 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
     else:
         plan.found = key, min(plan.modes[key], key=lambda mode: mode.value)
     return plan
+
+
+def least_of(one: Aggregate) -> Expr:
+    """What ``min_by`` or ``max_by`` takes the least of."""
+    assert one.by is not None
+    # Times have no negative, the integers that count them do.
+    return build.neg(as_integer(one.by)) if one.function == "max_by" else one.by
 
 
 def _every_match(plan: FoldPlan) -> FoldKey | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 
+from penstock.errors import QueryError
 from penstock.expr import build
-from penstock.expr.node import Expr
+from penstock.expr.node import Expr, walk
 from penstock.program import MAX_BAND_TESTS, Mode
 from penstock.rewrite.band import BandForm, NotBandError, band_form
 from penstock.rewrite.general import GeneralForm, general_form
 from penstock.rewrite.logic import when_true
+from penstock.stack import run_deep
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class JoinForm:
         return len(self.form.tests) if isinstance(self.form, BandForm) else MAX_BAND_TESTS + 1
 
 
+@lru_cache(maxsize=128)  # a predicate that is joined again has its form already
 def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:
     """Band form where there is one (and ``band`` allows it), general form otherwise.
 
@@ -42,6 +47,10 @@ def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:
     QueryError
         The predicate has neither form.
     """
+    return _with_room(lambda: _join_form(predicate, window, band), predicate)
+
+
+def _join_form(predicate: Expr, window: str, band: bool) -> JoinForm:
     formula = when_true(predicate)
     why = NotBandError("band form is switched off")
     if band:
@@ -81,6 +90,12 @@ def fold_form(
     """
     if value is None:
         return join_form(predicate, window, band=band)
+    return _with_room(lambda: _fold_form(predicate, window, value, modes, band), predicate, value)
+
+
+def _fold_form(
+    predicate: Expr, window: str, value: Expr, modes: frozenset[Mode], band: bool
+) -> JoinForm:
     folds = any(mode.needs_value for mode in modes)
     known = build.not_(build.is_null(value))
     of_window = value.sides == {window} and Mode.NEAREST not in modes
@@ -96,3 +111,26 @@ def fold_form(
     if Mode.NEAREST in modes:
         why = NotBandError("the match with the least {} is asked for", value)
     return JoinForm(window, general_form(formula, window, value), why)
+
+
+def _with_room(make: Callable[[], JoinForm], *exprs: Expr) -> JoinForm:
+    """What ``make`` gives, in a thread with room for recursion where the expressions are large.
+
+    Raises
+    ------
+    QueryError
+        They are too deep even so.
+    """
+    if len(list(islice(walk(*exprs), _FEW + 1))) <= _FEW:
+        return make()
+    try:
+        return run_deep(make)
+    except RecursionError:
+        raise QueryError(
+            "the condition is nested too deeply, by some thousands of levels; compute parts of it "
+            "in columns before"
+        ) from None
+
+
+#: Nodes of expressions whose forms any thread has room for: tests for NULL make levels of operands.
+_FEW = 40

@@ -16,7 +16,6 @@ from penstock.expr.node import Expr, Op, node, transform
 from penstock.program import GeneralProgram
 from penstock.rewrite.band import BandTest, NotBandError, band_form
 from penstock.rewrite.fold import fold
-from penstock.rewrite.linear import keeps_raw
 from penstock.rewrite.logic import guarded, when_true, without_null, zero_filled
 from penstock.types import BOOL, Kind, Type, integer
 
@@ -78,11 +77,10 @@ class GeneralForm:
                     return build.const(constants[expr.attr])
                 side, index = expr.attr
                 return build.key(side, index, types[side][index])
-            return _two_valued(expr, args)
+            return build.two_valued(expr, args)
 
-        # Constants make choices vanish, after which the bounds above them can be narrower.
         def made(expr: Expr) -> Expr:
-            return fold(transform(fold(transform(expr, retype)), retype))
+            return fold(transform(expr, retype))
 
         return GeneralProgram(
             tuple(t.as_nullable(False) for t in stream),
@@ -122,7 +120,7 @@ def _with_true_conditions(expr: Expr, args: tuple[Expr, ...]) -> Expr:
         conditions = map(when_true, args[:-1:2])
         pairs = zip(conditions, args[1::2], strict=True)
         args = (*(x for pair in pairs for x in pair), args[-1])
-    return expr if args == expr.args else node(expr.op, args, expr.type, expr.attr)
+    return build.remake(expr, args)
 
 
 class _Hoister:
@@ -131,14 +129,19 @@ class _Hoister:
     def __init__(self, window: str) -> None:
         self.window = window
         self.keys: dict[str, dict[tuple, KeySource]] = {"s": {}, "w": {}}
+        self.numbers: dict[tuple, int] = {}
         self.sources: dict[Expr, Expr] = {}
+        # Nodes that are done: a node may be used in many places.
+        self.valued: dict[Expr, Expr] = {}
+        self.flagged: dict[Expr, Expr] = {}
 
     def key(self, side: str, source: KeySource, dtype: Type) -> Expr:
         table = self.keys[side]
         name = (source.kind, source.expr, source.test)
         if name not in table:
             table[name] = source
-        made = node(Op.KEY, (), dtype, (side, list(table).index(name)))
+            self.numbers[side, name] = len(table) - 1
+        made = node(Op.KEY, (), dtype, (side, self.numbers[side, name]))
         # A flag is FALSE where its condition is NULL, and so must be what stands for it.
         whole = source.expr
         if source.kind == "flag" and whole.type.nullable:
@@ -151,6 +154,11 @@ class _Hoister:
 
     def values(self, expr: Expr) -> Expr:
         """Hoist one-sided values and conditions; text comparisons become comparisons of codes."""
+        if expr not in self.valued:
+            self.valued[expr] = self._values(expr)
+        return self.valued[expr]
+
+    def _values(self, expr: Expr) -> Expr:
         if expr.is_const:
             return build.const(expr.attr) if expr.type.is_integral else expr
         if len(expr.sides) == 1:
@@ -166,14 +174,20 @@ class _Hoister:
             return self.values(expr.args[0])
         if expr.op is Op.CAST:
             return self.cast(expr)
-        return build.remake(expr, [self.values(a) for a in expr.args])
+        if expr.op in (Op.LOCAL, Op.INSTANT):
+            raise QueryError(
+                f"`{expr!r}` is read in the time zone {expr.attr[0]} and computed from both sides; "
+                "devices know no time zones: compute it from the columns of one side"
+            )
+        made = build.remake(expr, [self.values(a) for a in expr.args])
+        return node(made.op, made.args, _plain_type(made.type), made.attr)
 
     def cast(self, expr: Expr) -> Expr:
         """A CAST of a value of both sides: only those that neither round nor overflow."""
         source, target = expr.args[0].type, expr.type
         if target.is_float and (source.is_float or source.kind is Kind.INT):
-            return node(Op.CAST, (self.values(expr.args[0]),), target)
-        if keeps_raw(source, target):
+            return build.remake(expr, [self.values(expr.args[0])])
+        if build.keeps_raw(source, target):
             return self.values(expr.args[0])
         raise QueryError(
             f"`{expr!r}` casts a value computed from both sides in a way that may round or "
@@ -216,7 +230,11 @@ class _Hoister:
 
     def flags(self, expr: Expr) -> Expr:
         """Hoist what is left one-sided after guarding: tests for NULL and their combinations."""
+        if expr not in self.flagged:
+            self.flagged[expr] = self._flags(expr)
+        return self.flagged[expr]
 
+    def _flags(self, expr: Expr) -> Expr:
         if expr.is_const or expr.op is Op.KEY:
             return expr
         if len(expr.sides) == 1 and expr.type.kind is Kind.BOOL:
@@ -255,12 +273,6 @@ def _zero_filled(expr: Expr) -> Expr:
     def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
         if current.op is Op.KEY:
             return node(Op.KEY, (), zero_filled(current.type), current.attr)
-        return _two_valued(current, args)
+        return build.two_valued(current, args)
 
     return transform(expr, rule)
-
-
-def _two_valued(expr: Expr, args: tuple[Expr, ...]) -> Expr:
-    """The node on other arguments; a remainder by zero is any number, since a guard ignores it."""
-    made = build.remake(expr, args)
-    return node(made.op, made.args, made.type.as_nullable(False), made.attr)

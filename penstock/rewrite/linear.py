@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.expr import build
-from penstock.expr.node import Expr, Op, node
-from penstock.types import Kind, Type, integer
+from penstock.expr.node import Expr, Op, node, once_per_node
+from penstock.types import Kind, integer
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Linear:
         return Linear(tuple((t, c) for t, c in self.terms if t is not term), self.constant)
 
 
+@once_per_node
 def linear(expr: Expr) -> Linear:
     """Split an integral expression into its additive terms."""
     op, args = expr.op, expr.args
@@ -46,20 +47,9 @@ def linear(expr: Expr) -> Linear:
                 return linear(other).scaled(int(factor.attr))
     if op is Op.RAW:
         return linear(args[0])
-    if op is Op.CAST and keeps_raw(args[0].type, expr.type):
+    if op is Op.CAST and build.keeps_raw(args[0].type, expr.type):
         return linear(args[0])
     return Linear(((expr, 1),), 0)
-
-
-def keeps_raw(source: Type, target: Type) -> bool:
-    """Whether a CAST leaves every stored integer as it is and can never overflow."""
-    return (
-        source.is_integral
-        and target.is_integral
-        and build.raw_factor(source, target) == 1
-        and target.lo <= source.lo
-        and source.hi <= target.hi
-    )
 
 
 def total(form: Linear) -> Expr:

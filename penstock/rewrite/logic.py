@@ -3,18 +3,22 @@
 ``when_true(e)`` is a formula of ANDs and ORs over atoms, with no NOT above an AND, OR or CASE, that
 is TRUE exactly where ``e`` is TRUE. As it never negates, an atom that is NULL can count as false:
 this is what lets a device represent NULL as a test that fails.
+
+All of it is recursive: a deep expression needs room for it, see :func:`penstock.stack.run_deep`.
 """
 
 from __future__ import annotations
 
 from penstock.expr import build
 from penstock.expr.evaluate import zero_of
-from penstock.expr.node import Expr, Op, node
+from penstock.expr.node import Expr, Op, node, once_per_node
 from penstock.types import Kind, Type
 
-_COMPARISONS = frozenset({Op.LT, Op.LE, Op.EQ})
+#: Branches of a CASE whose conditions are not repeated for each branch behind them.
+_MANY_BRANCHES = 8
 
 
+@once_per_node
 def when_true(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where the condition ``expr`` is TRUE."""
     op, args = expr.op, expr.args
@@ -38,6 +42,7 @@ def when_true(expr: Expr) -> Expr:
     return expr
 
 
+@once_per_node
 def when_false(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where the condition ``expr`` is FALSE."""
     op, args = expr.op, expr.args
@@ -67,6 +72,7 @@ def when_false(expr: Expr) -> Expr:
     return build.not_(expr)
 
 
+@once_per_node
 def when_null(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where ``expr`` is NULL."""
     if not expr.type.nullable:
@@ -84,10 +90,11 @@ def when_null(expr: Expr) -> Expr:
         return build.and_(*map(when_null, args))
     nulls = build.or_(*map(when_null, args))
     if op is Op.MOD:
-        return build.or_(nulls, build.eq(args[1], build.const(0)))
+        return build.or_(nulls, _is_zero(args[1]))
     return nulls
 
 
+@once_per_node
 def when_not_null(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where ``expr`` is not NULL."""
     if not expr.type.nullable:
@@ -103,9 +110,12 @@ def when_not_null(expr: Expr) -> Expr:
         return build.or_(*map(when_not_null, args))
     known = build.and_(*map(when_not_null, args))
     if op is Op.MOD:
-        divisor = args[1]
-        return build.and_(known, when_false(build.eq(divisor, build.const(0))))
+        return build.and_(known, when_false(_is_zero(args[1])))
     return known
+
+
+def _is_zero(expr: Expr) -> Expr:
+    return build.order(Op.EQ, expr, build.const(zero_of(expr.type), expr.type))
 
 
 def _undecided(expr: Expr, decided) -> Expr:
@@ -114,7 +124,17 @@ def _undecided(expr: Expr, decided) -> Expr:
 
 
 def _case(expr: Expr, of_value) -> Expr:
-    """OR over the branches of: no earlier condition is TRUE, this one is, ``of_value`` holds."""
+    """OR over the branches of: no earlier condition is TRUE, this one is, ``of_value`` holds.
+
+    Of many branches each is nested in what the one before leaves, so that the size is linear.
+    """
+    if len(expr.args) > 2 * _MANY_BRANCHES:
+        result = of_value(expr.args[-1])
+        for condition, value in zip(expr.args[-3::-2], expr.args[-2::-2], strict=True):
+            taken = build.and_(when_true(condition), of_value(value))
+            passed = build.or_(when_false(condition), when_null(condition))
+            result = build.or_(taken, build.and_(passed, result))
+        return result
     earlier: list[Expr] = []
     branches = []
     for condition, value in zip(expr.args[:-1:2], expr.args[1::2], strict=False):
@@ -124,6 +144,7 @@ def _case(expr: Expr, of_value) -> Expr:
     return build.or_(*branches)
 
 
+@once_per_node
 def without_null(expr: Expr) -> Expr:
     """Two-valued form of a value: equal to ``expr`` wherever it is not NULL, never NULL itself.
 
@@ -139,12 +160,10 @@ def without_null(expr: Expr) -> Expr:
         return expr if not expr.type.nullable else node(op, (), zero_filled(expr.type), expr.attr)
     plain = [without_null(a) for a in args]
     if op is Op.CASE:
-        pairs = [(guarded(when_true(c)), v) for c, v in zip(args[:-1:2], plain[1::2], strict=False)]
-        return build.case(pairs, plain[-1])
+        plain[:-1:2] = [guarded(when_true(c)) for c in args[:-1:2]]
     if op in (Op.LEAST, Op.GREATEST):
         return _extreme(expr, plain)
-    made = build.remake(expr, plain)
-    return node(made.op, made.args, made.type.as_nullable(False), made.attr)
+    return build.two_valued(expr, plain)
 
 
 def zero_filled(dtype: Type) -> Type:
@@ -156,17 +175,18 @@ def zero_filled(dtype: Type) -> Type:
 
 def _extreme(expr: Expr, plain: list[Expr]) -> Expr:
     """LEAST or GREATEST of values that may be NULL, as choices: a NULL argument is skipped."""
-    pick = build.least if expr.op is Op.LEAST else build.greatest
     result, null = plain[0], when_null(expr.args[0])
     for arg, value in zip(expr.args[1:], plain[1:], strict=True):
         choices = [(guarded(when_null(arg)), result), (guarded(null), value)]
         choices = [(c, v) for c, v in choices if c is not build.FALSE]
-        both = pick(result, value)
-        result = build.case(choices, both) if choices else both
+        both = build.remake(expr, (result, value))
+        flat = [x for choice in choices for x in choice]
+        result = build.typed(Op.CASE, (*flat, both), expr.type) if choices else both
         null = build.and_(null, when_null(arg))
     return result
 
 
+@once_per_node
 def guarded(formula: Expr) -> Expr:
     """Two-valued twin of a formula made by ``when_*``: an atom that is NULL becomes FALSE."""
     if formula.op in (Op.AND, Op.OR):
@@ -175,10 +195,7 @@ def guarded(formula: Expr) -> Expr:
     if len(formula.sides) < 2:
         return formula
     atom = formula.args[0] if formula.op is Op.NOT else formula
-    if atom.op in _COMPARISONS:
-        plain = build.order(atom.op, *map(without_null, atom.args))
-    else:
-        plain = build.prefix(*map(without_null, atom.args))
+    plain = build.remake(atom, [without_null(a) for a in atom.args])
     if formula.op is Op.NOT:
         plain = build.not_(plain)
     return build.and_(plain, *(guarded(when_not_null(a)) for a in atom.args))

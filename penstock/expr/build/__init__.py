@@ -5,10 +5,12 @@ with one sentence when the operands do not fit; the SQL front end adds the place
 Mixed numeric types follow Spark (ANSI): integer with float32 computes in float64.
 """
 
-from penstock.expr.build.align import MAX_BITS, align, float_of, rescale, to_float, to_unit
+from penstock.expr.build.align import align, float_of, rescale, to_float, to_unit
 from penstock.expr.build.arithmetic import absolute, add, greatest, least, mod, mul, neg, sub
 from penstock.expr.build.bits import bit_and, bit_not, bit_or, bit_xor, shl, shr
-from penstock.expr.build.casts import cast, raw_factor
+from penstock.expr.build.casts import cast
+from penstock.expr.build.clocks import to_instant, to_local
+from penstock.expr.build.infer import MAX_BITS, keeps_raw, raw_factor, typed
 from penstock.expr.build.leaves import (
     FALSE,
     TRUE,
@@ -19,8 +21,10 @@ from penstock.expr.build.leaves import (
     duration_const,
     key,
 )
+from penstock.expr.build.lists import in_members, is_in
 from penstock.expr.build.logic import and_, case, eq, is_null, le, lt, ne, not_, or_, order, prefix
-from penstock.expr.build.remake import remake
+from penstock.expr.build.operands import check_operands
+from penstock.expr.build.remake import remake, two_valued
 
 __all__ = [
     "FALSE",
@@ -37,6 +41,7 @@ __all__ = [
     "bit_xor",
     "case",
     "cast",
+    "check_operands",
     "column",
     "const",
     "decimal_const",
@@ -44,7 +49,10 @@ __all__ = [
     "eq",
     "float_of",
     "greatest",
+    "in_members",
+    "is_in",
     "is_null",
+    "keeps_raw",
     "key",
     "le",
     "least",
@@ -64,5 +72,9 @@ __all__ = [
     "shr",
     "sub",
     "to_float",
+    "to_instant",
+    "to_local",
     "to_unit",
+    "two_valued",
+    "typed",
 ]

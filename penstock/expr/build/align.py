@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from penstock.expr import interval
+from penstock.expr.build.infer import typed
 from penstock.expr.build.leaves import ExprTypeError, const
-from penstock.expr.interval import Interval
-from penstock.expr.node import Expr, Op, node
+from penstock.expr.node import Expr, Op
 from penstock.types import (
     FLOAT64,
+    TIMES,
     UNIT_NS,
     Kind,
     Type,
 )
 
-#: Most bits of an exact integer: beyond it an expression is a mistake, not a query.
-MAX_BITS = 512
-
-TIMES = frozenset({Kind.TIMESTAMP, Kind.DATE})
 EXACT = frozenset({Kind.INT, Kind.DECIMAL})
 _AS_THEY_ARE = frozenset({Kind.BOOL, Kind.STRING, Kind.BINARY, Kind.DATE})
-
-
-def any_nullable(*args: Expr) -> bool:
-    return any(a.type.nullable for a in args)
-
-
-def bounded(dtype: Type, bounds: Interval, nullable: bool) -> Type:
-    lo, hi = bounds
-    if max(abs(lo), abs(hi)).bit_length() > MAX_BITS:
-        raise ExprTypeError(f"the value may need more than {MAX_BITS} bits")
-    return replace(dtype, lo=lo, hi=hi, nullable=nullable)
-
-
-def bounds_of(expr: Expr) -> Interval:
-    return expr.type.lo, expr.type.hi
 
 
 def times(expr: Expr, factor: int, dtype: Type) -> Expr:
@@ -45,14 +25,8 @@ def times(expr: Expr, factor: int, dtype: Type) -> Expr:
         value = None if expr.attr is None else expr.attr * factor
         return const(value, dtype)
     if factor == 1:
-        return node(Op.CAST, (expr,), replace(dtype, **_span(expr, 1)))
-    by = const(factor)
-    return node(Op.MUL, (expr, by), replace(dtype, **_span(expr, factor)))
-
-
-def _span(expr: Expr, factor: int) -> dict:
-    lo, hi = interval.mul(bounds_of(expr), (factor, factor))
-    return {"lo": lo, "hi": hi, "nullable": expr.type.nullable}
+        return typed(Op.CAST, (expr,), dtype.within(expr.type.lo, expr.type.hi))
+    return typed(Op.MUL, (expr, const(factor)), dtype)
 
 
 def rescale(expr: Expr, scale: int) -> Expr:
@@ -79,7 +53,7 @@ def to_float(expr: Expr) -> Expr:
         return expr
     if expr.is_const and expr.attr is not None:
         return const(float_of(expr))
-    return node(Op.CAST, (expr,), FLOAT64.as_nullable(expr.type.nullable))
+    return typed(Op.CAST, (expr,), FLOAT64)
 
 
 def float_of(expr: Expr) -> float:
@@ -87,6 +61,12 @@ def float_of(expr: Expr) -> float:
     if expr.type.kind is Kind.DECIMAL:
         return int(expr.attr) / 10**expr.type.scale
     return float(expr.attr)
+
+
+def _widest(kinds: set[Kind]) -> Kind:
+    """The kind that several of times, or durations, are compared as."""
+    order = (Kind.DURATION, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
+    return next(kind for kind in order if kind in kinds)
 
 
 def align(args: Sequence[Expr], what: str) -> list[Expr]:
@@ -106,7 +86,7 @@ def align(args: Sequence[Expr], what: str) -> list[Expr]:
     elif len(kinds) == 1 and kinds <= _AS_THEY_ARE:
         done = list(args)
     elif kinds <= TIMES or kinds == {Kind.DURATION}:
-        kind = Kind.DURATION if kinds == {Kind.DURATION} else Kind.TIMESTAMP
+        kind = _widest(kinds)
         unit = finer(*(a.type.unit for a in args if a.type.kind is not Kind.NULL))
         done = [a if a.type.kind is Kind.NULL else to_unit(a, unit, kind) for a in args]
     else:

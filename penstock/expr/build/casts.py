@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from penstock.expr.build.align import (
     EXACT,
-    TIMES,
     finer,
     rescale,
     to_float,
     to_unit,
 )
+from penstock.expr.build.infer import typed
 from penstock.expr.build.leaves import ExprTypeError, const
-from penstock.expr.node import Expr, Op, node
-from penstock.types import (
-    UNIT_NS,
-    Kind,
-    Type,
-)
+from penstock.expr.node import Expr, Op
+from penstock.types import TIMES, TIMESTAMPS, Kind, Type
 
 
 def cast(a: Expr, to: Type) -> Expr:
@@ -37,14 +33,13 @@ def cast(a: Expr, to: Type) -> Expr:
         wide = rescale(a, to.scale)
         if to.lo <= wide.type.lo and wide.type.hi <= to.hi:
             return wide
-    if source in TIMES and target is Kind.TIMESTAMP:
-        unit = finer(a.type.unit, to.unit)
-        return to_unit(a, unit, Kind.TIMESTAMP)
+    if source in TIMES and target in TIMESTAMPS:
+        return to_unit(a, finer(a.type.unit, to.unit), target)
     if source is Kind.DATE and target is Kind.DATE:
         return a
     if (source, target) not in _CASTS:
         raise ExprTypeError(f"CAST from {a.type} to {to} is not supported")
-    return node(Op.CAST, (a,), to.as_nullable(a.type.nullable))
+    return typed(Op.CAST, (a,), to)
 
 
 _NUMBERS = (Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64)
@@ -52,15 +47,7 @@ _CASTS = {(s, t) for s in _NUMBERS for t in _NUMBERS} | {
     (Kind.BOOL, Kind.INT),
     (Kind.TIMESTAMP, Kind.DATE),
     (Kind.TIMESTAMP, Kind.INT),
+    (Kind.TIMESTAMP_NTZ, Kind.DATE),
+    (Kind.TIMESTAMP_NTZ, Kind.INT),
     (Kind.DURATION, Kind.DURATION),
 }
-
-
-def raw_factor(source: Type, target: Type) -> int | None:
-    """What an integral CAST multiplies the stored integer by; None if it may round."""
-    if source.unit or target.unit:
-        if not (source.unit and target.unit):
-            return None
-        factor, rest = divmod(UNIT_NS[source.unit], UNIT_NS[target.unit])
-        return None if rest else factor
-    return 10 ** (target.scale - source.scale) if target.scale >= source.scale else None

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.expr.build.align import (
-    align,
-    any_nullable,
-    bounds_of,
-)
+from penstock.expr.build.align import align
+from penstock.expr.build.infer import typed
 from penstock.expr.build.leaves import FALSE, TRUE, ExprTypeError, const
-from penstock.expr.node import Expr, Op, node
-from penstock.types import (
-    BOOL,
-    Kind,
-)
+from penstock.expr.node import Expr, Op
+from penstock.types import BOOL, Kind
 
 
 def lt(a: Expr, b: Expr) -> Expr:
@@ -39,12 +33,12 @@ def _compare(op: Op, a: Expr, b: Expr) -> Expr:
         raise ExprTypeError(
             f"`{op.value}` does not order {left.type} values; text has equality and prefix"
         )
-    return node(op, (left, right), BOOL.as_nullable(any_nullable(left, right)))
+    return typed(op, (left, right), BOOL)
 
 
 def order(op: Op, a: Expr, b: Expr) -> Expr:
     """A comparison of aligned operands of any kind; text is ordered by bytes (rewrites only)."""
-    return node(op, (a, b), BOOL.as_nullable(any_nullable(a, b)))
+    return typed(op, (a, b), BOOL)
 
 
 def prefix(text: Expr, start: Expr) -> Expr:
@@ -52,7 +46,7 @@ def prefix(text: Expr, start: Expr) -> Expr:
     left, right = align((text, start), "startswith")
     if not left.type.is_text:
         raise ExprTypeError(f"startswith needs text, not {left.type}")
-    return node(Op.PREFIX, (left, right), BOOL.as_nullable(any_nullable(left, right)))
+    return typed(Op.PREFIX, (left, right), BOOL)
 
 
 def _booleans(name: str, args: Sequence[Expr]) -> list[Expr]:
@@ -89,7 +83,7 @@ def _junction(op: Op, name: str, args: Sequence[Expr], unit: Expr, zero: Expr) -
         return unit
     if len(parts) == 1:
         return parts[0]
-    return node(op, parts, BOOL.as_nullable(any_nullable(*parts)))
+    return typed(op, parts, BOOL)
 
 
 def not_(a: Expr) -> Expr:
@@ -98,7 +92,7 @@ def not_(a: Expr) -> Expr:
         return arg.args[0]
     if arg.is_const:
         return const(None if arg.attr is None else not arg.attr, BOOL)
-    return node(Op.NOT, (arg,), BOOL.as_nullable(arg.type.nullable))
+    return typed(Op.NOT, (arg,), BOOL)
 
 
 def is_null(a: Expr) -> Expr:
@@ -106,7 +100,7 @@ def is_null(a: Expr) -> Expr:
         return FALSE
     if a.is_const:
         return TRUE
-    return node(Op.IS_NULL, (a,), BOOL.as_nullable(False))
+    return typed(Op.IS_NULL, (a,), BOOL)
 
 
 def case(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Expr:
@@ -114,9 +108,5 @@ def case(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> E
     conditions = _booleans("CASE WHEN", [c for c, _ in pairs])
     last = const(None) if otherwise is None else otherwise
     values = align([*(v for _, v in pairs), last], "CASE")
-    dtype = values[0].type.as_nullable(any_nullable(*values))
-    if dtype.is_integral:
-        known = [bounds_of(v) for v in values if not (v.is_const and v.attr is None)] or [(0, 0)]
-        dtype = dtype.within(min(lo for lo, _ in known), max(hi for _, hi in known))
     args = [x for pair in zip(conditions, values[:-1], strict=True) for x in pair]
-    return node(Op.CASE, (*args, values[-1]), dtype)
+    return typed(Op.CASE, (*args, values[-1]), values[0].type)

@@ -1,60 +1,50 @@
-"""The operation of a node on other arguments, for rewrites."""
+"""The operation of a node on other operands, for rewrites.
+
+Nothing is aligned, rescaled or checked here. The functions that SQL calls have done that, and doing
+it twice would multiply a value by its scale again. Rebuilding a node on its own operands gives the
+node itself: ``remake(n, n.args) is n``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from penstock.expr.build.arithmetic import absolute, add, greatest, least, mod, mul, neg, sub
-from penstock.expr.build.bits import bit_and, bit_not, bit_or, bit_xor, shl, shr
-from penstock.expr.build.casts import raw_factor
-from penstock.expr.build.logic import and_, case, is_null, not_, or_, order, prefix
+from penstock.expr.build.infer import is_nullable, keeps_raw, typed
+from penstock.expr.build.logic import and_, is_null, not_, or_
 from penstock.expr.node import Expr, Op, node
-from penstock.types import (
-    Type,
-    integer,
-)
 
-_MAKERS: dict[Op, Callable[..., Expr]] = {
-    Op.ADD: add,
-    Op.SUB: sub,
-    Op.MUL: mul,
-    Op.NEG: neg,
-    Op.ABS: absolute,
-    Op.LEAST: least,
-    Op.GREATEST: greatest,
-    Op.MOD: mod,
-    Op.BIT_AND: bit_and,
-    Op.BIT_OR: bit_or,
-    Op.BIT_XOR: bit_xor,
-    Op.BIT_NOT: bit_not,
-    Op.SHL: shl,
-    Op.SHR: shr,
+_LEAVES = frozenset({Op.CONST, Op.COLUMN, Op.KEY})
+_LOGIC: dict[Op, Callable[..., Expr]] = {
     Op.AND: and_,
     Op.OR: or_,
     Op.NOT: not_,
-    Op.PREFIX: prefix,
     Op.IS_NULL: is_null,
 }
 
 
 def remake(expr: Expr, args: Sequence[Expr]) -> Expr:
-    """The operation of ``expr`` on other arguments, its type and bounds inferred anew."""
-    if expr.op in (Op.CONST, Op.COLUMN, Op.KEY):
+    """The operation of ``expr`` on other aligned operands, its bounds inferred anew."""
+    if expr.op in _LEAVES:
         return expr
-    if expr.op in (Op.LT, Op.LE, Op.EQ):
-        return order(expr.op, *args)
-    if expr.op is Op.CASE:
-        return case(list(zip(args[:-1:2], args[1::2], strict=False)), args[-1])
-    if expr.op is Op.RAW:
-        (arg,) = args
-        return node(Op.RAW, (arg,), integer(arg.type.lo, arg.type.hi, nullable=arg.type.nullable))
-    if expr.op is Op.CAST:
-        return _recast(args[0], expr.type)
-    return _MAKERS[expr.op](*args)
+    if expr.op in _LOGIC:
+        return _LOGIC[expr.op](*args)
+    like = expr.type
+    if expr.op is Op.CAST and keeps_raw(expr.args[0].type, like):
+        # It can never overflow, so its bounds are no check: they follow the operand's.
+        like = like.within(args[0].type.lo, args[0].type.hi)
+    made = typed(expr.op, args, like, expr.attr)
+    if not expr.type.nullable and is_nullable(expr.op, expr.args):
+        return _without_null(made)  # as rewrites have declared it
+    return made
 
 
-def _recast(arg: Expr, to: Type) -> Expr:
-    if arg.type.is_integral and to.is_integral and raw_factor(arg.type, to) == 1:
-        to = replace(to, lo=arg.type.lo, hi=arg.type.hi)
-    return node(Op.CAST, (arg,), to.as_nullable(arg.type.nullable))
+def two_valued(expr: Expr, args: Sequence[Expr]) -> Expr:
+    """The operation on operands that are never NULL, declared to give none.
+
+    A remainder by zero then is any number: a guard beside it ignores it.
+    """
+    return _without_null(remake(expr, args))
+
+
+def _without_null(expr: Expr) -> Expr:
+    return node(expr.op, expr.args, expr.type.as_nullable(False), expr.attr)

@@ -1,0 +1,140 @@
+"""Checks of what callers pass, before anything is done with it.
+
+Each check returns the value, or raises a ``UsageError`` that names the argument and says what it
+takes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.errors import UsageError
+
+Check = Callable[[str, Any], Any]
+
+#: Greatest integer that tables, windows and files count to.
+MOST = (1 << 63) - 1
+#: Some thirty years; waits have a limit of their own that depends on the system.
+MOST_SECONDS = 10**9
+
+
+def refuse(name: str, wanted: str, value: object) -> UsageError:
+    """The error of an argument that is something else than what is wanted."""
+    try:
+        shown = repr(value)
+    except Exception:  # of a foreign object, or an integer of too many digits
+        shown = "one that cannot be shown"
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return UsageError(f"{name} must be {wanted}, not {shown} ({type(value).__name__})")
+
+
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise refuse(name, "text", value)
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise refuse(name, "True or False", value)
+    return value
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
+    """An integer of these bounds, of Python or NumPy."""
+    if not is_whole(value):
+        raise refuse(name, "a whole number", value)
+    if not least <= value <= most:
+        is_open = most == MOST and value < least
+        raise refuse(name, f"{least} or more" if is_open else f"{least} to {most}", value)
+    return int(value)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is an integer; True and False are none."""
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def number(name: str, value: Any, above: float | None = None) -> float:
+    """A number that is finite, not negative, and above a bound if there is one."""
+    is_number = math.isfinite(value) if isinstance(value, float) else is_whole(value)
+    if not is_number:
+        raise refuse(name, "a finite number", value)
+    if value < 0 or (above is not None and value <= above):
+        raise refuse(name, "0 or more" if above is None else f"above {above:g}", value)
+    return value
+
+
+def seconds(name: str, value: Any, above: float | None = None) -> float:
+    """A number of seconds that clocks can wait for."""
+    if number(name, value, above) > MOST_SECONDS:
+        raise refuse(name, f"at most {MOST_SECONDS:,} seconds", value)
+    return value
+
+
+def span(name: str, value: Any) -> int | datetime.timedelta:
+    """A number of a time column's unit, or a duration."""
+    if isinstance(value, datetime.timedelta):
+        return value
+    if not is_whole(value):
+        raise refuse(name, "a whole number or a timedelta", value)
+    return int(value)
+
+
+def moment(name: str, value: Any) -> int | datetime.datetime:
+    if isinstance(value, datetime.datetime):
+        return value
+    if not is_whole(value):
+        raise refuse(name, "a whole number or a datetime", value)
+    return int(value)
+
+
+def optional(check: Check) -> Check:
+    """The check, for an argument that may be None."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def mapping(check: Check | None = None) -> Check:
+    """A mapping of text to what a check takes; None takes anything."""
+
+    def checked(name: str, value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            raise refuse(name, "a mapping of names", value)
+        for key, one in value.items():
+            text(f"each name in {name}", key)
+            if check is not None:
+                check(f"{name} of {key}", one)
+        return value
+
+    return checked
+
+
+def one_or_each(check: Check) -> Check:
+    """What the check takes, or a mapping of text to that."""
+    each = mapping(check)
+    return lambda name, value: (each if isinstance(value, Mapping) else check)(name, value)
+
+
+def texts(name: str, value: Any) -> str | Sequence[str]:
+    """A text, or several."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, Sequence) or isinstance(value, bytes):
+        raise refuse(name, "text or a list of texts", value)
+    for one in value:
+        text(f"each of {name}", one)
+    return value
+
+
+def instance(of: type | tuple[type, ...], wanted: str) -> Check:
+    """An object of a class, or of one of several."""
+
+    def checked(name: str, value: Any) -> Any:
+        if not isinstance(value, of):
+            raise refuse(name, wanted, value)
+        return value
+
+    return checked

@@ -1,0 +1,78 @@
+"""A value for every node of a DAG, each held no longer than something still needs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from penstock.expr.node import Expr, Op, walk
+
+T = TypeVar("T")
+
+#: Operations that take up their operands one by one, and how many each step takes.
+_STEPWISE = {Op.AND: 1, Op.OR: 1, Op.LEAST: 1, Op.GREATEST: 1, Op.CASE: 2}
+
+
+def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
+    """Value of the root, from ``rule(node, values of its operands)``, operands first.
+
+    AND, OR, LEAST, GREATEST and CASE of many operands take them up one by one, so that a thousand
+    values do not stand in memory together: the rule is called for the first two operands, then for
+    what that gave and the third, and so on; for CASE from the end, with a condition, its value
+    and what holds otherwise.
+    """
+    uses = _uses(root).copy()
+    done: dict[Expr, T] = {}
+    open_nodes = [_Open(root, rule)]
+    while True:
+        current = open_nodes[-1]
+        if not current.waiting:
+            open_nodes.pop()
+            value = current.value()
+            if not open_nodes:
+                return value
+            done[current.expr] = value
+        elif (arg := current.waiting[-1]) in done:
+            current.waiting.pop()
+            uses[arg] -= 1
+            current.take(done[arg] if uses[arg] else done.pop(arg))
+        else:
+            open_nodes.append(_Open(arg, rule))
+
+
+@lru_cache(maxsize=256)
+def _uses(root: Expr) -> Counter[Expr]:
+    """How often each node is an operand; kept, since a stream computes the same roots all along."""
+    return Counter(arg for node in walk(root) for arg in node.args)
+
+
+class _Open(Generic[T]):
+    """A node of which some operands are computed.
+
+    ``waiting`` are the others, the next one last; ``taken`` what is not yet in ``folded``.
+    """
+
+    def __init__(self, expr: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> None:
+        self.expr = expr
+        self.rule = rule
+        self.waiting = list(expr.args if expr.op is Op.CASE else reversed(expr.args))
+        self.taken: list[T] = []
+        self.folded: T | None = None
+
+    def take(self, operand: T) -> None:
+        self.taken.append(operand)
+        step = _STEPWISE.get(self.expr.op)
+        if step is None:
+            return
+        if self.folded is None:
+            self.folded = self.taken.pop()
+        elif len(self.taken) == step:
+            before = [self.folded]
+            operands = self.taken[::-1] + before if step > 1 else before + self.taken
+            self.folded = self.rule(self.expr, operands)
+            self.taken = []
+
+    def value(self) -> T:
+        return self.rule(self.expr, self.taken) if self.folded is None else self.folded

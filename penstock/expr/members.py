@@ -1,0 +1,71 @@
+"""The values of an IN list."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from penstock.expr.evaluate import order_key
+
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+#: Values that a text shows of a list.
+_SHOWN = 8
+
+
+class Members:
+    """Distinct constants of one type, ascending, as a node's attribute.
+
+    Parameters
+    ----------
+    values : iterable of int, float, str or bytes
+        All of one type; integers are in units of the type's scale.
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        # Values that compare equal are one: 0.0 and -0.0.
+        self.values: tuple[Any, ...] = tuple(
+            sorted({order_key(v): v for v in values}.values(), key=order_key)
+        )
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        """Differs wherever the values differ, since nodes are told apart by it."""
+        return f"<{len(self.values)} values, {self._digest}>"
+
+    def __contains__(self, value: Any) -> bool:
+        return order_key(value) in self._keys
+
+    def isin(self, values: np.ndarray) -> np.ndarray:
+        """Which of the values are in the list; array of bool of their shape."""
+        if values.dtype == object:
+            found = [value in self for value in values.flat]
+            return np.array(found, dtype=bool).reshape(values.shape)
+        if values.dtype.kind == "f":
+            known = np.array(self.values, np.float64)
+            found = np.isin(values.astype(np.float64), known[known == known])
+            return found | np.isnan(values) if np.isnan(known).any() else found
+        return np.isin(values, self._int64)
+
+    def text(self) -> str:
+        """The list as a person reads it, cut where it is long."""
+        shown = ", ".join(map(repr, self.values[:_SHOWN]))
+        more = len(self.values) - _SHOWN
+        return f"({shown}, and {more} more)" if more > 0 else f"({shown})"
+
+    @cached_property
+    def _keys(self) -> frozenset[Any]:
+        return frozenset(map(order_key, self.values))
+
+    @cached_property
+    def _int64(self) -> np.ndarray:
+        return np.array([v for v in self.values if _INT64[0] <= v <= _INT64[1]], np.int64)
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(repr(self.values).encode()).hexdigest()

@@ -1,0 +1,142 @@
+"""Folders that nobody but this user reads or writes: caches, locks.
+
+What lies in one is believed, machine code included, so the folder is looked at each time, through
+an open descriptor: a link, another owner or a mode that lets others write is an error. Files are
+opened relative to that descriptor, so that no folder can be put in its place in between.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+from penstock.errors import FileError
+
+_log = logging.getLogger("penstock.cache")
+
+#: What group and others may do in a folder or with a file.
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class PrivateFolder:
+    """An open folder of this user alone.
+
+    Parameters
+    ----------
+    path : Path
+        For messages, and for tools that take no descriptor.
+    descriptor : int
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    def open(self, name: str, flags: int) -> int:
+        """A file in the folder, made with mode 600 if ``flags`` say so; links are not followed."""
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
+
+    def place(self, name: str) -> str:
+        """A path of a file for what takes no descriptor; it holds while the folder is open."""
+        here = f"/proc/self/fd/{self._descriptor}"
+        return f"{here if os.path.isdir(here) else self.path}/{name}"
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None if there is no such file."""
+        try:
+            handle = self.open(name, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(handle, "rb") as file:
+            return file.read()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put a file in place at once, so that no other process reads half of it."""
+        part = f".{name}.{secrets.token_hex(8)}.part"
+        handle = self.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(part, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=self._descriptor)
+            raise
+
+
+@contextmanager
+def private_folder(path: Path) -> Iterator[PrivateFolder]:
+    """A folder with mode 700 that this user owns; made if it is not there.
+
+    A folder of this user that others may only read is closed to them.
+
+    Raises
+    ------
+    FileError
+        It is a link, somebody else's, or others may write in it.
+    OSError
+        It cannot be made or opened.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    if path.is_symlink() or not path.is_dir():
+        raise FileError(f"{path} is no folder but a link or a file; remove it: rm {path}")
+    # A link that takes its place here is refused by the system, with an error of its own.
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check(path, os.fstat(descriptor), descriptor)
+        yield PrivateFolder(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def private_folder_if_possible(path: Path) -> Iterator[PrivateFolder | None]:
+    """As :func:`private_folder`, for a cache: None where no folder can be made."""
+    with ExitStack() as cleanup:
+        try:
+            folder = cleanup.enter_context(private_folder(path))
+        except FileError:
+            raise
+        except OSError as cause:
+            _log.info("nothing is kept in %s: %s", path, cause)
+            folder = None
+        yield folder
+
+
+def cache_folder(name: str) -> Path:
+    """A folder below the user's cache folder, or below ``$PENSTOCK_CACHE_DIR``; it may be missing.
+
+    Parameters
+    ----------
+    name : str
+        What is kept there.
+    """
+    return Path(os.environ.get("PENSTOCK_CACHE_DIR") or user_cache_dir("penstock")) / name
+
+
+def _check(path: Path, found: os.stat_result, descriptor: int) -> None:
+    user = os.geteuid()
+    if found.st_uid != user:
+        raise FileError(
+            f"the folder {path} belongs to user {found.st_uid}, not to user {user} who runs this, "
+            "so that what lies there cannot be trusted; remove it, or set PENSTOCK_CACHE_DIR "
+            "(TMPDIR for locks) to a folder of your own"
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & _OTHERS_WRITE:
+        raise FileError(
+            f"others may write in the folder {path} (mode {mode:03o}), so that what lies there "
+            f"cannot be trusted; remove it: rm -r {path}"
+        )
+    if mode & _OTHERS:
+        os.fchmod(descriptor, 0o700)

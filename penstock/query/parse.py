@@ -1,0 +1,126 @@
+"""SQL text to a syntax tree, in bounded time and memory whatever the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType
+
+from penstock.errors import QueryError
+from penstock.query.dialect import ROWS, Penstock
+from penstock.stack import run_deep
+
+T = TypeVar("T")
+
+#: Characters of a query, at most: 50,000 values of 36 characters fit.
+MOST_CHARACTERS = 2 << 20
+#: Words, numbers, texts and signs of a query, at most: 50,000 negative numbers with their commas
+#: fit. Each takes the parser about 10 us and 700 bytes.
+MOST_TOKENS = 160_000
+#: Tables of a query that are read before they are refused: the parser's time doubles with each.
+_MOST_JOINS = 8
+
+#: Comments, texts and quoted names, words and numbers, signs. No alternative can fail once it has
+#: begun, so the time is linear.
+_TOKEN = re.compile(
+    r"--[^\n]*"
+    r"|/\*(?:[^*]|\*(?!/))*"
+    r"|'(?:[^'\\]|\\.)*'?"
+    r'|"(?:[^"\\]|\\.)*"?'
+    r"|`[^`]*`?"
+    r"|\w+|[^\w\s]",
+    re.DOTALL,
+)
+
+
+def parse(text: str) -> exp.Expr:
+    """Syntax tree of one statement.
+
+    Recursive: to be called through :func:`with_room`.
+
+    Raises
+    ------
+    QueryError
+        The text is not one SQL statement, or too long; the place is given.
+    """
+    if not isinstance(text, str):
+        raise QueryError(f"a query is SQL text, not a {type(text).__name__}")
+    try:
+        trees = Penstock().parser().parse(_tokens(text), text)
+    except (ParseError, TokenError) as error:
+        details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        where = f" (line {details['line']}, column {details['col']})" if details else ""
+        reason = details.get("description") or str(error).splitlines()[0]
+        raise QueryError(f"this is not SQL: {reason.rstrip('.')}{where}") from None
+    # A comment behind the semicolon stands alone.
+    found = [t for t in trees if t is not None and not isinstance(t, exp.Semicolon)]
+    if len(found) != 1:
+        raise QueryError(f"one SELECT statement is needed, not {len(found)}")
+    return found[0]
+
+
+def canonical(text: str) -> str:
+    """A statement without the freedom of writing: spaces, line breaks, comments, case of keywords.
+
+    Texts of the same form are the same query.
+
+    Raises
+    ------
+    QueryError
+        As for :func:`parse`.
+    """
+
+    def written() -> str:
+        tree = parse(text)
+        rows = [table.meta.get(ROWS) for table in tree.find_all(exp.Table)]
+        return f"{tree.sql(dialect=Penstock, comments=False)} {rows}"
+
+    return with_room(written)
+
+
+def with_room(work: Callable[[], T]) -> T:
+    """What ``work`` returns, which reads SQL, with room for its recursion.
+
+    Raises
+    ------
+    QueryError
+        It is nested too deeply even so.
+    """
+    try:
+        return run_deep(work)
+    except RecursionError:
+        raise QueryError(
+            "the query is nested too deeply, by some hundreds of levels; compute parts of it in "
+            "columns before, or write a chain of many operators as several columns"
+        ) from None
+
+
+def _tokens(text: str) -> list[Any]:
+    """The tokens of a text that is not too long.
+
+    Raises
+    ------
+    QueryError
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise QueryError(
+            f"the query has {len(text):,} characters, more than {MOST_CHARACTERS:,}; {_INSTEAD}"
+        )
+    count = sum(1 for _ in _TOKEN.finditer(text))
+    if count > MOST_TOKENS:
+        raise QueryError(
+            f"the query has {count:,} words, numbers and signs, more than {MOST_TOKENS:,}; "
+            f"{_INSTEAD}"
+        )
+    tokens = Penstock().tokenize(text)
+    joins = sum(token.token_type is TokenType.JOIN for token in tokens)
+    if joins > _MOST_JOINS:
+        raise QueryError(f"a join of exactly two tables is needed; the query has {joins + 1}")
+    return tokens
+
+
+_INSTEAD = "put long lists of values into a table and join it, or a column that is computed before"

@@ -1,0 +1,76 @@
+"""Dates and times written in a query, as Spark reads them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import numpy as np
+from sqlglot import exp
+
+from penstock.errors import QueryError
+from penstock.expr import build
+from penstock.expr.node import Expr
+from penstock.query.dialect import place
+from penstock.query.session import Session
+from penstock.types import UNIT_NS, Kind, Type
+from penstock.zones import find_zone
+
+_DATE = r"([+-]?\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
+_TIME = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?"
+_DATE_ONLY = re.compile(_DATE + r"(?:[ T].*)?", re.DOTALL)
+_DATE_TIME = re.compile(_DATE + r"(?:[ T]" + _TIME + r"(?:\s*([A-Za-z+-].*))?)?")
+_SECOND_US = 1_000_000
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def time_literal(text: str, dtype: Type, session: Session, tree: exp.Expr) -> Expr:
+    """Constant for text that is cast to a date or time.
+
+    A TIMESTAMP without a zone of its own is of the session's; that of a TIMESTAMP_NTZ is ignored.
+
+    Raises
+    ------
+    QueryError
+    """
+    if not dtype.unit:
+        raise QueryError(f"CAST of text to {dtype} is not supported ({place(tree)})")
+    pattern = _DATE_ONLY if dtype.kind is Kind.DATE else _DATE_TIME
+    match = pattern.fullmatch(text.strip())
+    days = None if match is None else _days(*match.groups()[:3])
+    if match is None or days is None:
+        raise QueryError(f"{text!r} is not an ISO date or time ({place(tree)})")
+    if dtype.kind is Kind.DATE:
+        return build.const(days, dtype)
+    hour, minute, second, fraction, name = match.groups()[3:]
+    clock = [int(part or 0) for part in (hour, minute, second)]
+    if clock[0] > 23 or max(clock) > 59:
+        raise QueryError(f"{text!r} is not an ISO date or time ({place(tree)})")
+    seconds = days * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2]
+    micros = seconds * _SECOND_US + int((fraction or "")[:6].ljust(6, "0"))
+    wall = build.const(micros, Type(Kind.TIMESTAMP_NTZ, unit=dtype.unit))
+    if dtype.kind is Kind.TIMESTAMP_NTZ:
+        return wall
+    zone = session.zone if name is None else find_zone(name.strip())
+    if zone is None:
+        raise QueryError(f"{text!r} ends with no time zone that is known ({place(tree)})")
+    return build.to_instant(wall, zone)
+
+
+def _days(year: str, month: str | None, day: str | None) -> int | None:
+    """Days since 1970 in the proleptic Gregorian calendar, None if there is no such date."""
+    of_month, of_day = int(month or 1), int(day or 1)
+    if not 1 <= of_month <= 12:
+        return None
+    first = np.datetime64(int(year) - 1970, "Y").astype("M8[M]") + (of_month - 1)
+    found = first.astype("M8[D]") + (of_day - 1)
+    return int(found.astype(np.int64)) if of_day >= 1 and found.astype("M8[M]") == first else None
+
+
+def moment(time: datetime.datetime) -> Expr:
+    """Constant for a datetime: an instant, or without a zone of its own a wall clock."""
+    kind = Kind.TIMESTAMP_NTZ if time.tzinfo is None else Kind.TIMESTAMP
+    if time.tzinfo is not None:
+        time = time.astimezone(datetime.UTC).replace(tzinfo=None)
+    micros = (time - _EPOCH) // datetime.timedelta(microseconds=1)
+    return build.const(micros * 1000 // UNIT_NS["us"], Type(kind, unit="us"))
