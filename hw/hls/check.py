@@ -10,6 +10,10 @@ from penstock.types import Kind, Type
 #: Widest key or intermediate value. Beyond it an operation no longer fits a region of the device.
 MAX_BITS = 256
 
+#: Most steps of a predicate, and most branches of a CASE: beyond them elaboration takes minutes.
+MAX_STEPS = 4000
+MAX_BRANCHES = 64
+
 #: Largest expression that a message quotes; beyond it the operation is named.
 _MAX_SHOWN_NODES = 12
 
@@ -35,6 +39,7 @@ _NEVER = {
     Op.COLUMN: "reads a column that was not prepared as a key",
     Op.PREFIX: "compares text",
     Op.IS_NULL: "tests for NULL",
+    Op.IN: "looks up a value of both sides in a list",
 }
 
 
@@ -62,7 +67,11 @@ def refusal(program: GeneralProgram, *, value: bool = False) -> str | None:
             kind = program.value.type
             return f"{_text(program.value)} cannot be built: a value is a number, not {kind}"
         roots.append(program.value)
-    for node in walk(*roots):
+    nodes = list(walk(*roots))
+    steps = sum(max(len(node.args), 1) for node in nodes)
+    if steps > MAX_STEPS:
+        return f"a predicate of {steps} steps cannot be built: {MAX_STEPS} are the most"
+    for node in nodes:
         if reason := _reason(node, program):
             return f"{_text(node)} cannot be built: {reason}"
     return None
@@ -82,6 +91,8 @@ def _reason(node: Expr, program: GeneralProgram) -> str | None:
             return "the program declares no such key"
     if node.op in _INTEGER_OPS and not all(arg.type.is_integral for arg in node.args):
         return "it needs integers"
+    if node.op is Op.CASE and len(node.args) > 2 * MAX_BRANCHES + 1:
+        return f"it chooses among more than {MAX_BRANCHES} values"
     if node.op is Op.MOD:
         divisor = node.args[1]
         if not divisor.is_const:

@@ -179,10 +179,7 @@ def logic(m: Module, node: Expr, a: list[Value], platform: object = None) -> Val
     if op in _TWO_OPERANDS:
         return _TWO_OPERANDS[op](a[0], a[1])
     if op in (Op.AND, Op.OR):
-        every = a[0]
-        for value in a[1:]:
-            every = every & value if op is Op.AND else every | value
-        return every
+        return _junction(op, a)
     if op is Op.NEG:
         return -a[0]
     if op is Op.NOT:
@@ -201,6 +198,19 @@ def logic(m: Module, node: Expr, a: list[Value], platform: object = None) -> Val
     raise DeviceError(f"{op.value} cannot be built: lower the predicate first")
 
 
+def _junction(op: Op, a: list[Value]) -> Value:
+    """AND or OR; of many in halves, since elaboration is recursive."""
+    if len(a) > _FLAT:
+        half = len(a) // 2
+        a = [_junction(op, a[:half]), _junction(op, a[half:])]
+    every = a[0]
+    for value in a[1:]:
+        every = every & value if op is Op.AND else every | value
+    return every
+
+
+#: Operands that are written one after the other.
+_FLAT = 32
 _WORDS = {op: re.sub(r"\W+", "", op.name.lower()) for op in Op}
 
 _TWO_OPERANDS = {

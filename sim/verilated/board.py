@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.hw.checks import check_range
+from penstock.sim.verilated.build import load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class MemoryModel:
 
 @lru_cache(maxsize=64)
 def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
+    library = load(path)
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures = {
         "penstock_open": (handle, [u32, ctypes.c_double, ctypes.c_double, u64]),

@@ -6,6 +6,7 @@ Verilog, of the harness and of the tools.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.util
 import os
@@ -17,8 +18,7 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from platformdirs import user_cache_dir
-
+from penstock import private_folder
 from penstock.errors import MissingToolError
 from penstock.hw.tools import run_tool
 
@@ -93,8 +93,19 @@ class Tools:
 
 def cache_folder() -> Path:
     """Folder of the libraries; it need not exist."""
-    root = os.environ.get("PENSTOCK_CACHE_DIR") or user_cache_dir("penstock")
-    return Path(root) / "verilated"
+    return private_folder.cache_folder("verilated")
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load a library into this process, from a folder that is this user's alone.
+
+    Raises
+    ------
+    FileError
+        Others may have put something else there.
+    """
+    with private_folder.private_folder(path.parent) as folder:
+        return ctypes.CDLL(folder.place(path.name))
 
 
 def board_library(verilog: str, top: str, ports: Iterable[str]) -> Path:
@@ -130,6 +141,8 @@ def library(verilog: str, top: str, harness: str) -> Path:
         A tool is not installed.
     DeviceError
         A tool fails.
+    FileError
+        The cache folder is not this user's alone.
     """
     tools = Tools.find()
     key = _digest(verilog, harness, tools.versions, *_VERILATE, *_COMPILE, _FAST, _SLOW, *_RUNTIME)
@@ -140,18 +153,15 @@ def library(verilog: str, top: str, harness: str) -> Path:
         folder = Path(name)
         (folder / "kernel.v").write_text(verilog, encoding="utf-8")
         (folder / "harness.cpp").write_text(harness, encoding="utf-8")
-        _move(_compile(tools, folder, top), path)
+        _keep(_compile(tools, folder, top), path)
     return path
 
 
 def _folder() -> Path:
     """The cache folder, or one of this process where it cannot be written."""
     folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="penstock-verilated-"))
-    return folder
+    with private_folder.private_folder_if_possible(folder) as own:
+        return folder if own else Path(tempfile.mkdtemp(prefix="penstock-verilated-"))
 
 
 def _compile(tools: Tools, folder: Path, top: str) -> Path:
@@ -186,7 +196,7 @@ def _runtime(tools: Tools, source: Path, options: Sequence[str]) -> Path:
             _run(
                 [tools.compiler, _FAST, *options, "-c", "-o", str(target), str(source)], Path(name)
             )
-            _move(target, path)
+            _keep(target, path)
     return path
 
 
@@ -197,12 +207,9 @@ def _digest(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def _move(source: Path, path: Path) -> None:
-    """Put a file in place at once, so that no other process sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    os.close(handle)
-    shutil.copyfile(source, temporary)
-    os.replace(temporary, path)
+def _keep(source: Path, path: Path) -> None:
+    with private_folder.private_folder(path.parent) as folder:
+        folder.write(path.name, source.read_bytes())
 
 
 def _run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:

@@ -21,7 +21,7 @@ from penstock.hw.window.layout import (
     tuple_layout,
     word_layout,
 )
-from penstock.sim.verilated.build import cache_folder, library
+from penstock.sim.verilated.build import cache_folder, library, load
 
 #: A cycle of something that did not happen.
 NEVER = (1 << 64) - 1
@@ -129,7 +129,7 @@ class VerilatedJoin:
     def _library(self) -> ctypes.CDLL:
         verilog = export(self.config, cache=cache_folder())
         harness = files("penstock.sim.window").joinpath("harness.cpp").read_text(encoding="utf-8")
-        made = ctypes.CDLL(str(library(verilog, TOP, harness)))
+        made = load(library(verilog, TOP, harness))
         made.window_run.argtypes, made.window_run.restype = [ctypes.POINTER(_Job)], ctypes.c_int
         made.window_sizes.argtypes, made.window_sizes.restype = [ctypes.c_int], ctypes.c_uint
         return made
