@@ -1,24 +1,23 @@
-"""One stream of calls to a server: a request, its answer, and where their bodies lie."""
+"""One connection for calls to a server: a request, its answer, and where their columns lie."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.errors import DeviceError
 from penstock.host.wire.address import Address
-from penstock.host.wire.bodies import Bodies
-from penstock.host.wire.columns import batch_of, columns_of, encoded_size
+from penstock.host.wire.bodies import BODY, Bodies
+from penstock.host.wire.columns import Layout, pack
 from penstock.host.wire.errors import error_from
-from penstock.host.wire.message import BODY_SCHEMA, Header, received, send
+from penstock.host.wire.frames import Frames
+from penstock.host.wire.message import Header
 from penstock.host.wire.segment import Segment
 
-#: What a stream raises when the other side has gone, whichever way.
-GONE = (pa.ArrowException, OSError, StopIteration)
+#: Characters of what a server says of the end of a session that are shown.
+MOST_REASON = 500
 
 
 class SessionOverError(Exception):
@@ -26,7 +25,7 @@ class SessionOverError(Exception):
 
 
 class Session(Protocol):
-    """What a stream of calls needs to know of its session."""
+    """What a connection for calls needs to know of its session."""
 
     address: Address
     session: str
@@ -34,45 +33,40 @@ class Session(Protocol):
 
 
 class CallStream:
-    """A stream on which one call runs at a time.
+    """A connection on which one call runs at a time.
 
     Parameters
     ----------
-    stream : (writer, reader)
-        Of Flight's DoExchange.
+    frames : Frames
+        Greeted for calls; closed with it.
     session : Session
-        Whether bodies are shared is noted there when it turns out that they cannot be.
+        Whether columns are shared is noted there when it turns out that they cannot be.
     """
 
-    def __init__(self, stream: tuple[Any, Any], session: Session) -> None:
-        self._writer, self._reader = stream
+    def __init__(self, frames: Frames, session: Session) -> None:
+        self._frames = frames
         self._session = session
         self._bodies = Bodies()
         self._deadline: float | None = None
-        self._writer.begin(BODY_SCHEMA)
 
     def call(
-        self,
-        header: Header,
-        columns: Sequence[np.ndarray] | pa.RecordBatch | None,
-        deadline: float,
+        self, header: Header, columns: Sequence[np.ndarray] | None, deadline: float
     ) -> tuple[Header, list[np.ndarray]]:
         """Ask, and wait; the columns of the answer are the caller's own."""
-        batch = batch_of(columns) if isinstance(columns, Sequence) else columns
+        packed = None if columns is None else pack(columns)
         self._deadline = deadline
         try:
-            if batch is not None:
-                self._share("requests", encoded_size(batch))
-            where, body = self._bodies.pack(batch)
-            answer, body = self._exchanged({**header, **where}, body)
-            got, passing = self._bodies.unpack(answer, body)
-            if got is not None and body is not None:
+            if packed is not None:
+                self._share("requests", packed.layout.size)
+            where, parts = self._bodies.pack(packed)
+            answer, body = self._exchanged({**header, **where}, parts)
+            found = self._bodies.unpack(answer, body)
+            if body is not None:
                 # The next answer of this size finds room.
-                self._share("replies", body.size)
+                self._share("replies", Layout.parsed(answer[BODY]).size)
         finally:
             self._deadline = None
-        found = [] if got is None else columns_of(got)
-        return answer, [c.copy() for c in found] if passing else found
+        return answer, found
 
     def late(self, now: float) -> bool:
         """Whether a call has waited beyond its deadline (monotonic seconds)."""
@@ -81,27 +75,26 @@ class CallStream:
 
     def cancel(self) -> None:
         """Let the call that waits fail; any thread may do so."""
-        with suppress(*GONE):
-            self._reader.cancel()
+        self._frames.cancel()
 
     def close(self) -> None:
-        """End the stream; no call may be waiting, since Flight would read in two threads then."""
-        self.cancel()
-        with suppress(*GONE):
-            self._writer.close()
+        """Close the connection; no call may be waiting."""
+        self._frames.close()
         self._bodies.close()
 
-    def _exchanged(self, header: Header, body: pa.Buffer | None) -> tuple[Header, pa.Buffer | None]:
-        send(self._writer, header, body)
-        answer, body = received(self._reader.read_chunk())
+    def _exchanged(
+        self, header: Header, parts: Sequence[np.ndarray]
+    ) -> tuple[Header, np.ndarray | None]:
+        self._frames.send(header, parts)
+        answer, body = self._frames.receive()
         if "over" in answer:
-            raise SessionOverError(str(answer["over"]))
+            raise SessionOverError(str(answer["over"])[:MOST_REASON])
         if "error" in answer:
             raise error_from(answer["error"], str(self._session.address))
         return answer, body
 
     def _share(self, direction: str, size: int) -> None:
-        """See that bodies of this size can go through shared memory, unless they should not."""
+        """See that columns of this size can go through shared memory, unless they should not."""
         session, bodies = self._session, self._bodies
         if session.shared is False:
             return
@@ -113,7 +106,7 @@ class CallStream:
             made = Segment.made(size, session.session)
             header = {"call": "share", "direction": direction, "segment": made.header()}
             try:
-                self._exchanged(header, None)
+                self._exchanged(header, ())
             except BaseException:
                 made.close()
                 raise

@@ -18,16 +18,18 @@ from penstock.host.remote.kernels import R, RemoteKernel, RemoteWindowKernel, pr
 from penstock.host.remote.link import Link
 from penstock.host.wire.address import Address, read_token
 from penstock.host.wire.arrivals import join_header
-from penstock.host.wire.message import Header, field
+from penstock.host.wire.message import Header
 from penstock.program import Mode, Program, WindowProgram
 
 #: Seconds between two looks for a server that was there before.
 _RETRY_S = 0.05
 #: Programs of which it is remembered whether the server's device refuses them.
 _REMEMBERED = 256
+#: Calls that wait for tasks at a time, whatever a server says that it has lanes for.
+_MOST_THREADS = 64
 
 #: How bodies of calls travel, as whether they are shared.
-TRANSPORTS = {"auto": None, "shared": True, "flight": False}
+TRANSPORTS = {"auto": None, "shared": True, "socket": False}
 
 
 class RemoteDevice(Device):
@@ -46,7 +48,7 @@ class RemoteDevice(Device):
     token_file : str or path, optional
         File with the server's token.
     transport : str
-        How data travels: "shared" for memory that both processes see, "flight" for the connection,
+        How data travels: "shared" for memory that both processes see, "socket" for the connection,
         "auto" for shared memory where that is possible.
     connect_s : float
         Seconds to wait for a server's first answer.
@@ -97,12 +99,11 @@ class RemoteDevice(Device):
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
         self._link = self._connected()
         welcome = self._link.welcome
-        self.lanes = field(welcome, "lanes", int)
-        self.key_widths = tuple(field(welcome, "key_widths", list))
-        self.task_evaluations = welcome.get("task_evaluations")
+        self.lanes, self.key_widths = welcome.lanes, welcome.key_widths
+        self.task_evaluations = welcome.task_evaluations
         # The server lets so many tasks wait, and this many threads wait for them here.
         self._pool = ThreadPoolExecutor(
-            min(field(welcome, "depth", int), 2 * self.lanes + 2),
+            min(welcome.depth, 2 * self.lanes + 2, _MOST_THREADS),
             thread_name_prefix="penstock-remote",
         )
         # A running join asks for each batch.
@@ -111,7 +112,7 @@ class RemoteDevice(Device):
     @property
     def served(self) -> list[Header]:
         """What the server has: name, lanes, key_widths and description of each device."""
-        return field(self.link().welcome, "devices", list)
+        return self.link().welcome.devices
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         key = program, modes

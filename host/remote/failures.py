@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow.flight as flight
+from importlib.metadata import version
 
 from penstock.errors import DeviceError
 from penstock.host.wire.address import Address
+from penstock.host.wire.frames import FrameError
+from penstock.host.wire.handshake import TokenError
+from penstock.host.wire.message import PROTOCOL
 
 
 class LostError(DeviceError):
@@ -19,24 +22,29 @@ class AbsentError(DeviceError):
 def unwelcome(where: Address, cause: BaseException, late: bool, connect_s: float) -> DeviceError:
     """Why there is no session."""
     serve = f"penstock serve --listen {where}"
-    if isinstance(cause, flight.FlightUnauthenticatedError):
+    if isinstance(cause, TokenError):
         return DeviceError(
-            f"the server at {where} wants a token, and the one given is missing or wrong; give "
-            "--token-file (token_file= of the device) with the server's"
+            f"the server at {where} wants a token, and the one given is missing or wrong ({cause});"
+            " give --token-file (token_file= of the device) with the server's"
         )
     if late:
         return AbsentError(
             f"the server at {where} did not answer within {connect_s:g} s: it hangs, or is no "
             f"server of Penstock; end it, and start one with: {serve}"
         )
-    if isinstance(cause, flight.FlightUnavailableError):
-        return AbsentError(f"no server answers at {where}; start one with: {serve}")
-    return DeviceError(
-        f"what answers at {where} is no server of Penstock ({first_line(cause)}); start one "
-        f"with: {serve}"
-    )
+    if isinstance(cause, FrameError) and _is_http2(cause.begun):
+        return DeviceError(
+            f"what answers at {where} speaks gRPC, as servers did up to protocol 2; this "
+            f"client speaks protocol {PROTOCOL} (penstock {version('penstock')}): install the same "
+            "version of penstock on both sides"
+        )
+    if isinstance(cause, FrameError):
+        return DeviceError(
+            f"what answers at {where} is no server of Penstock ({cause}); start one with: {serve}"
+        )
+    return AbsentError(f"no server answers at {where} ({cause}); start one with: {serve}")
 
 
-def first_line(error: BaseException) -> str:
-    """What an error of Flight says, without its long tail."""
-    return str(error).strip().partition("\n")[0][:200] or type(error).__name__
+def _is_http2(begun: bytes) -> bool:
+    """Whether a connection begins as those of gRPC's servers do: with a frame of settings."""
+    return len(begun) > 8 and begun[3] == 4 and not any(begun[4:9])

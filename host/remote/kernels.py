@@ -16,8 +16,7 @@ from penstock.host.device.window_ranges import check_task
 from penstock.host.remote.failures import LostError
 from penstock.host.remote.link import Link
 from penstock.host.wire.arrivals import arrivals_message, join_header, join_result_from
-from penstock.host.wire.columns import batch_of
-from penstock.host.wire.message import Header, field
+from penstock.host.wire.message import Header, count_field, field
 from penstock.host.wire.programs import program_header
 from penstock.host.wire.tasks import result_from, task_message
 from penstock.program import Mode, Program, WindowProgram
@@ -58,7 +57,7 @@ class RemoteKernel(Kernel):
             if self._opened is None or self._opened[0].lost is not None:
                 link = self.device.link()
                 answer, _ = link.call({"call": "open", **program_fields(self.program, self.modes)})
-                self.min_room = field(answer, "min_room", int)
+                self.min_room = count_field(answer, "min_room")
                 self._opened = link, field(answer, "kernel", int)
             return self._opened
 
@@ -114,20 +113,22 @@ class RemoteWindow(WindowBuffer):
         return self._link.lost is not None
 
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
-        batch = batch_of(columns)
-        rows = max(_WRITE_BYTES * batch.num_rows // max(batch.nbytes, 1), 1)
-        if batch.num_rows and offset + batch.num_rows > self.capacity:
-            rows = batch.num_rows  # the device says what is wrong, before anything is written
-        for low in range(0, max(batch.num_rows, 1), rows):
+        columns = [np.asarray(column) for column in columns]
+        count = max((len(column) for column in columns), default=0)
+        # Python integers are wider than the pointers to them.
+        row_bytes = sum(max(column.itemsize, 1) for column in columns) or 1
+        rows = max(_WRITE_BYTES // row_bytes, 1)
+        if count and offset + count > self.capacity:
+            rows = count  # the device says what is wrong, before anything is written
+        for low in range(0, max(count, 1), rows):
             header = {"call": "write", "window": self.number, "offset": int(offset) + low}
-            self._link.call(header, batch.slice(low, rows))
+            self._link.call(header, [column[low : low + rows] for column in columns])
 
     def run(self, task: Task) -> Result:
         """Run a task on it, and wait for the result."""
-        header, batch = task_message(task)
-        return result_from(
-            *self._link.call({"call": "task", "window": self.number, **header}, batch)
-        )
+        header, columns = task_message(task)
+        answer = self._link.call({"call": "task", "window": self.number, **header}, columns)
+        return result_from(*answer, task, self.capacity, self.kernel.program)
 
     def free(self) -> None:
         if not self._freed:
@@ -175,7 +176,7 @@ class RemoteWindowKernel(WindowKernel):
             link, number = self._on_server()
             header = {"call": "join room", "join": number, "rows": [int(n) for n in rows]}
             answer, _ = link.call(header)
-            self._rooms[rows] = field(answer, "min_room", int)
+            self._rooms[rows] = count_field(answer, "min_room")
         return self._rooms[rows]
 
     def submit(self, task: WindowTask) -> Future[WindowResult]:
@@ -184,8 +185,9 @@ class RemoteWindowKernel(WindowKernel):
     def _run(self, task: WindowTask) -> WindowResult:
         check_task(task)
         link, number = self._on_server()
-        header, batch = arrivals_message(task)
-        return join_result_from(*link.call({"call": "join task", "join": number, **header}, batch))
+        header, columns = arrivals_message(task)
+        answer = link.call({"call": "join task", "join": number, **header}, columns)
+        return join_result_from(*answer, task)
 
     def close(self) -> None:
         with self._lock:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from importlib.metadata import version
-from typing import Any
+from contextlib import contextmanager
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.flight as flight
 
 from penstock.errors import PenstockError
-from penstock.host.remote.calls import GONE, CallStream, SessionOverError
-from penstock.host.remote.failures import LostError, first_line, unwelcome
-from penstock.host.wire.address import Address
+from penstock.host.remote.calls import MOST_REASON, CallStream, SessionOverError
+from penstock.host.remote.failures import LostError, unwelcome
+from penstock.host.wire.address import Address, check_listener
 from penstock.host.wire.errors import error_from
-from penstock.host.wire.message import BODY_SCHEMA, PROTOCOL, Header, field, received, send
+from penstock.host.wire.frames import FrameError, Frames, GoneError
+from penstock.host.wire.handshake import TokenError, greet
+from penstock.host.wire.message import Header
+from penstock.host.wire.welcome import Welcome
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
+#: Seconds for the reason to arrive why a call failed: it comes on another connection.
+_REASON_S = 1.0
 
 
 class Link:
@@ -69,25 +70,16 @@ class Link:
         self._idle: list[CallStream] = []
         self._heard = threading.Event()
         self._over = threading.Event()
-        self._writing = threading.Lock()
-        headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-        self._options = flight.FlightCallOptions(headers=headers)
-        patience_ms = max(round(connect_s * 1000), 1)
-        self._client = flight.FlightClient(
-            address.location,
-            generic_options=[
-                # Else a server that comes back would be looked for only after gRPC's back-off,
-                # which all connections of a process to one address share.
-                ("grpc.use_local_subchannel_pool", 1),
-                # What gRPC waits for a connection is never less than what it backs off.
-                ("grpc.min_reconnect_backoff_ms", patience_ms),
-                ("grpc.initial_reconnect_backoff_ms", patience_ms),
-                ("grpc.max_reconnect_backoff_ms", patience_ms),
-            ],
-        )
-        self.welcome = self._greeted(device, connect_s)
-        self.session: str = field(self.welcome, "session", str)
-        self._lease_s = float(self.welcome["lease_s"])
+        self._token, self._connect_s = token, connect_s
+        hello = {"stream": "session", "name": f"process {os.getpid()}", "device": device}
+        self._frames, answer = self._connected(hello)
+        try:
+            self.welcome = Welcome.parsed(answer)
+        except PenstockError:
+            self._frames.close()
+            raise
+        self.session = self.welcome.session
+        self._lease_s = self.welcome.lease_s
         self._threads = [
             threading.Thread(target=self._listen, name="penstock-remote-listen", daemon=True),
             threading.Thread(target=self._beat, name="penstock-remote-beat", daemon=True),
@@ -98,7 +90,7 @@ class Link:
     # -- calls ------------------------------------------------------------------------------------
 
     def call(
-        self, header: Header, columns: Sequence[np.ndarray] | pa.RecordBatch | None = None
+        self, header: Header, columns: Sequence[np.ndarray] | None = None
     ) -> tuple[Header, list[np.ndarray]]:
         """Ask the server, and wait for its answer.
 
@@ -115,10 +107,12 @@ class Link:
             except SessionOverError as cause:
                 self.lose(str(cause))
                 raise self._lost() from cause
-            except PenstockError:
-                raise  # some are OSErrors, too
-            except GONE as cause:
-                self.lose(f"it went away ({first_line(cause)})")
+            except FrameError as cause:
+                self.lose(f"it is no server of Penstock any more ({cause})")
+                raise self._lost() from cause
+            except GoneError as cause:
+                self._over.wait(_REASON_S)
+                self.lose(f"it went away ({cause})")
                 raise self._lost() from cause
 
     @contextmanager
@@ -145,10 +139,16 @@ class Link:
 
     def _opened(self) -> CallStream:
         try:
-            stream = CallStream(self._exchange({"stream": "calls", "session": self.session}), self)
-        except GONE as cause:
-            self.lose(f"it went away ({first_line(cause)})")
+            frames, answer = self._connected({"stream": "calls", "session": self.session})
+        except PenstockError as cause:
+            self.lose(f"it takes no call ({cause})")
             raise self._lost() from cause
+        if "over" in answer:
+            frames.close()
+            self.lose(str(answer["over"])[:MOST_REASON])
+            raise self._lost()
+        frames.open_up()
+        stream = CallStream(frames, self)
         with self._lock:
             self._busy.add(stream)
             if self.lost is not None:
@@ -162,66 +162,60 @@ class Link:
 
     # -- the session stream -----------------------------------------------------------------------
 
-    def _exchange(self, command: Header) -> tuple[Any, Any]:
-        return self._client.do_exchange(
-            flight.FlightDescriptor.for_command(json.dumps(command)), self._options
-        )
+    def _connected(self, wants: Header) -> tuple[Frames, Header]:
+        """A new connection, and the server's answer to what it is for.
 
-    def _greeted(self, device: str | None, connect_s: float) -> Header:
-        hello = {
-            "protocol": PROTOCOL,
-            "version": version("penstock"),
-            "name": f"process {os.getpid()}",
-            "device": device,
-        }
+        Raises
+        ------
+        DeviceError
+            There is none.
+        """
         late = threading.Event()
+        try:
+            frames = Frames(_dialled(self.address, self._connect_s))
+        except PenstockError:
+            raise  # some are OSErrors, too
+        except OSError as cause:
+            timed_out = isinstance(cause, TimeoutError)
+            raise unwelcome(self.address, cause, timed_out, self._connect_s) from cause
 
         def give_up() -> None:
             late.set()
-            self._reader.cancel()
+            frames.cancel()
 
+        timer = threading.Timer(self._connect_s, give_up)
+        timer.start()
         try:
-            self._writer, self._reader = self._exchange({"stream": "session"})
-        except GONE as cause:
-            raise unwelcome(self.address, cause, False, connect_s) from cause
-        try:
-            timer = threading.Timer(connect_s, give_up)
-            timer.start()
-            try:
-                with suppress(*GONE):  # what is wrong is said where the answer should be
-                    self._writer.begin(BODY_SCHEMA)
-                    send(self._writer, hello)
-                header, _ = received(self._reader.read_chunk())
-            finally:
-                timer.cancel()
-        except PenstockError:
-            self._hang_up()
+            answer = greet(frames, self._token, wants)
+            if "error" in answer:
+                raise error_from(answer["error"], str(self.address))
+            return frames, answer
+        except (TokenError, FrameError, GoneError) as cause:
+            frames.close()
+            raise unwelcome(self.address, cause, late.is_set(), self._connect_s) from cause
+        except BaseException:
+            frames.close()
             raise
-        except GONE as cause:
-            self._hang_up()
-            raise unwelcome(self.address, cause, late.is_set(), connect_s) from cause
-        if "error" in header:
-            self._hang_up()
-            raise error_from(header["error"], str(self.address))
-        return header
+        finally:
+            timer.cancel()
 
     def _listen(self) -> None:
         """Hear what the server says, to the end of the session."""
         why = ""
         try:
             while not why:
-                header, _ = received(self._reader.read_chunk())
+                header, _ = self._frames.receive()
                 self._heard.set()
                 if "over" in header:
-                    why = str(header["over"])
+                    why = str(header["over"])[:MOST_REASON]
                 elif "error" in header:
                     why = str(error_from(header["error"], str(self.address)))
         except PenstockError as cause:
             why = str(cause)
-        except GONE as cause:
-            why = f"it went away ({first_line(cause)})"
+        except GoneError as cause:
+            why = f"it went away ({cause})"
         self.lose(why)
-        self._hang_up()
+        self._frames.close()
 
     def _beat(self) -> None:
         """Give signs of life, and see that the server and its calls give some."""
@@ -239,12 +233,9 @@ class Link:
             if late:
                 return self.lose(f"a call was not answered within {self.answer_s:g} s")
             try:
-                with self._writing:
-                    if self._over.is_set():
-                        return None
-                    send(self._writer, {"call": "alive"})
-            except GONE as cause:
-                return self.lose(f"it went away ({first_line(cause)})")
+                self._frames.send({"call": "alive"})
+            except GoneError as cause:
+                return self.lose(f"it went away ({cause})")
         return None
 
     # -- ends -------------------------------------------------------------------------------------
@@ -265,7 +256,7 @@ class Link:
                 stream.cancel()  # whoever waits for it closes it
         for stream in idle:
             stream.close()
-        self._reader.cancel()  # which ends the thread that listens
+        self._frames.cancel()  # which ends the thread that listens
 
     def close(self) -> None:
         """End the session; calls must be over."""
@@ -273,10 +264,17 @@ class Link:
         for thread in self._threads:
             thread.join(self._lease_s)
 
-    def _hang_up(self) -> None:
-        """End the session stream, which nobody may be reading."""
-        with self._writing:
-            with suppress(*GONE):
-                self._reader.cancel()
-            with suppress(*GONE):
-                self._writer.close()
+
+def _dialled(address: Address, connect_s: float) -> socket.socket:
+    """A connection to a server's address."""
+    if address.path is None:
+        return socket.create_connection((address.host, address.port), connect_s)
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.settimeout(connect_s)
+        made.connect(os.fspath(address.path))
+        check_listener(made, address.path)
+    except BaseException:
+        made.close()
+        raise
+    return made

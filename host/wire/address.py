@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import stat
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from penstock.errors import FileError, UsageError
 MOST_PATH_BYTES = 107
 #: Seconds to find out whether anybody listens on a socket that is already there.
 _PROBE_S = 2.0
+#: Process, user and group at the other end of a Unix socket.
+_CREDENTIALS = struct.Struct("3i")
 #: Characters of a token, at least: 128 bits as hexadecimal digits have 32.
 LEAST_TOKEN = 16
 
@@ -66,13 +69,6 @@ class Address:
         if self.path is not None:
             return f"unix://{self.path}"
         return f"tcp://{self._bracketed}:{self.port}"
-
-    @property
-    def location(self) -> str:
-        """The address as Arrow Flight writes it."""
-        if self.path is not None:
-            return f"grpc+unix://{self.path}"
-        return f"grpc+tcp://{self._bracketed}:{self.port}"
 
     @property
     def loopback(self) -> bool:
@@ -140,6 +136,27 @@ def clear_stale(path: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as cause:
         raise FileError(f"cannot remove the old socket {path}: {cause.strerror}") from cause
+
+
+def check_listener(connection: socket.socket, path: Path) -> None:
+    """Refuse a Unix socket on which neither this user nor root listens.
+
+    Raises
+    ------
+    UsageError
+    """
+    if hasattr(socket, "SO_PEERCRED"):
+        # Who listens, not who owns the file: that could be another one by now.
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        owner = _CREDENTIALS.unpack(found)[1]
+    else:
+        owner = path.stat().st_uid
+    if owner not in (0, os.geteuid()):
+        raise UsageError(
+            f"user {owner} listens on {path}, and would see and answer all that user "
+            f"{os.geteuid()} sends; connect to a server of your own, or to one over TCP with its "
+            "token"
+        )
 
 
 def read_token(path: str | os.PathLike[str]) -> str:

@@ -1,7 +1,7 @@
 """Window-join programs, tasks and results as messages.
 
 Columns of both sides have one row per tuple of either side, and are of no meaning where the tuple
-is of the other side: a body is one record batch, whose columns are of one length.
+is of the other side: the columns of a message are of one length.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.host.device.window_join import Arrivals, WindowResult, WindowTask
-from penstock.host.wire.columns import batch_of
-from penstock.host.wire.message import Header, MalformedError, field
+from penstock.host.wire.message import Header, MalformedError, count_field, field
 from penstock.host.wire.programs import program_from, program_header
+from penstock.host.wire.tasks import counters_from, pairs_from
 from penstock.program import WindowProgram
 
 
@@ -47,12 +46,12 @@ def rows_from(header: Mapping[str, object]) -> tuple[int, int]:
     MalformedError
     """
     given = field(header, "rows", list)
-    if len(given) != 2 or any(type(n) is not int for n in given):
+    if len(given) != 2 or any(type(n) is not int or not 0 <= n < 1 << 63 for n in given):
         raise MalformedError(f"windows have the sizes {given!r:.80}, which are no two integers")
     return given[0], given[1]
 
 
-def arrivals_message(task: WindowTask) -> tuple[Header, pa.RecordBatch]:
+def arrivals_message(task: WindowTask) -> tuple[Header, list[np.ndarray]]:
     """A task as fields of a header and a body: the side of each tuple, then A's and B's columns."""
     tuples = task.tuples
     columns, counts = [np.asarray(tuples.is_b, bool)], []
@@ -69,18 +68,11 @@ def arrivals_message(task: WindowTask) -> tuple[Header, pa.RecordBatch]:
         "room": int(task.room),
         "columns": counts,
     }
-    return header, batch_of(columns)
+    return header, columns
 
 
-def arrivals_from(
-    header: Mapping[str, object], columns: Sequence[np.ndarray], most_room: int
-) -> WindowTask:
+def arrivals_from(header: Mapping[str, object], columns: Sequence[np.ndarray]) -> WindowTask:
     """The task of a message; its columns are copies.
-
-    Parameters
-    ----------
-    most_room : int
-        Pairs that a result may hold at most, whatever the task says.
 
     Raises
     ------
@@ -101,24 +93,29 @@ def arrivals_from(
         picked.append([column[of_side] for column in rest[:count]])
         rest = rest[count:]
     tuples = Arrivals(is_b, (picked[0], picked[2]), (picked[1], picked[3]))
-    room = min(field(header, "room", int), most_room)
-    return WindowTask(tuples, field(header, "history", int), rows_from(header), room)
+    history = count_field(header, "history", len(is_b))
+    return WindowTask(tuples, history, rows_from(header), count_field(header, "room"))
 
 
-def join_result_message(result: WindowResult) -> tuple[Header, pa.RecordBatch]:
+def join_result_message(result: WindowResult) -> tuple[Header, list[np.ndarray]]:
     """A result as fields of a header, and a body: a and b."""
     counters = {name: int(value) for name, value in result.counters.items()}
-    return {"done": int(result.done), "counters": counters}, batch_of([result.a, result.b])
+    return {"done": int(result.done), "counters": counters}, [result.a, result.b]
 
 
-def join_result_from(header: Mapping[str, object], columns: Sequence[np.ndarray]) -> WindowResult:
-    """The result of a message.
+def join_result_from(
+    header: Mapping[str, object], columns: Sequence[np.ndarray], task: WindowTask
+) -> WindowResult:
+    """The result of a message, which is one that the task can have.
 
     Raises
     ------
     MalformedError
     """
-    if len(columns) != 2:
-        raise MalformedError(f"pairs have 2 columns, not {len(columns)}")
-    done, counters = field(header, "done", int), field(header, "counters", dict)
-    return WindowResult(columns[0], columns[1], done, counters)
+    tuples = task.tuples
+    count_b = int(np.count_nonzero(tuples.is_b))
+    a, b = pairs_from(columns, len(tuples) - count_b, count_b)
+    done = count_field(header, "done", len(tuples))
+    if done <= task.history < len(tuples):
+        raise MalformedError(f"a task with a history of {task.history} is done up to {done}")
+    return WindowResult(a, b, done, counters_from(header))

@@ -1,21 +1,23 @@
-"""Where the bodies of a stream of calls lie: in its messages, or in shared memory."""
+"""Where the columns of a connection's calls lie: in its messages, or in shared memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-import pyarrow as pa
+import numpy as np
 
-from penstock.host.wire.columns import decoded, encoded, encoded_size, write_to
+from penstock.host.wire.columns import Layout, Packed, unpack
 from penstock.host.wire.message import Header, MalformedError
 from penstock.host.wire.segment import Segment
 
-#: Field of a header that says how many bytes of the segment are the body.
+#: Field of a header that describes columns.
+BODY = "body"
+#: Field of that description: whether they lie in the segment.
 SHARED = "shared"
 
 
 class Bodies:
-    """Packs what leaves and unpacks what arrives on one stream of calls.
+    """Packs what leaves and unpacks what arrives on one connection.
 
     Each direction has its own segment, if any; one call at a time uses them.
     """
@@ -23,39 +25,56 @@ class Bodies:
     def __init__(self) -> None:
         self.leaving: Segment | None = None
         self.arriving: Segment | None = None
-        #: Bytes of the last body that left.
-        self.size = 0
 
-    def pack(self, batch: pa.RecordBatch | None) -> tuple[Header, pa.Buffer | None]:
-        """What a header says of a body, and the body if it goes with the message."""
-        if batch is None:
-            return {}, None
-        if self.leaving is None:
-            body = encoded(batch)
-            return {}, body
-        size = encoded_size(batch)
-        if size > self.leaving.size:
-            return {}, encoded(batch)
-        with pa.FixedSizeBufferWriter(self.leaving.buffer) as sink:
-            write_to(sink, batch)
-        return {SHARED: size}, None
+    def pack(self, packed: Packed | None) -> tuple[Header, Sequence[np.ndarray]]:
+        """What a header says of columns, and the bytes that go with the message."""
+        if packed is None:
+            return {}, ()
+        described = packed.layout.header()
+        if self.leaving is None or packed.layout.size > self.leaving.size:
+            return {BODY: described}, packed.chunks()
+        packed.write(self.leaving.memory)
+        return {BODY: {**described, SHARED: True}}, ()
 
     def unpack(
-        self, header: Mapping[str, object], body: pa.Buffer | None
-    ) -> tuple[pa.RecordBatch | None, bool]:
-        """The batch of a message, and whether it looks into memory that the next call overwrites.
+        self,
+        header: Mapping[str, object],
+        body: np.ndarray | None,
+        reserve: Callable[[int], None] = lambda size: None,
+    ) -> list[np.ndarray]:
+        """The columns of a message; nobody else changes them.
+
+        Parameters
+        ----------
+        body : ndarray of uint8 or None
+            What came with the message.
+        reserve : callable
+            Takes the bytes that the columns will have, before they are made.
 
         Raises
         ------
         MalformedError
         """
-        size = header.get(SHARED)
-        if size is None:
-            return (None if body is None else decoded(body)), False
+        described = header.get(BODY)
+        size = 0 if body is None else len(body)
+        if described is None:
+            if size:
+                raise MalformedError(f"a message has {size} bytes that its header does not tell of")
+            return []
+        layout = Layout.parsed(described)
+        reserve(layout.weight)
+        shared = isinstance(described, Mapping) and described.get(SHARED)
+        if not shared:
+            if size != layout.size:
+                raise MalformedError(f"columns of {layout.size} bytes came as {size} bytes")
+            return unpack(layout, np.zeros(0, np.uint8) if body is None else body)
         segment = self.arriving
-        if segment is None or type(size) is not int or not 0 < size <= segment.size:
-            raise MalformedError(f"a body of {size!r:.80} bytes in shared memory that is not there")
-        return decoded(segment.buffer.slice(0, size)), True
+        if size or segment is None or layout.size > segment.size:
+            raise MalformedError(
+                f"columns of {layout.size} bytes in shared memory that is not there"
+            )
+        # The other side can write there at any time, so values are copied before anybody looks.
+        return [np.array(column) for column in unpack(layout, segment.memory)]
 
     def close(self) -> None:
         """Let go of the shared memory."""

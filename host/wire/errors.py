@@ -1,12 +1,18 @@
-"""Errors of a server as those of its client: the same class and message, with the traceback."""
+"""Errors of a server as those of its client: the same class and message, and nothing else."""
 
 from __future__ import annotations
 
-import traceback
+import logging
+import secrets
 from typing import Any
 
 from penstock import errors
 from penstock.errors import DeviceError, PenstockError
+
+_log = logging.getLogger("penstock.server")
+
+#: Characters of a message, at most; those of tools that failed have thousands.
+MOST_MESSAGE = 10_000
 
 #: Classes by name. Whatever else happens on a server arrives as a DeviceError.
 _CLASSES: dict[str, type[PenstockError]] = {
@@ -17,24 +23,26 @@ _CLASSES: dict[str, type[PenstockError]] = {
 
 
 def error_header(error: BaseException) -> dict[str, Any]:
-    """An error as a part of a header."""
+    """An error as a part of a header.
+
+    Messages of Penstock travel as they are. What anything else says may name files, values or code
+    of the server: it goes to the server's log, and both sides get the number of the incident.
+    """
     known = next((c.__name__ for c in type(error).__mro__ if c.__name__ in _CLASSES), None)
-    return {
-        "kind": known or "",
-        "message": str(error) if known else f"{type(error).__name__}: {error}",
-        "traceback": "".join(traceback.format_exception(error)),
-    }
+    if known is not None:
+        return {"kind": known, "message": str(error)}
+    incident = secrets.token_hex(4)
+    _log.error("incident %s", incident, exc_info=error)
+    return {"kind": "", "message": f"an error that it did not expect, incident {incident}"}
 
 
 def error_from(header: Any, address: str) -> PenstockError:
-    """The error that a server reported; its traceback there is a note of it."""
+    """The error that a server reported."""
     given = header if isinstance(header, dict) else {}
-    made = _CLASSES.get(str(given.get("kind")))
-    message = str(given.get("message", "it did not say why"))
-    error = (
-        made(message)
-        if made is not None
-        else DeviceError(f"the server at {address} failed: {message}; its log says more")
-    )
-    error.add_note(f"on the server at {address}:\n{given.get('traceback', '')}")
-    return error
+    kind = _CLASSES.get(str(given.get("kind")))
+    message = str(given.get("message", "it did not say why"))[:MOST_MESSAGE]
+    if kind is not None:
+        error = kind(message)
+        error.add_note(f"from the server at {address}")
+        return error
+    return DeviceError(f"the server at {address} failed: {message}; its log has more")

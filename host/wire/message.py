@@ -1,28 +1,30 @@
-"""A message: a header in JSON, and a body of columns as an Arrow IPC stream.
+"""Messages between a server of devices and its clients: a header in JSON, and columns.
 
-A call of a client is one request and one reply on a Flight DoExchange stream that stays open for
-many calls. The header travels as the application metadata of a Flight message. The body is one
-value of a binary column, so that one stream takes bodies of every schema; or it lies in memory that
-both processes share (:mod:`penstock.host.wire.segment`), and the header says how long it is.
+A call of a client is one request and one reply on a connection that stays open for many calls. The
+header says of which kinds the columns are (:mod:`penstock.host.wire.columns`); they come behind it
+(:mod:`penstock.host.wire.frames`), or lie in memory that both processes map
+(:mod:`penstock.host.wire.segment`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import Any
 
 from penstock.errors import DeviceError
 
 #: Both sides must speak the same protocol; raised whenever a message changes its meaning.
-PROTOCOL = 2
-#: Bytes of a body, at most: Flight refuses messages of 2 GiB.
+PROTOCOL = 3
+#: Bytes of the columns of one message, at most.
 MOST_BODY_BYTES = 1 << 30
-
-#: How bodies travel in Flight messages.
-BODY_SCHEMA = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
+#: Bytes of a header, at most: a program of 100,000 nodes has 8 MB.
+MOST_HEADER_BYTES = 16 << 20
+#: Bytes of a header before a session has begun, to a server and to a client.
+MOST_HELLO_BYTES, MOST_WELCOME_BYTES = 1 << 12, 1 << 16
+#: Bytes that a byte of JSON becomes as Python objects, at most: ``{"":0},`` is a dict of 184 bytes,
+#: a pointer to it in a list that has room to grow, and the text itself, three times.
+HEADER_WEIGHT = 32
 
 Header = dict[str, Any]
 
@@ -31,52 +33,7 @@ class MalformedError(DeviceError):
     """A message that no client or server of this version sends."""
 
 
-class Writer(Protocol):
-    """What is used of Flight's stream writers, which are different classes on either side."""
-
-    def write_metadata(self, buf: Any) -> None: ...
-
-    def write_with_metadata(self, batch: pa.RecordBatch, buf: Any) -> None: ...
-
-
-def send(writer: Writer, header: Mapping[str, Any], body: pa.Buffer | None = None) -> None:
-    """Write a message to a stream that was begun with :data:`BODY_SCHEMA`.
-
-    Raises
-    ------
-    DeviceError
-        The body is too large for a message.
-    """
-    text = json.dumps(header).encode()
-    if body is None:
-        writer.write_metadata(text)
-        return
-    if body.size > MOST_BODY_BYTES:
-        raise DeviceError(
-            f"{body.size} bytes are too many for one message to or from a server of devices, which "
-            f"takes {MOST_BODY_BYTES}; write windows in parts, and use smaller tasks"
-        )
-    ends = pa.array([0, body.size], pa.int64()).buffers()[1]
-    column = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, body])
-    writer.write_with_metadata(pa.RecordBatch.from_arrays([column], schema=BODY_SCHEMA), text)
-
-
-def received(chunk: Any) -> tuple[Header, pa.Buffer | None]:
-    """Header and body of what was read from a stream; the body is not copied.
-
-    Raises
-    ------
-    MalformedError
-    """
-    header = parsed(chunk.app_metadata)
-    if chunk.data is None:
-        return header, None
-    if chunk.data.schema != BODY_SCHEMA or chunk.data.num_rows != 1:
-        raise MalformedError("a message has a body of another form than one binary value")
-    return header, chunk.data.column(0)[0].as_buffer()
-
-
-def parsed(text: Any) -> Header:
+def parsed(text: bytes | bytearray | memoryview) -> Header:
     """The header that some bytes are.
 
     Raises
@@ -84,8 +41,8 @@ def parsed(text: Any) -> Header:
     MalformedError
     """
     try:
-        header = json.loads(bytes(text or b""))
-    except ValueError as cause:
+        header = json.loads(bytes(text))
+    except (ValueError, RecursionError) as cause:
         raise MalformedError(f"a message has a header that is not JSON ({cause})") from cause
     if not isinstance(header, dict):
         raise MalformedError("a message has a header that is no JSON object")
@@ -104,4 +61,17 @@ def field(header: Mapping[str, Any], name: str, kind: type) -> Any:
     # A bool is an int to Python, and never what was meant.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise MalformedError(f"a message needs {name} as {kind.__name__}, and has {value!r:.80}")
+    return value
+
+
+def count_field(header: Mapping[str, Any], name: str, most: int = (1 << 63) - 1) -> int:
+    """A field that is an integer from 0 to ``most``.
+
+    Raises
+    ------
+    MalformedError
+    """
+    value = field(header, name, int)
+    if not 0 <= value <= most:
+        raise MalformedError(f"a message has {name} {value!r:.80}, which is not in 0 to {most}")
     return value

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.expr import build
+from penstock.expr.members import Members
 from penstock.expr.node import Expr, Op, node, walk
 from penstock.host.wire.message import Header, MalformedError, field
 from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
@@ -17,6 +18,8 @@ from penstock.types import UNIT_NS, Kind, Type
 
 #: Nodes of one program, at most; compiled predicates have tens.
 MOST_NODES = 100_000
+#: Values of one IN list, at most; a query has no room for more.
+MOST_VALUES = 200_000
 #: Decimal digits after the point, at most: those of Arrow's widest decimal.
 MOST_DIGITS = 76
 
@@ -123,20 +126,26 @@ def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...
         return _key(attr, args, own, keys)
     if op is Op.CONST:
         return _const(attr, args, own)
-    if op is Op.COLUMN or attr is not None or not args:
+    members = _members(attr, args) if op is Op.IN else None
+    if op is Op.COLUMN or (attr is not None and members is None) or not args:
         raise MalformedError(f"{op.value!r} is no step of a program on {len(args)} values")
-    made = node(op, args, own)
     try:
-        # The rules of the language say which operands an operation takes, and of what kind it is.
-        inferred = build.remake(made, args).type
-    except (PenstockError, TypeError, ValueError, IndexError) as cause:
-        raise MalformedError(
-            f"a predicate has {op.value!r} on operands it does not take"
-        ) from cause
-    # Rewrites move between integers of several meanings; all of them are integers to a device.
-    if inferred.kind is not own.kind and not (inferred.is_integral and own.is_integral):
-        raise MalformedError(f"a predicate says that {op.value!r} gives {own}, not {inferred}")
-    return made
+        # The rules of the language say which operands an operation takes, and what it gives.
+        build.check_operands(op, args, own)
+    except PenstockError as cause:
+        raise MalformedError(f"a node of a predicate: {cause}") from cause
+    return node(op, args, own, members)
+
+
+def _members(attr: Any, args: tuple[Expr, ...]) -> Members:
+    """The values of an IN list: integers for an integer, floats for a float."""
+    if not isinstance(attr, list) or len(attr) > MOST_VALUES or len(args) != 1:
+        raise MalformedError(f"an IN list has up to {MOST_VALUES} values, and one operand")
+    values = [_attr_in(value) for value in attr]
+    wanted = float if args[0].type.is_float else int
+    if any(type(value) is not wanted for value in values):
+        raise MalformedError(f"a list of other values than those of {args[0].type}")
+    return Members(values)
 
 
 def _key(attr: Any, args: tuple[Expr, ...], own: Type, keys: dict[str, tuple[Type, ...]]) -> Expr:
@@ -175,9 +184,12 @@ def _pick(nodes: Sequence[Expr], number: Any) -> Expr:
 def _attr_out(expr: Expr) -> Any:
     if expr.op is Op.KEY:
         return list(expr.attr)
-    if expr.op is not Op.CONST:
-        return None
-    value = expr.attr
+    if expr.op is Op.IN:
+        return [_value_out(value) for value in expr.attr.values]
+    return _value_out(expr.attr) if expr.op is Op.CONST else None
+
+
+def _value_out(value: Any) -> list:
     if isinstance(value, bool):
         return ["bool", value]
     if isinstance(value, int):

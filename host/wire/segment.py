@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import stat
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.wire.message import MOST_BODY_BYTES, Header, MalformedError, field
@@ -27,16 +28,16 @@ class Segment:
     Parameters
     ----------
     file : int
-        Descriptor of the memory; owned by the segment until it is closed.
+        Descriptor of the memory.
     size : int
         Bytes.
     """
 
     def __init__(self, file: int, size: int) -> None:
         self.size = size
-        self._file = file
-        # Unmapped when the last buffer that looks into it is gone.
-        self.buffer = pa.py_buffer(mmap.mmap(file, size))
+        self._file = -1
+        #: All of it as uint8; unmapped when the last array that looks into it is gone.
+        self.memory = np.frombuffer(mmap.mmap(file, size), np.uint8)
 
     @staticmethod
     def possible() -> bool:
@@ -57,17 +58,20 @@ class Segment:
             file = os.memfd_create(_name(session), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         except OSError as cause:
             raise DeviceError(
-                f"no shared memory: {cause.strerror}; use transport flight"
+                f"no shared memory: {cause.strerror}; use transport socket"
             ) from cause
         try:
             os.ftruncate(file, size)
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, _seals())
-            return cls(file, size)
+            segment = cls(file, size)
         except (OSError, ValueError) as cause:
             os.close(file)
             raise DeviceError(
-                f"no shared memory of {size} bytes: {cause}; use transport flight"
+                f"no shared memory of {size} bytes: {cause}; use transport socket"
             ) from cause
+        # The other side opens it by this descriptor.
+        segment._file = file
+        return segment
 
     def header(self) -> Header:
         """Where the other process finds it."""
@@ -87,26 +91,26 @@ class Segment:
         if not isinstance(header, dict) or not cls.possible():
             raise MalformedError("a segment is given by process, file and bytes")
         process, number = field(header, "process", int), field(header, "file", int)
-        path = f"/proc/{process}/fd/{number}"
         try:
-            # The name holds the session's secret, so it is this client's and nobody else's.
-            if os.readlink(path) != f"/memfd:{_name(session)} (deleted)":
-                raise MalformedError("the shared memory offered is not of this session")
-            file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            file = _opened(f"/proc/{process}/fd/{number}", f"/memfd:{_name(session)} (deleted)")
         except OSError as cause:
             raise DeviceError(
                 f"the client's memory cannot be shared ({cause.strerror}): it runs as another "
                 "user, or in another container"
             ) from cause
         try:
-            size = os.fstat(file).st_size
-            sealed = fcntl.fcntl(file, fcntl.F_GET_SEALS)
-            if not sealed & fcntl.F_SEAL_SHRINK or not 0 < size <= 2 * MOST_BODY_BYTES:
+            about, sealed = os.fstat(file), fcntl.fcntl(file, fcntl.F_GET_SEALS)
+            # Pages of other sizes can be missing when they are read, which kills.
+            plain = stat.S_ISREG(about.st_mode) and os.fstatvfs(file).f_bsize == mmap.PAGESIZE
+            sizes = LEAST_BYTES <= about.st_size <= 2 * MOST_BODY_BYTES
+            if not (plain and sizes and sealed & fcntl.F_SEAL_SHRINK):
                 raise MalformedError("the shared memory offered is not sealed, or of a wrong size")
-            return cls(file, size)
-        except BaseException:
+            return cls(file, about.st_size)
+        except (OSError, ValueError) as cause:
+            raise DeviceError(f"the client's memory cannot be shared: {cause}") from cause
+        finally:
+            # What is mapped stays; descriptors are few.
             os.close(file)
-            raise
 
     def close(self) -> None:
         """Let go of it; what still looks into it stays valid."""
@@ -121,3 +125,22 @@ def _name(session: str) -> str:
 
 def _seals() -> int:
     return fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def _opened(path: str, wanted: str) -> int:
+    """A descriptor of this process's own for the memory, which has the name wanted.
+
+    Raises
+    ------
+    OSError
+    MalformedError
+    """
+    # The name holds the session's secret, so the memory is this client's and nobody else's. It is
+    # looked at before anything is opened, and again, since the client may have put another file
+    # there meanwhile.
+    if os.readlink(path) == wanted:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        if os.readlink(f"/proc/self/fd/{file}") == wanted:
+            return file
+        os.close(file)
+    raise MalformedError("the shared memory offered is not of this session")
