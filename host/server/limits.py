@@ -23,24 +23,56 @@ class Limits:
         Windows of all clients together; default: half of the machine's memory.
     client_memory_bytes : int, optional
         Windows of one client; default: half of ``memory_bytes``.
+    traffic_bytes : int, optional
+        Messages, waiting tasks and results of all clients together; default: a quarter of the
+        machine's memory. One client has half of it at most.
     depth : int
         Tasks of one client that wait for the device.
     clients : int
-        Sessions at a time.
+        Sessions at a time; one peer has half of them at most.
+    idle_s : float
+        Seconds without a call or a window after which a session makes room for another client, if
+        there are too many.
+    connections : int
+        Connections at a time; one peer has half of them at most.
+    client_connections : int
+        Connections for calls of one session.
+    kernels : int
+        Programs that one client has open.
+    windows : int
+        Windows that one client has.
+    residents : int
+        Windows that are kept by name.
+    evaluations : int
+        Predicate tests of one task; clients cut theirs at a thirty-second of it.
+    join_evaluations : int
+        Predicate tests of one task of the window-join operator.
     room : int
         Pairs of one result; a task that has more pauses.
     lease_s : float
         Seconds without a sign of life after which a client's session ends.
+    compile_s : float
+        Seconds of one program's compilation.
     resident_s : float
         Seconds for which a window that is kept by name stays without being read.
     """
 
     memory_bytes: int | None = None
     client_memory_bytes: int | None = None
+    traffic_bytes: int | None = None
     depth: int = 16
     clients: int = 64
+    idle_s: float = 60.0
+    connections: int = 512
+    client_connections: int = 64
+    kernels: int = 256
+    windows: int = 4096
+    residents: int = 1 << 14
+    evaluations: int = 1 << 33
+    join_evaluations: int = 1 << 40
     room: int = 1 << 24
     lease_s: float = 15.0
+    compile_s: float = 60.0
     resident_s: float = 600.0
 
     def __post_init__(self) -> None:
@@ -57,3 +89,11 @@ class Limits:
     def client_bytes(self) -> int:
         given = self.client_memory_bytes
         return max(self.all_bytes // 2, 1) if given is None else given
+
+    @property
+    def all_traffic(self) -> int:
+        return half_of_memory() // 2 if self.traffic_bytes is None else self.traffic_bytes
+
+    @property
+    def client_traffic(self) -> int:
+        return max(self.all_traffic // 2, 1)

@@ -25,6 +25,10 @@ WAIT_S = 120.0
 _LOOK_S = 1.0
 
 
+class NeverFitsError(DeviceError):
+    """A window is larger than a client may ever have, so that nothing is worth waiting for."""
+
+
 class Gone(Enum):
     """Why a window is no longer kept."""
 
@@ -77,6 +81,8 @@ class Residents:
     Parameters
     ----------
     memory : Memory
+    most : int
+        Windows that are kept; beyond, the one that was read longest ago goes.
 
     Attributes
     ----------
@@ -86,8 +92,9 @@ class Residents:
         Windows that are no longer kept, by reason.
     """
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, most: int = 1 << 14) -> None:
         self._memory = memory
+        self._most = most
         self.counts: Counter[str] = Counter(hits=0, loads=0)
         self.gone: Counter[Gone] = Counter()
         self._changed = threading.Condition()
@@ -124,6 +131,11 @@ class Residents:
                     self._drop(found, Gone.LOST)
                     continue
                 self._wait(deadline, check, f"another client has not written {name.block}")
+            if len(self._windows) >= self._most and not self.evict():
+                raise DeviceError(
+                    f"the server keeps {len(self._windows)} windows by name, and all are read; "
+                    "free some"
+                )
             made = self._windows[key] = Resident(key)
             self.counts["loads"] += 1
         try:
@@ -212,6 +224,8 @@ class Residents:
                 moment = self._moments
                 try:
                     return self._memory.allocate(made.client, kernel, capacity)
+                except NeverFitsError:
+                    raise
                 except DeviceError as refusal:
                     with self._changed:
                         others = any(w.holds for w in self._windows.values() if w is not made)

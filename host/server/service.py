@@ -1,7 +1,7 @@
 """A server of devices: its sessions and their leases.
 
-A client holds one session stream for as long as it lives; its end, however it comes, ends the
-session. Calls come on streams of their own, one at a time on each.
+A client holds one connection for its session for as long as it lives; its end, however it comes,
+ends the session. Calls come on connections of their own, one at a time on each.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 from importlib.metadata import version
-from typing import Any
 
 from penstock.errors import DeviceError, OverloadError, PenstockError
-from penstock.host.server.calls import GONE, Stream, serve_calls
+from penstock.host.server.calls import serve_calls
+from penstock.host.server.grpc_answer import PREFACE, answer_grpc
 from penstock.host.server.limits import Limits
-from penstock.host.server.listening import listening
+from penstock.host.server.listening import Connection, Listener
 from penstock.host.server.owner import Owner
 from penstock.host.server.session import ClientSession, SessionOverError
-from penstock.host.wire.address import Address
+from penstock.host.server.traffic import Traffic
+from penstock.host.wire.address import Address, check_listen
 from penstock.host.wire.errors import error_header
-from penstock.host.wire.message import PROTOCOL, Header, field, received
+from penstock.host.wire.frames import FrameError, Frames, GoneError
+from penstock.host.wire.handshake import other_version, welcome
+from penstock.host.wire.message import Header, MalformedError, field
+from penstock.host.wire.welcome import Welcome
 
 
 class Reason(Enum):
@@ -34,10 +38,13 @@ class Reason(Enum):
     LEASE = "the client gave no sign of life for the length of its lease"
     MALFORMED = "the client sent what no client sends"
     STOPPED = "the server was stopped"
+    ROOM = "the client was idle, and the server needed its place for another one"
 
 
 #: How often leases are looked at, per lease.
 _LOOKS_PER_LEASE = 4
+#: Seconds between two looks at leases and silent connections, at most.
+_LOOK_S = 2.0
 
 
 class DeviceServer:
@@ -71,13 +78,17 @@ class DeviceServer:
         self.limits = limits or Limits()
         #: Sessions that ended, by reason.
         self.ended: Counter[Reason] = Counter()
+        self.traffic = Traffic(self.limits.all_traffic, self.limits.client_traffic)
+        self._token = token
         self._lock = threading.Lock()
         self._sessions: dict[str, ClientSession] = {}
-        self._streams: dict[str, Stream] = {}
+        # The connection of each session, and those of its calls.
+        self._held: dict[str, Frames] = {}
+        self._calling: dict[str, set[Frames]] = {}
         self._stopping = threading.Event()
-        self._service = listening(self, address, token)
-        port = self._service.port
-        self.address = address if address.path else Address(host=address.host, port=port)
+        check_listen(address, token)
+        self._listener = Listener(self._serve, address, self.limits.connections)
+        self.address = self._listener.address
         self._inode = None if address.path is None else address.path.stat().st_ino
         self._leases = threading.Thread(target=self._watch, name="penstock-leases", daemon=True)
         self._leases.start()
@@ -93,104 +104,114 @@ class DeviceServer:
         Parameters
         ----------
         timeout_s : float
-            Seconds to wait for tasks, and again for streams.
+            Seconds to wait for tasks, and again for connections.
 
         Returns
         -------
         bool
-            Whether all streams have ended; a client that hangs may keep one.
+            Whether all connections have ended; those of clients that hang are cut.
         """
         self._stopping.set()
         for owner in self.owners.values():
             owner.quiet(timeout_s)
-        with self._lock:
-            streams = list(self._streams.values())
-        for stream in streams:
-            with suppress(*GONE):
-                stream.push({"over": Reason.STOPPED.value})
         for session in self.sessions():
             self._end(session, Reason.STOPPED)
-        down = threading.Thread(target=self._service.shutdown, name="penstock-stop", daemon=True)
-        down.start()
-        down.join(timeout_s)
+        over = self._listener.close(timeout_s)
         self._leases.join(timeout_s)
         path = self.address.path
         if path is not None and path.exists() and path.stat().st_ino == self._inode:
             path.unlink(missing_ok=True)
         for owner in self.owners.values():
             owner.stop()
-        return not down.is_alive()
+        return over
 
     # -- sessions ---------------------------------------------------------------------------------
 
-    def hold_session(self, reader: Any, writer: Any) -> None:
-        """Serve a session stream to its end."""
-        stream = Stream(writer)
+    def _serve(self, connection: Connection) -> None:
+        """Serve a connection to its end."""
+        frames = connection.frames
         try:
-            header, _ = received(reader.read_chunk())
-            session = self._begun(header)
+            wants = welcome(frames, self._token)
+            connection.greeted = True
+            if wants.get("stream") == "session":
+                self._hold(self._begun(wants, connection.peer), frames)
+            elif wants.get("stream") == "calls":
+                self._serve_calls(field(wants, "session", str), frames)
+            else:
+                raise MalformedError(f"there is no stream {wants.get('stream')!r:.80}")
         except PenstockError as error:
-            stream.push({"error": error_header(error)})
-            return
+            if isinstance(error, FrameError) and PREFACE.startswith(error.begun or b"?"):
+                with suppress(OSError):
+                    answer_grpc(frames.connection, error.begun, other_version("grpc"))
+                return
+            with suppress(GoneError):
+                frames.send({"error": error_header(error)})
+        except GoneError:
+            pass
+
+    def _hold(self, session: ClientSession, frames: Frames) -> None:
+        """Serve the connection of a session to its end."""
         reason = Reason.LEFT
         try:
             with self._lock:
-                self._streams[session.key] = stream
-            stream.push(self._welcome(session))
+                self._held[session.key] = frames
+            frames.send(self._welcome(session))
             while True:
-                received(reader.read_chunk())
+                frames.receive()  # as short as a hello
                 session.renew()
-                stream.push({"alive": True})
+                frames.send({"alive": True})
         except SessionOverError as over:
-            with suppress(*GONE):
-                stream.push({"over": str(over)})
-        except PenstockError as error:
-            with suppress(*GONE):
-                stream.push({"error": error_header(error)})
+            with suppress(GoneError):
+                frames.send({"over": str(over)})
+        except PenstockError:
             reason = Reason.MALFORMED
-        except GONE:
+            raise
+        except GoneError:
             pass
         finally:
-            stream.end()
             self._end(session, reason)
 
-    def _begun(self, hello: Header) -> ClientSession:
-        spoken = hello.get("protocol")
-        if spoken != PROTOCOL:
-            raise DeviceError(
-                f"the server speaks protocol {PROTOCOL} (penstock {version('penstock')}), and this "
-                f"client {spoken!r:.20} (penstock {hello.get('version')!r:.40}); install the same "
-                "version of penstock on both sides"
-            )
+    def _begun(self, hello: Header, peer: str) -> ClientSession:
         names = list(self.owners)
         wanted = hello.get("device") or names[0]
-        if wanted not in self.owners:
+        if not isinstance(wanted, str) or wanted not in self.owners:
             raise DeviceError(f"the server has no device {wanted!r:.80}; it has {', '.join(names)}")
         if self._stopping.is_set():
             raise DeviceError("the server is being stopped; start another one")
         key = secrets.token_hex(16)
-        session = ClientSession(key, field(hello, "name", str)[:80], self.owners[wanted])
-        with self._lock:
-            if len(self._sessions) >= self.limits.clients:
+        name, owner = field(hello, "name", str)[:80], self.owners[wanted]
+        session = ClientSession(key, name, owner, self.traffic, peer, self.limits)
+        while True:
+            with self._lock:
+                everybody, most = list(self._sessions.values()), self.limits.clients
+                own = sum(one.peer == peer for one in everybody)
+                if len(everybody) < most and own < max(most // 2, 1):
+                    self._sessions[key] = session
+                    self._calling[key] = set()
+                    return session
+            idle = [one for one in everybody if one.idle_s > self.limits.idle_s]
+            if len(everybody) < most:
+                # One peer takes no more than half, so that others find a place.
+                idle = [one for one in idle if one.peer == peer]
+            if not idle:
                 raise OverloadError(
-                    f"the server has {len(self._sessions)} clients, which is the most; try again "
-                    "when one has ended"
+                    f"the server has {len(everybody)} clients, {own} of them in {peer}, which is "
+                    "the most; try again when one has ended"
                 )
-            self._sessions[key] = session
-        return session
+            self._end(max(idle, key=lambda one: one.idle_s), Reason.ROOM)
 
     def _welcome(self, session: ClientSession) -> Header:
         device = session.owner.device
-        return {
-            "session": session.key,
-            "version": version("penstock"),
-            "device": device.name,
-            "lanes": device.lanes,
-            "key_widths": list(device.key_widths),
-            "task_evaluations": device.task_evaluations,
-            "depth": self.limits.depth,
-            "lease_s": self.limits.lease_s,
-            "devices": [
+        return Welcome(
+            session=session.key,
+            version=version("penstock"),
+            device=device.name,
+            lanes=device.lanes,
+            key_widths=tuple(device.key_widths),
+            task_evaluations=device.task_evaluations,
+            depth=self.limits.depth,
+            lease_s=self.limits.lease_s,
+            devices=[
                 {
                     "name": name,
                     "lanes": owner.device.lanes,
@@ -199,21 +220,29 @@ class DeviceServer:
                 }
                 for name, owner in self.owners.items()
             ],
-        }
+        ).header()
 
     def _end(self, session: ClientSession, reason: Reason) -> None:
         with self._lock:
             if self._sessions.pop(session.key, None) is None:
                 return
-            self._streams.pop(session.key, None)
+            held = self._held.pop(session.key, None)
+            calling = list(self._calling.pop(session.key, ()))
             self.ended[reason] += 1
         session.end(reason.value)
+        # The client is told why before its calls fail.
+        if held is not None:
+            held.say({"over": reason.value})
+            held.end()
+        for frames in calling:
+            frames.end()
 
     def _watch(self) -> None:
         """End sessions whose clients have given no sign of life for the length of a lease."""
         lease = self.limits.lease_s
-        while not self._stopping.wait(lease / _LOOKS_PER_LEASE):
+        while not self._stopping.wait(min(lease / _LOOKS_PER_LEASE, _LOOK_S)):
             now = time.monotonic()
+            self._listener.hurry()
             for owner in self.owners.values():
                 owner.residents.expire(now - self.limits.resident_s)
             for session in self.sessions():
@@ -222,8 +251,24 @@ class DeviceServer:
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def serve_calls(self, key: str, reader: Any, writer: Any) -> None:
-        """Serve a stream of calls of a session to its end."""
+    def _serve_calls(self, key: str, frames: Frames) -> None:
+        """Serve a connection for calls of a session to its end."""
         with self._lock:
-            session = self._sessions.get(key)
-        serve_calls(session, reader, writer)
+            session, calling = self._sessions.get(key), self._calling.get(key)
+            if calling is not None and len(calling) < self.limits.client_connections:
+                calling.add(frames)
+        if session is None or calling is None:
+            frames.send({"over": "it is not known here"})
+            return
+        if frames not in calling:
+            raise OverloadError(
+                f"this client has {len(calling)} connections for calls, which is the most; make "
+                "fewer calls at a time"
+            )
+        try:
+            frames.open_up()
+            frames.send({"ready": True})
+            serve_calls(session, frames)
+        finally:
+            with self._lock:
+                calling.discard(frames)

@@ -1,8 +1,11 @@
-"""Whose task is next: one of each client in turn. A pure state machine."""
+"""Who is next: tasks of each client in turn, and one of its calls at a time."""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from penstock.errors import OverloadError
@@ -10,8 +13,33 @@ from penstock.errors import OverloadError
 Item = TypeVar("Item")
 
 
+class Place:
+    """Where calls of one client are handled, one at a time; a call that waits leaves it.
+
+    However many connections a client has, others then compete with one thread of it only.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *exc: object) -> None:
+        self._lock.release()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Wait for something elsewhere, and come back."""
+        self._lock.release()
+        try:
+            yield
+        finally:
+            self._lock.acquire()
+
+
 class Turns(Generic[Item]):
-    """Tasks that wait for a device.
+    """Tasks that wait for a device; a pure state machine.
 
     Parameters
     ----------
@@ -44,9 +72,23 @@ class Turns(Generic[Item]):
         queue.append(item)
         self._waiting[client] = queue
 
-    def next(self) -> Item | None:
-        """The task whose turn it is; its client comes last in the next round."""
+    def again(self, client: str, item: Item) -> None:
+        """What a client's turn has begun, to be gone on with in its next one."""
+        queue = self._waiting.get(client, deque())
+        queue.appendleft(item)
+        self._waiting[client] = queue
+
+    def next(self, but: Collection[str] = ()) -> Item | None:
+        """The task whose turn it is; its client comes last in the next round.
+
+        Parameters
+        ----------
+        but : collection of str
+            Clients who have to wait.
+        """
         for client in self._waiting:
+            if client in but:
+                continue
             queue = self._waiting.pop(client)
             item = queue.popleft()
             if queue:

@@ -1,0 +1,96 @@
+"""Memory of messages, waiting tasks and results: counted before it is allocated."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from types import TracebackType
+from typing import Self
+
+from penstock.errors import OverloadError
+
+
+class Traffic:
+    """Bytes that calls of clients hold at a moment.
+
+    Parameters
+    ----------
+    most : int
+        Bytes of all clients together.
+    client_most : int
+        Bytes of one client.
+    """
+
+    def __init__(self, most: int, client_most: int) -> None:
+        self.most, self.client_most = most, client_most
+        self._lock = threading.Lock()
+        self._held: Counter[str] = Counter()
+
+    def held(self) -> dict[str, int]:
+        """Bytes by client."""
+        with self._lock:
+            return dict(self._held)
+
+    def take(self, client: str, size: int) -> None:
+        """Count bytes that are about to be allocated.
+
+        Raises
+        ------
+        OverloadError
+            They are above what the client, or all of them, may have.
+        """
+        with self._lock:
+            own, everybody = self._held[client], self._held.total()
+            if own + size > self.client_most or everybody + size > self.most:
+                if not own:
+                    del self._held[client]
+                raise OverloadError(
+                    f"a call needs {size} bytes of the server's memory for messages: this client "
+                    f"has {own} of {self.client_most} in use, all have {everybody} of {self.most}; "
+                    "wait for results, use smaller tasks, or serve with a larger --traffic-mib"
+                )
+            self._held[client] += size
+
+    def give_back(self, client: str, size: int) -> None:
+        """Bytes are free again."""
+        with self._lock:
+            self._held[client] -= size
+            if not self._held[client]:
+                del self._held[client]
+
+
+class Hold:
+    """Bytes that one call holds, until it is answered.
+
+    Parameters
+    ----------
+    traffic : Traffic
+    client : str
+    """
+
+    def __init__(self, traffic: Traffic, client: str) -> None:
+        self._traffic, self._client = traffic, client
+        self._size = 0
+
+    def more(self, size: int) -> None:
+        """Count bytes that are about to be allocated.
+
+        Raises
+        ------
+        OverloadError
+        """
+        self._traffic.take(self._client, size)
+        self._size += size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        size, self._size = self._size, 0
+        if size:
+            self._traffic.give_back(self._client, size)
