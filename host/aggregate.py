@@ -109,7 +109,7 @@ class AggregateJoin(TableJoin):
 
         def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
             if current.op is not Op.COLUMN:
-                return build.remake(current, args) if args != current.args else current
+                return build.remake(current, args)
             column = self.sides[current.attr[0]].columns[current.attr]
             if column.valid is not None or current.type.kind is Kind.NULL:
                 return current

@@ -158,8 +158,16 @@ def _fixed_point(array: pa.Array, valid: np.ndarray | None, digits: int, where: 
 # -- back to Arrow --------------------------------------------------------------------------------
 
 
-def arrow_type(dtype: Type, name: str) -> pa.DataType:
+def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
     """Arrow type of a computed column: the smallest of int64, uint64 and the decimals that fits.
+
+    Parameters
+    ----------
+    dtype : Type
+    name : str
+        Of the column, for messages.
+    zone : str or None
+        Time zone of instants; None for timestamps without one.
 
     Raises
     ------
@@ -185,13 +193,20 @@ def arrow_type(dtype: Type, name: str) -> pa.DataType:
         Kind.BINARY: pa.binary(),
         Kind.NULL: pa.null(),
         Kind.DATE: pa.date32(),
-        Kind.TIMESTAMP: pa.timestamp(unit or "us"),
+        Kind.TIMESTAMP: pa.timestamp(unit or "us", zone),
+        Kind.TIMESTAMP_NTZ: pa.timestamp(unit or "us"),
         Kind.DURATION: pa.duration(unit or "us"),
     }[dtype.kind]
 
 
 def to_arrow(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
-    """Arrow array of a computed column."""
+    """Arrow array of a computed column.
+
+    Raises
+    ------
+    DataError
+        A date, time or duration lies outside the bits of its type.
+    """
     mask = None if v.valid is None else ~v.valid
     values = v.values
     if pa.types.is_null(target):
@@ -199,16 +214,32 @@ def to_arrow(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(target):
         return _to_decimals(values, mask, target)
     if pa.types.is_date32(target):
-        return pa.array(values.astype(np.int32), mask=mask).cast(target)
+        return pa.array(_steps(values, mask, target, 1, 32), mask=mask).cast(target)
     if pa.types.is_temporal(target):
         scale = 86_400 if dtype.unit == "D" else 1
-        return pa.array(values.astype(np.int64) * scale, mask=mask).cast(target)
+        return pa.array(_steps(values, mask, target, scale, 64), mask=mask).cast(target)
     if pa.types.is_integer(target):
         wide = np.uint64 if pa.types.is_uint64(target) else np.int64
         return pa.array(values.astype(wide), mask=mask)
     if values.dtype == object:
         return pa.array(list(values), type=target, mask=mask)
     return pa.array(np.ascontiguousarray(values), type=target, mask=mask)
+
+
+def _steps(
+    values: np.ndarray, mask: np.ndarray | None, target: pa.DataType, scale: int, bits: int
+) -> np.ndarray:
+    """Values of a temporal type times ``scale``, as integers of so many bits; 0 where masked."""
+    if mask is not None:
+        values = np.where(mask, 0, values)
+    if len(values):
+        ends = (int(values.min()) * scale, int(values.max()) * scale)
+        if ends[0] < -(1 << (bits - 1)) or ends[1] >= 1 << (bits - 1):
+            raise DataError(
+                f"a computed {target} needs more than {bits} bits; leave such rows out with WHERE "
+                "or a subquery in FROM, or compute in a coarser unit"
+            )
+    return values.astype(np.int32 if bits == 32 else np.int64) * scale
 
 
 def _to_decimals(values: np.ndarray, mask: np.ndarray | None, target: pa.DataType) -> pa.Array:

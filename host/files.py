@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from penstock.errors import FileError, SchemaError
+from penstock.errors import FileError, PenstockError, SchemaError
+from penstock.host import parquet
 
 _SUFFIXES = {
     ".parquet": "parquet",
@@ -45,11 +46,13 @@ def _explained(path: Path, what: str) -> Iterator[None]:
     """Turn the libraries' errors into one sentence about this file."""
     try:
         yield
-    except FileError:
-        raise
     except FileNotFoundError:
+        if what == "write":
+            raise FileError(f"cannot write {path}: no files can be made in {path.parent}") from None
         raise FileError(f"there is no file {path}") from None
-    except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
+        if isinstance(error, PenstockError | MemoryError):
+            raise
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise FileError(f"cannot {what} {path}: {reason}") from None
 
@@ -63,7 +66,7 @@ def read_schema(path: str | PathLike) -> pa.Schema:
     with _explained(path, "read"):
         kind = _format(path)
         if kind == "parquet":
-            return pq.ParquetDataset(path).schema
+            return parquet.read_schema(path)
         if kind == "arrow":
             with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
                 return reader.schema
@@ -86,7 +89,7 @@ def read_table(path: str | PathLike, columns: Sequence[str] | None = None) -> pa
         if columns is not None:
             _check_columns(path, columns)
         if kind == "parquet":
-            return pq.read_table(path, columns=None if columns is None else list(columns))
+            return parquet.read_table(path, columns)
         if kind == "arrow":
             with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
                 table = reader.read_all()
@@ -126,13 +129,10 @@ def check_writable(path: str | PathLike) -> None:
     Raises
     ------
     FileError
-        It is a folder, or its folder does not exist.
+        It is a folder, or its folder does not exist or takes no files.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise FileError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise FileError(f"cannot write {path}: there is no folder {path.parent}")
+    with _whole(Path(path), keep=False) as partial:
+        partial.touch()
 
 
 def write_text(path: str | PathLike, text: str) -> None:
@@ -148,14 +148,18 @@ def write_text(path: str | PathLike, text: str) -> None:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A name to write under; the file gets its own one if nothing fails."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+def _whole(path: Path, *, keep: bool = True) -> Iterator[Path]:
+    """A name to write under; the file gets its own one if nothing fails, and it is to be kept."""
     with _explained(path, "write"):
-        check_writable(path)
+        if path.is_dir():
+            raise FileError(f"cannot write {path}: it is a folder")
+        if not path.parent.is_dir():
+            raise FileError(f"cannot write {path}: there is no folder {path.parent}")
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             yield partial
-            os.replace(partial, path)
+            if keep:
+                os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Vector, evaluate_columns
-from penstock.expr.node import Expr, Op
+from penstock.expr.node import PRESENT, Expr, Op
 from penstock.host import gather
 from penstock.host.columns import arrow_type, load, to_arrow
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, columns
@@ -39,7 +39,7 @@ class Restorer:
                 side, column = expr.attr
                 fields.append(pa.field(name, _flat(schemas[side].field(column).type)))
             else:
-                fields.append(pa.field(name, arrow_type(expr.type, name)))
+                fields.append(pa.field(name, arrow_type(expr.type, name, query.zone_label)))
         self.schema = pa.schema(fields)
         needed = [columns(expr) for _, expr in query.select if expr.op is not Op.COLUMN]
         self.inputs = set().union(*needed) if needed else set()
@@ -70,7 +70,9 @@ class Restorer:
                 taken[side, column] = found
             return taken[side, column]
 
-        vectors: dict[tuple[str, str], Vector] = {}
+        vectors: dict[tuple[str, str | None], Vector] = {
+            (side, PRESENT): Vector(row[side] >= 0) for side in self.query.kind.null_supplying
+        }
         for side, column in self.inputs:
             batch = pa.record_batch([take(side, column)], names=[column])
             own = self.query.side(side).alias
@@ -90,7 +92,7 @@ class Restorer:
 
     @staticmethod
     def _compute(
-        expr: Expr, target: pa.DataType, vectors: Mapping[tuple[str, str], Vector], rows: int
+        expr: Expr, target: pa.DataType, vectors: Mapping[tuple[str, str | None], Vector], rows: int
     ) -> pa.Array:
         return to_arrow(evaluate_columns(expr, vectors, rows), expr.type, target)
 

@@ -109,7 +109,7 @@ def check(form: JoinForm, columns: Columns, rows: int, *, window: bool) -> None:
     ------
     DataError
     """
-    check_casts(_expressions(form, window), columns, rows)
+    check_casts(expressions(form, window), columns, rows)
 
 
 def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
@@ -124,7 +124,7 @@ def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
             evaluate_columns(expr, columns, rows)
 
 
-def _expressions(form: JoinForm, window: bool) -> list[Expr]:
+def expressions(form: JoinForm, window: bool) -> list[Expr]:
     """What is evaluated of a window tuple, or of a stream tuple."""
     if isinstance(form.form, BandForm):
         tests = form.form.tests

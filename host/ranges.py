@@ -6,9 +6,12 @@ the time test needs no hardware.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+_SPAN = 1 << 64
 
 
 def time_ranges(
@@ -29,28 +32,52 @@ def time_ranges(
         Both non-decreasing, ``start <= end``.
     """
     n = len(stream)
-    if low is None:
-        start = np.zeros(n, dtype=np.int64)
-    else:
-        start = np.searchsorted(window, shifted(stream, low), side="left")
-    if high is None:
-        end = np.full(n, len(window), dtype=np.int64)
-    else:
-        end = np.searchsorted(window, shifted(stream, high), side="right")
-    return start.astype(np.int64), np.maximum(start, end).astype(np.int64)
+    start = np.zeros(n, dtype=np.int64)
+    end = np.full(n, len(window), dtype=np.int64)
+    if low is not None:
+        start = _places(window, stream, low, "left")
+    if high is not None:
+        end = _places(window, stream, high, "right")
+    return start, np.maximum(start, end)
+
+
+def place(times: np.ndarray, moment: int, *, after: bool = False) -> int:
+    """How many of ascending int64 times lie before a moment, or with ``after`` not after it.
+
+    The moment may be any integer, also one that no row's time can be.
+    """
+    if not _MIN <= moment <= _MAX:
+        return len(times) if moment > _MAX else 0
+    return int(np.searchsorted(times, moment, side="right" if after else "left"))
+
+
+def _places(
+    window: np.ndarray, times: np.ndarray, by: int, side: Literal["left", "right"]
+) -> np.ndarray:
+    """Places of ``times + by`` among the window's times, exact beyond the ends of int64, too."""
+    moved = shifted(times, by)
+    found = np.searchsorted(window, moved, side=side).astype(np.int64)
+    above, below = _beyond(times, by)
+    found[above], found[below] = len(window), 0
+    return found
 
 
 def shifted(times: np.ndarray, by: int) -> np.ndarray:
     """``times + by``, stopping at the ends of int64 instead of wrapping."""
-    by = min(max(by, 3 * _MIN), 3 * _MAX)  # more than that moves every time to an end
-    while by > _MAX:
-        times, by = shifted(times, _MAX), by - _MAX
-    while by < _MIN:
-        times, by = shifted(times, _MIN), by - _MIN
-    with np.errstate(over="ignore"):
-        if by >= 0:
-            return np.where(times > _MAX - by, _MAX, times + np.int64(by))
-        return np.where(times < _MIN - by, _MIN, times + np.int64(by))
+    # What fits is exact modulo 2**64, however far the shift.
+    moved = (times.view(np.uint64) + np.uint64(by % _SPAN)).view(np.int64)
+    above, below = _beyond(times, by)
+    moved[above], moved[below] = _MAX, _MIN
+    return moved
+
+
+def _beyond(times: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of ``times + by`` lie above, and which below, all of int64."""
+    none = np.zeros(len(times), dtype=bool)
+    most, least = _MAX - by, _MIN - by  # of a time that stays inside
+    above = none if by <= 0 else ~none if most < _MIN else times > most
+    below = none if by >= 0 else ~none if least > _MAX else times < least
+    return above, below
 
 
 def rows_ranges(arrived: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:

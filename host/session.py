@@ -1,7 +1,7 @@
 """A running join on several lanes: probes become orders, orders run, rows come back.
 
-The state machines (windows, dispatcher, gatherer) are pure and guarded by one lock; lanes run
-outside it.
+The state machines (windows, dispatcher, gatherer) are pure and guarded by one lock, which only the
+join's own threads take; lanes run outside it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from functools import partial
 
 import numpy as np
 
+from penstock import arguments
 from penstock.errors import DeviceError, UsageError
 from penstock.host.binding import Binder
-from penstock.host.completeness.engine import Engine, Probe, Promises
+from penstock.host.budget import RESULTS
+from penstock.host.completeness.engine import Engine, Probe, Promises, Step
 from penstock.host.device.base import Device
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.run import TIMEOUT_S
 from penstock.host.lanes.chunk import Chunk
 from penstock.host.lanes.lane import Lane
 from penstock.host.lanes.memory import DeviceMemory
+from penstock.host.lanes.room import Room
 from penstock.host.lanes.trace import Trace
 from penstock.host.metrics.report import LaneReport
 from penstock.host.postprocess.delivery import Delivery
@@ -35,6 +38,9 @@ from penstock.host.scheduling.order import Bound, Order, orders_of
 from penstock.host.scheduling.policy import POLICIES, make_policy
 from penstock.host.sides import Arrival
 from penstock.host.stats import Stats
+
+#: Evaluations beyond which no device's task is small.
+HERE_EVALUATIONS = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +74,15 @@ class Running:
     pruning: bool | Pruning = True
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
+        if arguments.text("policy", self.policy) not in POLICIES:
             raise UsageError(f"policy is one of {', '.join(POLICIES)}, not {self.policy!r}")
-        for name in ("task_evaluations", "timeout_s", "depth", "most_failures"):
+        arguments.flag("ordered", self.ordered)
+        arguments.seconds("timeout_s", self.timeout_s, above=0)
+        for name in ("task_evaluations", "depth", "most_failures"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UsageError(f"{name} must be above 0, not {value!r}")
+            if value is not None:
+                arguments.whole(name, value, least=1)
+        pruning_sizes(self.pruning)
 
     @property
     def sizes(self) -> Pruning | None:
@@ -100,6 +109,8 @@ class Session:
         Called when an order has ended, or the join has failed. It must not wait.
     running : Running
     trace : Trace
+    room : Room
+        For what tasks give.
     """
 
     def __init__(
@@ -113,6 +124,7 @@ class Session:
         on_progress: Callable[[], None],
         running: Running,
         trace: Trace,
+        room: Room,
     ) -> None:
         self.engine = engine
         self.delivery = delivery
@@ -120,6 +132,7 @@ class Session:
         self.names = names
         self.running = running
         self._trace = trace
+        self._room = room
         self._on_rows = on_rows
         self._on_progress = on_progress
         self._binders = {
@@ -141,7 +154,10 @@ class Session:
         self._pruners = {w: Pruner(running.sizes, self._most) for w in engine.forms}
         self._units = max(d.units for d in devices)
         self._gatherer = Gatherer(ordered=running.ordered)
-        self._changed = threading.Condition(threading.RLock())
+        room.first_batch = lambda: self._gatherer.first
+        room.budget.watch(RESULTS, lambda: self._gatherer.nbytes)
+        self._lock = threading.RLock()
+        self._bells = room.bells
         self._batch = 0
         self._events = 0
         self._error: Exception | None = None
@@ -153,9 +169,12 @@ class Session:
                 self._failed(n),
                 trace=trace,
                 timeout_s=running.timeout_s,
+                room=room,
             )
             for n, (name, (memory, _)) in enumerate(zip(names_of, places, strict=True))
         ]
+        here = (lane for lane in self.lanes if lane.memory.device.runs_here)
+        self._lane_here = next(here, None)
 
     def step(
         self,
@@ -179,67 +198,77 @@ class Session:
         self.check()
         # The lanes need the lock to hand over what they have done: not while keys are bound.
         step = replace(self.engine.step(arrivals, promises), timeless=tuple(timeless))
-        try:
-            orders = [order for probe in step.probes for order in self._orders(probe)]
+        try:  # from here on the tuples are in their windows
+            self._begin(step, promises)
         except Exception as error:
-            with self._changed:
-                self._fail(error)  # the tuples are in their windows but were not probed
+            self.fail(error)
             raise
-        with self._changed:
-            try:
-                closing = self.delivery.begin(self._batch, step, promises)
-            except Exception as error:
-                self._fail(error)
-                raise
+
+    def _begin(self, step: Step, promises: Promises) -> None:
+        orders = [order for probe in step.probes for order in self._orders(probe)]
+        with self._lock:
+            closing = self.delivery.begin(self._batch, step, promises)
             alive = {run.number for run in self.engine.runs()}
             for binder in self._binders.values():
                 binder.keep(alive)
             alive = alive.union(*(pruner.keep(alive) for pruner in self._pruners.values()))
             for memory in self._memories:
                 memory.keep(alive)
-            try:
-                self._let_out(self._gatherer.begin(self._batch, len(orders), closing))
-            except Exception as error:  # what follows a batch failed
-                self._fail(error)
-                raise
+            tuples = sum(len(arrival.rows) for arrival in step.entered)
+            self._let_out(self._gatherer.begin(self._batch, len(orders), closing, tuples))
             self._batch += 1
-            self._do(self.dispatcher.add(orders))
-            self._changed.notify_all()
+        left = [order for order in orders if not self._run_here(order)]
+        with self._lock:
+            self._do(self.dispatcher.add(left))
+        self._bells.ring()
 
     def check(self) -> None:
         """Raise what made the join fail, if it has failed."""
         if self._error is not None:
             raise self._error
 
-    def drain(self) -> None:
+    def drain(self, room_s: float | None = None) -> None:
         """Wait until all rows of the steps so far have been given.
+
+        Parameters
+        ----------
+        room_s : float, optional
+            Seconds that tasks may wait for results to be polled; None ends without an error as soon
+            as one does.
 
         Raises
         ------
         DeviceError
             The join failed, or no task ended for long.
+        OverloadError
+            Nobody polled results.
         """
-        with self._changed:
-            # A hanging task is given up and tried elsewhere, once per lane at most.
-            patience = self.running.timeout_s * (len(self.lanes) + 1)
-            while self._gatherer.open and self._error is None:
-                seen = self._events
-                if not self._changed.wait_for(partial(self._moved, seen), patience):
-                    raise DeviceError(
-                        f"{self.dispatcher.outstanding} tasks made no progress for "
-                        f"{patience:g} s on {', '.join(self.dispatcher.names)}"
-                    )
-            self.check()
+        # A hanging task is given up and tried elsewhere, once per lane at most.
+        patience = self.running.timeout_s * (len(self.lanes) + 1)
+        while self._gatherer.open and self._error is None:
+            seen, waits = self._events, self._room.waits
+            if waits and room_s is None:
+                break
+            wait_s = room_s if waits and room_s is not None else patience
+            if self._bells.wait_for(partial(self._moved, seen, waits), wait_s):
+                continue
+            if waits:
+                raise self._room.refusal(wait_s)
+            raise DeviceError(
+                f"{self.dispatcher.outstanding} tasks made no progress for "
+                f"{patience:g} s on {', '.join(self.dispatcher.names)}"
+            )
+        self.check()
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until a condition that the join's progress can change is true; whether it is."""
-        with self._changed:
-            self._changed.wait_for(lambda: condition() or self._error is not None, timeout_s)
-            self.check()
-            return condition()
+        self._bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
+        self.check()
+        return condition()
 
-    def _moved(self, seen: int) -> bool:
-        return self._events != seen or not self._gatherer.open or self._error is not None
+    def _moved(self, seen: int, waits: bool) -> bool:
+        changed = self._events != seen or self._room.waits != waits
+        return changed or not self._gatherer.open or self._error is not None
 
     @property
     def nbytes(self) -> int:
@@ -248,14 +277,26 @@ class Session:
         return self.engine.nbytes + self.delivery.nbytes + pruning
 
     @property
+    def device_nbytes(self) -> int:
+        """Bytes of main memory that the devices' windows take; none of a board's."""
+        return sum(memory.nbytes for memory in self._memories)
+
+    @property
+    def most_tuples(self) -> int | None:
+        """Tuples of a batch, at most, if its rows are kept until all of them are there."""
+        if not self.running.ordered:
+            return None
+        return self._room.tuples(self._gatherer.bytes_per_tuple, self._gatherer.tuples)
+
+    @property
     def outstanding(self) -> int:
         """Batches that are not complete."""
-        with self._changed:
+        with self._lock:
             return self._gatherer.open
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
         """What each lane does."""
-        with self._changed:
+        with self._lock:
             waiting, parked = self.dispatcher.waiting(), self.dispatcher.parked
             return tuple(
                 LaneReport(
@@ -301,24 +342,40 @@ class Session:
     def _do(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, GiveUp):
-                self._fail(instruction.error)
+                self.fail(instruction.error)
             else:
                 self.lanes[instruction.lane].start(instruction.order)
 
-    def _fail(self, error: Exception) -> None:
-        if self._error is None:
-            self._error = error
-        self._noted()
+    def fail(self, error: Exception) -> None:
+        """The join cannot go on; every later call raises this."""
+        with self._lock:
+            if self._error is None:
+                self._error = error
+            self._noted()
 
     def _noted(self) -> None:
         self._events += 1
-        self._changed.notify_all()
+        self._bells.ring()
         self._on_progress()
+
+    def _run_here(self, order: Order) -> bool:
+        """Run a small order in this thread, sooner than another could begin; whether it was."""
+        if order.evaluations > HERE_EVALUATIONS:
+            return False
+        lane = self._lane_here
+        if lane is None or (chunk := lane.run_here(order)) is None:
+            return False
+        if chunk.rest:
+            with self._lock:
+                self._gatherer.more(order.batch, len(chunk.rest))
+                self._do(self.dispatcher.add(chunk.rest))
+        self._publish(lane.name, chunk)
+        return True
 
     def _done(self, lane: int) -> Callable[[Chunk], None]:
         def done(chunk: Chunk) -> None:
             order = chunk.order
-            with self._changed:
+            with self._lock:
                 first, instructions = self.dispatcher.done(lane, order)
                 if first and chunk.rest:
                     self._gatherer.more(order.batch, len(chunk.rest))
@@ -327,24 +384,27 @@ class Session:
             if not first:
                 return
             try:
-                began = time.monotonic()
-                rows = self.delivery.rows(chunk)
-                self._trace.add(self.dispatcher.names[lane], "rows", began, time.monotonic())
-                with self._changed:
-                    self.delivery.note(chunk)
-                    for result in chunk.results:
-                        self.stats.add(result.counters)
-                    self._let_out(self._gatherer.add(order.batch, rows))
-                    self._noted()
+                self._publish(self.dispatcher.names[lane], chunk)
             except Exception as error:  # must reach the caller, not end the lane's thread
-                with self._changed:
-                    self._fail(error)
+                self.fail(error)
 
         return done
 
+    def _publish(self, lane: str, chunk: Chunk) -> None:
+        """Make rows of a chunk, and let out what can leave."""
+        began = time.monotonic()
+        rows = self.delivery.rows(chunk)
+        self._trace.add(lane, "rows", began, time.monotonic())
+        with self._lock:
+            self.delivery.note(chunk)
+            for result in chunk.results:
+                self.stats.add(result.counters)
+            self._let_out(self._gatherer.add(chunk.order.batch, rows))
+            self._noted()
+
     def _failed(self, lane: int) -> Callable[[Order, Exception, bool], None]:
         def failed(order: Order, error: Exception, hung: bool) -> None:
-            with self._changed:
+            with self._lock:
                 self._do(self.dispatcher.failed(lane, order, error, hung=hung))
                 self._noted()
 
@@ -353,6 +413,7 @@ class Session:
     def _let_out(self, rows: Sequence[Rows]) -> None:
         for part in rows:
             self.stats.rows += part.batch.num_rows
+            self._room.noted(part.batch.num_rows, part.batch.nbytes)
             self._on_rows(part)
         self.stats.stop()
 

@@ -14,6 +14,7 @@ from penstock.expr.columns import Vector, evaluate_columns, int_vector
 from penstock.host.columns import load
 from penstock.host.gather import take_batch
 from penstock.host.prepare import Columns
+from penstock.host.ranges import place
 from penstock.host.stretches import NamedBlock, Stretch
 from penstock.query.plan import JoinQuery, Side
 
@@ -198,8 +199,8 @@ class Loaded:
 
     def between(self, low: int, high: int) -> Loaded:
         """The tuples with ``low <= time <= high``."""
-        first = np.searchsorted(self.rows.time, low, side="left")
-        return self.pick(slice(first, np.searchsorted(self.rows.time, high, side="right")))
+        time = self.rows.time
+        return self.pick(slice(place(time, low), place(time, high, after=True)))
 
     @staticmethod
     def of_block(block: NamedBlock, table: pa.Table, low: int, high: int) -> Loaded:
@@ -213,8 +214,8 @@ class Loaded:
         low, high : int
         """
         time = block.rows.time
-        first = int(np.searchsorted(time, low, side="left"))
-        last = max(first, int(np.searchsorted(time, high, side="right")))
+        first = place(time, low)
+        last = max(first, place(time, high, after=True))
         rows, none = block.rows, block.rows.pick(slice(0))
         if last - first < len(rows):
             rows = rows.pick(slice(first, last)).moved(-first)

@@ -12,10 +12,10 @@ import numpy as np
 
 from penstock.host.ranges import shifted
 
-#: Before any promise.
+#: Before any promise: the least time, below which no row can be.
 NEVER = int(np.iinfo(np.int64).min)
-#: After the end of a source.
-FOREVER = int(np.iinfo(np.int64).max)
+#: After the end of a source: above the last time that a row can have, which is one like others.
+FOREVER = int(np.iinfo(np.int64).max) + 1
 
 
 class Admission:
@@ -48,6 +48,9 @@ class Admission:
         self.arrived += len(times)
         if not len(times):
             return np.zeros(0, dtype=bool)
+        if self.promise == FOREVER:
+            self.late += len(times)
+            return np.zeros(len(times), dtype=bool)
         implied = shifted(np.maximum.accumulate(times), -self.disorder)
         promises = np.empty(len(times), dtype=np.int64)
         promises[0] = self.promise

@@ -17,7 +17,7 @@ from penstock.expr.columns import Vector
 from penstock.host.completeness.admission import FOREVER
 from penstock.host.completeness.run import Snapshot, WindowRun
 from penstock.host.prepare import check, window_keys
-from penstock.host.ranges import arrival_order, rows_ranges, shifted, time_ranges
+from penstock.host.ranges import arrival_order, place, rows_ranges, time_ranges
 from penstock.host.sides import Arrival
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
 from penstock.rewrite.forms import JoinForm
@@ -172,10 +172,10 @@ class TimeEngine(Engine):
         low, _ = self.window.offsets(side)
         if low is None:
             return
-        horizon = FOREVER if promise == FOREVER else int(shifted(np.array([promise]), low)[0])
+        horizon = FOREVER if promise == FOREVER else promise + low
         kept = []
         for run in self.by_side[side]:
-            gone = int(np.searchsorted(run.times, horizon, side="left"))
+            gone = place(run.times, horizon)
             if gone < len(run):
                 run.drop(gone)
                 kept.append(run)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from penstock.host.completeness.admission import FOREVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.growing import Column
+from penstock.host.completeness.probing import closed_below
 from penstock.host.completeness.rows import Rows
 from penstock.host.gather import take_batch
 from penstock.host.ranges import shifted
@@ -84,9 +85,9 @@ class Preserved:
         if isinstance(self.window, TimeWindow):
             promise = promises[other(self.side)]
             _, high = self.window.offsets(other(self.side))
+            # At the ends of int64 they stop: they only order what closes in one step.
             moments = self._times.values if high is None else shifted(self._times.values, high)
-            if promise != FOREVER:
-                closed &= (moments < promise) & (high is not None)
+            closed &= self._times.values < closed_below(promise, high)
         elif min(promises.values()) != FOREVER:
             own = self.window.left if self.side == LEFT else self.window.right
             closed[max(0, len(self) - own) :] = False

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.expr.columns import Vector
-from penstock.host.completeness.admission import FOREVER
+from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.completeness.engine import (
     Engine,
     Probe,
@@ -25,7 +25,7 @@ from penstock.host.completeness.engine import (
 )
 from penstock.host.completeness.run import WindowRun
 from penstock.host.prepare import check, window_keys
-from penstock.host.ranges import shifted, time_ranges
+from penstock.host.ranges import place, time_ranges
 from penstock.host.sides import Arrival
 from penstock.query.plan import JoinQuery, TimeWindow, other
 from penstock.rewrite.forms import JoinForm
@@ -135,10 +135,7 @@ class TimeProbing(Engine):
             return
         oldest = min((int(a.rows.time[0]) for a in self._open), default=FOREVER)
         first = min(promise, oldest)
-        horizon = FOREVER if first == FOREVER else int(shifted(np.array([first]), low)[0])
-        gone = len(self._run)
-        if horizon != FOREVER:
-            gone = int(np.searchsorted(self._run.times, horizon, side="left"))
+        gone = place(self._run.times, FOREVER if first == FOREVER else first + low)
         # Kept even if it is empty: positions of later rows count on.
         self._run.drop(gone)
 
@@ -219,14 +216,11 @@ def taken(arrivals: Sequence[Arrival], below: int) -> tuple[list[Arrival], list[
     arrivals : sequence of Arrival
         Each in time order, one after the other in order of arrival.
     below : int
-        ``FOREVER`` takes all.
     """
     found, rest = [], []
     for arrival in arrivals:
         every = np.arange(len(arrival.rows))
-        count = len(every)
-        if below != FOREVER:
-            count = int(np.searchsorted(arrival.rows.time, below, side="left"))
+        count = place(arrival.rows.time, below)
         if count:
             found.append(arrival if count == len(every) else arrival.pick(every[:count]))
         if count < len(every):
@@ -239,5 +233,5 @@ def closed_below(promise: int, high: int | None) -> int:
     if promise == FOREVER:
         return FOREVER
     if high is None:
-        return int(np.iinfo(np.int64).min)
-    return int(shifted(np.array([promise]), -high)[0])
+        return NEVER
+    return promise - high

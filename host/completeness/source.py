@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from penstock.errors import UsageError
 from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Op, walk
-from penstock.host.completeness.admission import FOREVER
+from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.query.plan import Side
-from penstock.types import UNIT_NS
+from penstock.types import UNIT_NS, Kind
+from penstock.zones import zone_of
 
 #: A time or span: a number in the unit of the source's time column, or a datetime object.
 Moment = int | datetime.datetime
@@ -41,10 +44,19 @@ class Source:
     side : Side
     disorder : int, timedelta, or mapping of alias or table to either
         How far a row's time may lie below the largest time before it.
+    time_zone : str, optional
+        In which datetimes without a zone are read that stand for instants, and those with one that
+        stand for wall clocks; UTC by default.
     """
 
-    def __init__(self, side: Side, disorder: Span | Mapping[str, Span]) -> None:
+    def __init__(
+        self,
+        side: Side,
+        disorder: Span | Mapping[str, Span],
+        time_zone: str | None = None,
+    ) -> None:
         self.side = side
+        self._zone = zone_of(time_zone or "UTC")
         self.column = None
         if side.time is not None:
             self.column = next(leaf for leaf in walk(side.time) if leaf.op is Op.COLUMN)
@@ -57,7 +69,7 @@ class Source:
         """A span in the window's unit."""
         if isinstance(span, datetime.timedelta):
             # Rounded up: a span is a promise that rows may use to the full.
-            span = -self._counted(-span // datetime.timedelta(microseconds=1), "disorder")
+            span = -self._counted(-(span // datetime.timedelta(microseconds=1)), "disorder")
         if span < 0:
             raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
         return self._in_window_unit(span) - self._in_window_unit(0)
@@ -70,11 +82,20 @@ class Source:
                 "are joined in the order of arrival"
             )
         if isinstance(time, datetime.datetime):
-            if time.tzinfo is None:
-                time = time.replace(tzinfo=datetime.UTC)
-            since = time - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-            time = self._counted(since // datetime.timedelta(microseconds=1), "time")
-        return min(max(self._in_window_unit(time), -FOREVER), FOREVER)
+            time = self._counted(self._micros(time), "time")
+        return min(max(self._in_window_unit(time), NEVER), FOREVER)
+
+    def _micros(self, time: datetime.datetime) -> int:
+        """A datetime as the column counts it, an instant or a wall clock."""
+        is_instant = time.tzinfo is not None
+        since = time.astimezone(datetime.UTC).replace(tzinfo=None) if is_instant else time
+        micros = (since - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+        kind = None if self.column is None else self.column.type.kind
+        if is_instant and kind is Kind.TIMESTAMP_NTZ:
+            return int(self._zone.local(np.array([micros]), "us")[0])
+        if not is_instant and kind is Kind.TIMESTAMP:
+            return int(self._zone.instant(np.array([micros]), "us")[0])
+        return micros
 
     def _counted(self, micros: int, what: str) -> int:
         unit = self.side.unit

@@ -141,6 +141,11 @@ class WindowBuffer(ABC):
         self.capacity = capacity
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of this process's main memory that it takes."""
+        return 0
+
+    @property
     def lost(self) -> bool:
         """Whether the device has lost what was written, as one that restarted has.
 
@@ -170,6 +175,9 @@ class Kernel(ABC):
     min_room: int = 1
     #: Banks of memory that its windows can lie in, each with room of its own.
     banks: int = 1
+    #: Evaluations up to which a task is sooner run by its caller than handed to another thread;
+    #: 0 for a kernel that has no :meth:`run`.
+    here_evaluations: int = 0
 
     def __init__(self, program: Program, modes: frozenset[Mode] = PAIRS) -> None:
         self.program = program
@@ -229,6 +237,10 @@ class Kernel(ABC):
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         """Start a task; several may be in flight. Failures arrive through the future."""
 
+    def run(self, window: WindowBuffer, task: Task) -> Result:
+        """Run a task in the calling thread; for kernels with ``here_evaluations``."""
+        return self.submit(window, task).result()
+
     def close(self) -> None:  # noqa: B027 - many kernels hold nothing
         """Free what the kernel holds; its buffers become invalid."""
 
@@ -247,8 +259,12 @@ class Device(ABC):
     #: Evaluations of a task, at most, for a device that takes seconds for what
     #: :func:`penstock.host.device.run.run_task` gives the others; None if it is none.
     task_evaluations: int | None = None
+    #: Whether a task takes as long as its evaluations, however few: then a server cuts heavy ones.
+    is_even: bool = False
     #: Whether :meth:`Kernel.resident` keeps windows.
     keeps_windows: bool = False
+    #: Whether some of its kernels run small tasks in the calling thread, see :meth:`Kernel.run`.
+    runs_here: bool = False
 
     @abstractmethod
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:

@@ -6,6 +6,7 @@ derived from :class:`penstock.host.device.base.Device`.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,6 +20,7 @@ GROUP = "penstock.devices"
 _EXTRAS = {"amaranth": "rtl", "rtl": "rtl", "fjoin": "rtl", "board": "board"}
 
 
+@cache  # reading the metadata of all installed packages takes milliseconds
 def _entries() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 

@@ -28,6 +28,7 @@ class WrappedDevice(Device):
         self.units = inner.units
         self.key_widths = inner.key_widths
         self.task_evaluations = inner.task_evaluations
+        self.is_even = inner.is_even
 
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         return self.inner.refuses(program, modes)
@@ -82,6 +83,10 @@ class WrappedBuffer(WindowBuffer):
     def __init__(self, inner: WindowBuffer) -> None:
         super().__init__(inner.capacity)
         self.inner = inner
+
+    @property
+    def nbytes(self) -> int:
+        return self.inner.nbytes
 
     @property
     def lost(self) -> bool:

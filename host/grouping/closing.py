@@ -12,7 +12,7 @@ from penstock.expr.evaluate import evaluate
 from penstock.host.completeness.admission import FOREVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.prepare import Columns
-from penstock.query.closing import TimeKey, time_column
+from penstock.query.closing import TimeKey, floor_of, time_column
 from penstock.query.plan import JoinQuery, TimeWindow, other
 from penstock.rewrite.linear import linear
 
@@ -36,6 +36,7 @@ class Closing:
         assert time is not None
         self.side = key.side
         self.expr = query.aggregation.keys[key.index]
+        self._floor = floor_of(self.expr)
         self._column = time_column(time)
         ((_, self._factor),) = linear(time).terms
         self._constant = linear(time).constant
@@ -56,20 +57,22 @@ class Closing:
             own = min(own, opposite - high)  # later rows of the other side meet none before
         return math.inf if own == FOREVER else self._key_at(own)
 
-    def limit_after(self, probed: np.ndarray, promises: Promises) -> Limit:
-        """The same over ROWS, where rows are probed in order of time: theirs are the last."""
+    def limit_after(self, columns: Columns, rows: int, promises: Promises) -> Limit:
+        """The same over ROWS, where rows are probed in order of time: these are the last."""
         if min(promises.values()) == FOREVER:
             return math.inf
-        return int(probed.max()) if len(probed) else -math.inf
+        if not rows:
+            return -math.inf
+        return int(evaluate_columns(self._floor, columns, rows).values.max())
 
     def _key_at(self, time: int) -> Limit:
-        """The time key of a row at a time, or after it if no row can have that time."""
+        """The least time key of a row at a time or later."""
         value = -((self._constant - time) // self._factor)
         dtype = self._column.type
         if not dtype.lo <= value <= dtype.hi:
             return -math.inf if value < dtype.lo else math.inf
         try:
-            return evaluate(self.expr, {self._column.attr: value})
+            return evaluate(self._floor, {self._column.attr: value})
         except DataError:  # a date of such a time overflows, but no row's does
             return -math.inf if value < 0 else math.inf
 

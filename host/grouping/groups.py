@@ -109,6 +109,9 @@ def _codes(column: pa.Array) -> np.ndarray:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         codes = np.unique(plain, return_inverse=True)[1].astype(np.int64) + 1
         return np.where(valid, codes, 0)
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
+        # Arrow has no dictionaries of these.
+        column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     try:
         encoded = column.dictionary_encode("encode")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):

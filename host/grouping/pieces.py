@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import QueryError
-from penstock.expr import build
 from penstock.query.plan import Aggregate
+from penstock.rewrite.folds import least_of
 from penstock.types import Type
 
 #: Bits that a sum of many terms has more than one term.
@@ -87,8 +87,7 @@ class Nearest:
 
 def by_type(one: Aggregate) -> Type:
     """Type of what ``min_by`` and ``max_by`` have the least of."""
-    assert one.by is not None
-    return build.neg(one.by).type if one.function == "max_by" else one.by.type
+    return least_of(one).type
 
 
 def parts_of(k: int, one: Aggregate) -> tuple[Part, ...]:

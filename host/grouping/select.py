@@ -35,6 +35,7 @@ class GroupSelect:
         self, query: JoinQuery, aggregation: Aggregation, schemas: Mapping[str, pa.Schema]
     ) -> None:
         self.aggregation = aggregation
+        self._zone = query.zone_label
         self._schemas = schemas
         keys = tuple((str(k), key) for k, key in enumerate(aggregation.keys))
         #: Gives the keys of pairs, or of rows of the group's side.
@@ -96,7 +97,7 @@ class GroupSelect:
                 side, column = value.attr
                 found = self._schemas[side].field(column).type
                 return found.value_type if pa.types.is_dictionary(found) else found
-        return arrow_type(expr.type, name)
+        return arrow_type(expr.type, name, self._zone)
 
 
 def as_vector(array: pa.Array, dtype: Type) -> Vector:

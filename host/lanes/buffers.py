@@ -32,6 +32,7 @@ class Buffers:
         self.device = device
         self.most_positions = most_positions
         self.positions = 0
+        self.nbytes = 0
         self._place: dict[WindowBuffer, _Place] = {}
         self._in_use: Counter[int] = Counter()
         self._free: dict[tuple[Kernel, int, int], list[WindowBuffer]] = defaultdict(list)
@@ -68,6 +69,7 @@ class Buffers:
                 continue
             self._place[buffer] = kernel, bank
             self.positions += capacity
+            self.nbytes += buffer.nbytes
             self._in_use[bank] += capacity
             return buffer
         return refusal
@@ -99,4 +101,5 @@ class Buffers:
     def _destroy(self, buffer: WindowBuffer) -> None:
         del self._place[buffer]
         self.positions -= buffer.capacity
+        self.nbytes -= buffer.nbytes
         buffer.free()

@@ -11,19 +11,23 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import Result, Task
+from penstock.host.budget import LOOK_S
+from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
 from penstock.host.lanes.chunk import Chunk, Part, chunk_of
 from penstock.host.lanes.memory import DeviceMemory, Lease
+from penstock.host.lanes.room import NONE, Room, Taken
 from penstock.host.lanes.trace import Trace
 from penstock.host.scheduling.order import Order
+from penstock.program import Mode
 
-#: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
-ROOM = 1 << 22
+#: Pairs of a task that runs in the stream's own thread, which has other things to do.
+HERE_PAIRS = 1 << 14
 
 
 @dataclass(eq=False)
@@ -31,6 +35,7 @@ class _Flight:
     order: Order
     number: int
     lease: Lease
+    taken: Taken
     parts: list[Part]
     deadline: float
     submitted: float
@@ -55,8 +60,8 @@ class Lane:
     trace : Trace
     timeout_s : float
         Seconds after which a task that has not ended counts as hung.
-    room : int
-        Pairs of one device result, at most.
+    room : Room
+        For results; an order waits for it.
     """
 
     def __init__(
@@ -68,13 +73,13 @@ class Lane:
         *,
         trace: Trace,
         timeout_s: float,
-        room: int = ROOM,
+        room: Room,
     ) -> None:
         self.name = name
         self.memory = memory
         self.timeout_s = timeout_s
         self.room = room
-        self.busy_s = 0.0
+        self._busy_s = self._busy_here_s = 0.0
         self._on_done = on_done
         self._on_failed = on_failed
         self._trace = trace
@@ -85,6 +90,11 @@ class Lane:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"penstock-{name}", daemon=True)
         self._thread.start()
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of tasks."""
+        return self._busy_s + self._busy_here_s
 
     def start(self, order: Order) -> None:
         """Run an order; returns at once."""
@@ -113,17 +123,24 @@ class Lane:
 
     def _run(self) -> None:
         flights: list[_Flight] = []
+        asked: tuple[Order, float] | None = None
         while True:
             with self._wake:
+                is_held = asked is not None
                 self._wake.wait_for(
-                    lambda: self._inbox or self._closing or any(f.over() for f in flights),
-                    _until(min((f.deadline for f in flights), default=None)),
+                    partial(self._has_work, flights, is_held=is_held),
+                    _until(flights, is_held=is_held),
                 )
-                asked = self._inbox.popleft() if self._inbox else None
-                if asked is None and self._closing and not flights:
-                    return
-            if asked is not None and (flight := self._started(*asked)) is not None:
-                flights.append(flight)
+                if asked is None and self._inbox:
+                    asked = self._inbox.popleft()
+                if self._closing:
+                    asked = None
+                    if not flights:
+                        return
+            if asked is not None and (taken := self._taken(asked[0])) is not None:
+                if (flight := self._started(*asked, taken)) is not None:
+                    flights.append(flight)
+                asked = None
             for flight in list(flights):
                 if flight.over():
                     flights.remove(flight)
@@ -132,40 +149,33 @@ class Lane:
                     flights.remove(flight)
                     self._lose(flight)
 
-    def _started(self, order: Order, asked: float) -> _Flight | None:
+    def _has_work(self, flights: Sequence[_Flight], *, is_held: bool) -> bool:
+        is_asked = bool(self._inbox) and not is_held
+        is_over = any(flight.over() for flight in flights)
+        return is_asked or is_over or (self._closing and not flights)
+
+    def _taken(self, order: Order, *, waits: bool = True) -> Taken | None:
+        """Room for the results of an order; None if there is none."""
+        if order.bound.mode is not Mode.PAIRS:
+            return NONE
+        return self.room.take(self.name, order.batch, waits=waits)
+
+    def _started(self, order: Order, asked: float, taken: Taken) -> _Flight | None:
         """Sync the window and submit; None if that failed, which has been reported then."""
-        bound = order.bound
         began = time.monotonic()
         try:
-            lease = self.memory.lease(
-                bound.ranges.source,
-                bound.layout,
-                order.low,
-                order.high,
-                self.timeout_s,
-                bound.modes,
-            )
+            lease = self._lease(order)
         except Exception as error:  # whatever a device does must not end the thread
+            self.room.give_back(taken)
             self._on_failed(order, error, False)
             return None
-        flight = _Flight(order, next(self._numbers), lease, [], math.inf, math.inf)
+        flight = _Flight(order, next(self._numbers), lease, taken, [], math.inf, math.inf)
         try:
-            for span in lease.spans:
-                piece = order.piece.clipped(span.low, span.high)
-                if not len(piece.rows):
-                    continue
-                by = span.low - span.offset
-                task = Task(
-                    piece.of(bound.arrays),
-                    piece.start - by,
-                    piece.end - by,
-                    max(self.room, lease.window.kernel.min_room),
-                    bound.mode,
-                )
+            for part in self._parts(order, lease, taken.pairs, lease.window.kernel.submit):
                 flight.submitted = min(flight.submitted, time.monotonic())
-                future = lease.window.kernel.submit(lease.window.buffer, task)
-                flight.parts.append(Part(span, piece, bound.mode, future))
+                flight.parts.append(part)
         except Exception as error:
+            self.room.give_back(taken)
             self._drain(flight)
             self._on_failed(order, error, False)
             return None
@@ -179,6 +189,75 @@ class Lane:
             part.future.add_done_callback(lambda _, f=flight: self._ended(f))
         return flight
 
+    def _lease(self, order: Order) -> Lease:
+        bound = order.bound
+        return self.memory.lease(
+            bound.ranges.source,
+            bound.layout,
+            order.low,
+            order.high,
+            self.timeout_s,
+            bound.modes,
+        )
+
+    def _parts(
+        self,
+        order: Order,
+        lease: Lease,
+        pairs: int,
+        submit: Callable[[WindowBuffer, Task], Future[Result]],
+    ) -> Iterator[Part]:
+        """Submit the tasks of an order one by one: one for each span of its window."""
+        bound = order.bound
+        for span in lease.spans:
+            piece = order.piece.clipped(span.low, span.high)
+            if not len(piece.rows):
+                continue
+            by = span.low - span.offset
+            task = Task(
+                piece.of(bound.arrays),
+                piece.start - by,
+                piece.end - by,
+                max(pairs // len(lease.spans), lease.window.kernel.min_room),
+                bound.mode,
+            )
+            yield Part(span, piece, bound.mode, submit(lease.window.buffer, task))
+
+    def run_here(self, order: Order) -> Chunk | None:
+        """Run an order in the calling thread, if it is small and has room; None if it is not run.
+
+        The first order of a program goes to a lane: loading it may take long. What fails here runs
+        again there, so no error is lost.
+        """
+        kernel = self.memory.opened(order.bound.layout.program, order.bound.modes)
+        if kernel is None or order.evaluations > kernel.here_evaluations:
+            return None
+        if (taken := self._taken(order, waits=False)) is None:
+            return None
+        began, number = time.monotonic(), next(self._numbers)
+        try:
+            lease = self._lease(order)
+            try:
+                pairs = min(taken.pairs, HERE_PAIRS)
+                synced = time.monotonic()
+                parts = list(self._parts(order, lease, pairs, partial(_ran, kernel)))
+                ended = time.monotonic()
+                chunk = chunk_of(order, parts)
+            finally:
+                self.memory.release(lease)
+        except Exception:  # whatever a device does: a lane tries again, and reports it
+            return None
+        finally:
+            self.room.give_back(taken)
+        self._busy_here_s += ended - synced
+        self._trace.add(self.name, "sync", began, synced, order=number, waited_s=0.0)
+        self._trace.add(
+            f"{self.name} device", "task", synced, ended,
+            order=number, evaluations=order.evaluations,
+        )  # fmt: skip
+        self._trace.add(self.name, "pairs", ended, time.monotonic(), order=number)
+        return chunk
+
     def _ended(self, flight: _Flight) -> None:
         with self._wake:
             flight.ended.append(time.monotonic())
@@ -187,7 +266,7 @@ class Lane:
     def _finish(self, flight: _Flight) -> None:
         order, number = flight.order, flight.number
         device_began, ended = self._on_device(flight)
-        self.busy_s += ended - device_began
+        self._busy_s += ended - device_began
         self._trace.add(
             f"{self.name} device", "task", device_began, ended,
             order=number, evaluations=order.evaluations,
@@ -197,11 +276,13 @@ class Lane:
             chunk = chunk_of(order, flight.parts)
         except Exception as error:
             self.memory.release(flight.lease)
+            self.room.give_back(flight.taken)
             self._on_failed(order, error, False)
             return
         self._trace.add(self.name, "pairs", began, time.monotonic(), order=number)
         self.memory.release(flight.lease)
         self._on_done(chunk)
+        self.room.give_back(flight.taken)
         self._trace.add(self.name, "results", began, time.monotonic(), order=number)
 
     def _on_device(self, flight: _Flight) -> tuple[float, float]:
@@ -237,7 +318,18 @@ class Lane:
         _when_over(running, lambda: self.memory.release(flight.lease))
 
 
-def _until(deadline: float | None) -> float | None:
+def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
+    """A task that has been run here."""
+    future: Future[Result] = Future()
+    future.set_result(kernel.run(window, task))
+    return future
+
+
+def _until(flights: Sequence[_Flight], *, is_held: bool) -> float | None:
+    """Seconds until there is something to see without being woken."""
+    if is_held:
+        return LOOK_S
+    deadline = min((f.deadline for f in flights), default=None)
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 

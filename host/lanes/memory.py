@@ -93,6 +93,11 @@ class DeviceMemory:
         """Window positions of all buffers, those that nobody uses included."""
         return self._buffers.positions
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory that they take."""
+        return self._buffers.nbytes
+
     def lease(
         self,
         window: Readable,
@@ -179,6 +184,10 @@ class DeviceMemory:
         """The program on the device, loaded once."""
         with self._changed:
             return self._kernel(program, self.modes)
+
+    def opened(self, program: Program, modes: frozenset[Mode]) -> Kernel | None:
+        """The program on the device, if a lease has loaded it."""
+        return self._kernels.get((program, modes))
 
     def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
         if (program, modes) not in self._kernels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.ranges import shifted
+from penstock.host.ranges import place
 from penstock.host.sides import filtered, read_side
 from penstock.query.plan import JoinQuery, TimeWindow, other
 
@@ -67,10 +67,9 @@ class HeldSide:
         low, high = self._window.offsets(self.side)
         first, last = 0, len(self)
         if low is not None:
-            first = int(np.searchsorted(self.time, shifted(times.min(keepdims=True), low)[0]))
+            first = place(self.time, int(times.min()) + low)
         if high is not None:
-            ends = shifted(times.max(keepdims=True), high)
-            last = int(np.searchsorted(self.time, ends[0], side="right"))
+            last = place(self.time, int(times.max()) + high, after=True)
         return slice(first, max(first, last))
 
 

@@ -117,10 +117,8 @@ class FoldDelivery(Delivery):
             return np.inf
         if not self.query.is_rows:
             return self._closing.limit(promises)
-        keys = np.zeros(0, np.int64)
-        if probing is not None:
-            keys = self._closing.keys(probing.rows.columns, len(probing.rows))
-        return max(self._limit, self._closing.limit_after(keys, promises))
+        columns, rows = ({}, 0) if probing is None else (probing.rows.columns, len(probing.rows))
+        return max(self._limit, self._closing.limit_after(columns, rows, promises))
 
     def _close(
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit

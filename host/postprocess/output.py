@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+#: What is kept of the largest batch's bytes per tuple when another batch is complete.
+FADING = 0.9
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -42,6 +45,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 class _Batch:
     left: int
     closing: Callable[[], list[Rows]] | None
+    tuples: int
     rows: list[Rows] = field(default_factory=list)
 
 
@@ -56,6 +60,11 @@ class Gatherer:
 
     def __init__(self, *, ordered: bool) -> None:
         self.ordered = ordered
+        #: Bytes of the rows that wait for their order, about.
+        self.nbytes = 0
+        #: Tuples of the batch that was complete last, and bytes of rows per tuple, of late.
+        self.tuples = 0
+        self.bytes_per_tuple = 0.0
         self._open: dict[int, _Batch] = {}
 
     @property
@@ -63,14 +72,23 @@ class Gatherer:
         """Batches that are not complete."""
         return len(self._open)
 
+    @property
+    def first(self) -> int | None:
+        """The oldest batch that is not complete."""
+        return next(iter(list(self._open)), None)
+
     def begin(
-        self, number: int, orders: int, closing: Callable[[], list[Rows]] | None = None
+        self,
+        number: int,
+        orders: int,
+        closing: Callable[[], list[Rows]] | None = None,
+        tuples: int = 0,
     ) -> list[Rows]:
-        """A batch of some orders; numbers ascend. Gives the rows that can leave.
+        """A batch of some orders and tuples; numbers ascend. Gives the rows that can leave.
 
         ``closing`` gives rows that follow the batch's own, once all batches up to it are complete.
         """
-        self._open[number] = _Batch(orders, closing)
+        self._open[number] = _Batch(orders, closing, tuples)
         return self._complete()
 
     def more(self, number: int, orders: int) -> None:
@@ -84,6 +102,7 @@ class Gatherer:
         if not self.ordered:
             return rows + self._complete()
         batch.rows += rows
+        self.nbytes += sum(map(_size, rows))
         return self._complete()
 
     def _complete(self) -> list[Rows]:
@@ -97,6 +116,12 @@ class Gatherer:
                 is_first = False
                 continue
             if batch.rows:
+                size = sum(map(_size, batch.rows))
+                self.nbytes -= size
+                self.tuples = batch.tuples
+                self.bytes_per_tuple = max(
+                    size / max(batch.tuples, 1), FADING * self.bytes_per_tuple
+                )
                 rows = joined(batch.rows)
                 found.append(rows.take(np.lexsort((rows.earlier, rows.later))))
                 batch.rows = []
@@ -106,3 +131,8 @@ class Gatherer:
                 found += batch.closing()
             del self._open[number]
         return found
+
+
+def _size(rows: Rows) -> int:
+    """Bytes while a batch is put in order: its rows are copied twice."""
+    return 2 * (rows.batch.nbytes + rows.later.nbytes + rows.earlier.nbytes)

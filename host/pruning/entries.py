@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from penstock.host.device.cut import Piece
+from penstock.host.kept_code import kept
 
 #: The widest range has ``2 ** (WIDTHS - 1)`` blocks.
 WIDTHS = 8
@@ -81,7 +81,7 @@ def entries(
     ]
 
 
-@njit(nogil=True, cache=True)
+@kept()
 def _cut(left, members, codes, counts):
     """Where each stretch begins, as 1 + the logarithm of its width, and entries per width."""
     groups, blocks = left.shape
@@ -105,7 +105,7 @@ def _cut(left, members, codes, counts):
                 b += 1 << width
 
 
-@njit(nogil=True, cache=True)
+@kept()
 def _fill(codes, members, edges, used, low, block_rows, at, rows, start, end):
     """Write the entries, each width by start; ``at`` is where the next of each width goes."""
     blocks, groups = codes.shape

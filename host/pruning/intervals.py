@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.expr.node import Expr, Op, walk
+from penstock.expr.compute import compute
+from penstock.expr.node import Expr, Op
 from penstock.types import Kind, Type
 
 #: Integers up to this magnitude are exact in float64.
@@ -57,17 +58,16 @@ def bounds_of(predicate: Expr, keys: Mapping[tuple[str, int], Bounds]) -> Truth:
     keys : mapping of ("s" | "w", index) to Range or Truth
         Truth for a boolean key.
     """
-    done: dict[Expr, Bounds] = {}
+
+    def rule(current: Expr, args: Sequence[Bounds]) -> Bounds:
+        if current.op is Op.KEY:
+            return keys[current.attr]
+        if current.op in _RULES:
+            return _RULES[current.op](current, args)
+        return _of_type(current.type)
+
     with np.errstate(all="ignore"):
-        for current in walk(predicate):
-            args = [done[a] for a in current.args]
-            if current.op is Op.KEY:
-                done[current] = keys[current.attr]
-            elif current.op in _RULES:
-                done[current] = _RULES[current.op](current, args)
-            else:
-                done[current] = _of_type(current.type)
-    return _truth(done[predicate])
+        return _truth(compute(predicate, rule))
 
 
 def range_of(lo: np.ndarray, hi: np.ndarray, dtype: Type, nan: np.ndarray | bool = False) -> Range:

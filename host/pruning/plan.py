@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
 from penstock.host.completeness.run import Snapshot
 from penstock.host.device.cut import Piece, concat, nonempty
+from penstock.host.kept_code import kept
 from penstock.host.pruning.boxes import Tester
 from penstock.host.pruning.clustering import cluster
 from penstock.host.pruning.entries import WIDTHS, Groups, entries
@@ -205,7 +205,7 @@ class Plan:
             self.in_time.append(piece)
 
 
-@njit(nogil=True, cache=True)
+@kept()
 def _keep(rows, places, first, order, start, end, own, positions):
     """Write the matches that lie in their tuples' ranges; how many there are."""
     count = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from penstock import arguments
 from penstock.errors import UsageError
 
 
@@ -42,6 +43,13 @@ class Pruning:
     group_rows: int = 32
 
     def __post_init__(self) -> None:
+        names = ("least_pairs", "pairs_per_row", "free_rows", "block_rows", "chunk_rows")
+        for name in (*names, "group_rows"):
+            arguments.whole(name, getattr(self, name), least=-arguments.MOST)
+        if not isinstance(self.slab_rows, tuple):
+            raise arguments.refuse("slab_rows", "a tuple of whole numbers", self.slab_rows)
+        for size in self.slab_rows:
+            arguments.whole("each of slab_rows", size, least=-arguments.MOST)
         steps = (self.block_rows, *self.slab_rows)
         sizes = (*steps, self.chunk_rows, self.group_rows, self.least_pairs)
         if not self.slab_rows or min(sizes) < 1:
@@ -62,4 +70,4 @@ def pruning_sizes(pruning: bool | Pruning) -> Pruning | None:
     """What a caller's True, False or sizes mean; None leaves every probe as it is."""
     if isinstance(pruning, bool):
         return DEFAULT_PRUNING if pruning else None
-    return pruning
+    return arguments.instance(Pruning, "True, False or a penstock.Pruning")("pruning", pruning)

@@ -2,7 +2,9 @@
 
 A batch takes 60 % of what waits at once; then half the latency target passes before the next, so
 that batches stay large under load and a tuple that comes alone is not kept waiting. What a batch
-left behind is part of the next one for certain. Time is an argument: nothing here looks at a clock.
+left behind is part of the next one for certain. That is for lanes that are busy: where they are
+idle a batch takes all that waits, and the next one may follow soon, for nothing is gained by
+waiting but what a batch costs the host. Time is an argument: nothing here looks at a clock.
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ import math
 
 #: Part of the waiting tuples that a batch takes.
 AT_ONCE = 0.6
-#: Part of the latency target between two batches.
-WAIT = 0.5
+#: Part of the latency target between two batches; and while lanes are idle, at least.
+WAIT, IDLE_WAIT = 0.5, 0.1
+#: How often as long as it took to let a batch in the pause after it lasts, so that a host that is
+#: busy itself makes larger batches.
+COSTS = 4.0
 
 
 class Batcher:
@@ -28,17 +33,37 @@ class Batcher:
         self.target_s = target_s
         self.waiting = 0
         self._left = 0
-        self._next = -math.inf
+        self._last = -math.inf
+        self._took_s = 0.0
 
     def arrived(self, count: int) -> None:
         """Tuples came."""
         self.waiting += count
 
-    def due(self) -> float | None:
-        """From when on the next batch can be cut; None if nothing waits."""
-        return self._next if self.waiting else None
+    def due(self, *, idle: bool = False) -> float | None:
+        """From when on the next batch can be cut; None if nothing waits.
 
-    def cut(self, now: float, *, everything: bool = False) -> int:
+        ``idle`` says whether all batches before are complete.
+        """
+        if not self.waiting:
+            return None
+        pause_s = WAIT * self.target_s
+        if idle:
+            pause_s = min(pause_s, max(IDLE_WAIT * self.target_s, COSTS * self._took_s))
+        return self._last + pause_s
+
+    def took(self, seconds: float) -> None:
+        """So long it took to let the last batch in."""
+        self._took_s = seconds
+
+    def cut(
+        self,
+        now: float,
+        *,
+        everything: bool = False,
+        idle: bool = False,
+        most: int | None = None,
+    ) -> int:
         """How many of the oldest waiting tuples the batch that is cut now has.
 
         Parameters
@@ -47,11 +72,17 @@ class Batcher:
             Seconds, on the clock of all other calls.
         everything : bool
             Whether none may be left, as at the end of a stream.
+        idle : bool
+            Whether all batches before are complete.
+        most : int, optional
+            Tuples of the batch, at most; what it leaves because of that is due at once.
         """
         count = self.waiting
-        if self.target_s > 0 and not everything:
+        if self.target_s > 0 and not everything and not idle:
             count = max(math.ceil(AT_ONCE * self.waiting), self._left)
+        self._last = now
+        if most is not None and count > most:
+            count, self._last = most, -math.inf
         self.waiting -= count
         self._left = self.waiting
-        self._next = now + WAIT * self.target_s
         return count

@@ -13,6 +13,7 @@ from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.opening import probed_side
 from penstock.host.completeness.probing import closed_below
 from penstock.host.grouping.closing import Closing, Limit, below
+from penstock.host.ranges import place
 from penstock.host.sides import SideRows
 from penstock.query.closing import is_per_row, require_closing, time_key
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
@@ -97,9 +98,7 @@ class Frontier:
 
     def count(self, times: np.ndarray) -> int:
         """ROWS: how many rows, by their ascending times, are released."""
-        if self.released == FOREVER:
-            return len(times)
-        return int(np.searchsorted(times, self.released, side="left"))
+        return place(times, self.released)
 
     @cached_property
     def grouping(self) -> Closing | None:

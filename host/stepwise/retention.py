@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from penstock.host.completeness.admission import FOREVER, NEVER
-from penstock.host.ranges import shifted
 from penstock.host.stepwise.frontier import Frontier
 from penstock.query.plan import LEFT, RIGHT, RowsWindow, TimeWindow, other
 
@@ -74,7 +71,7 @@ def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: s
     low, _ = window.offsets(side)
     if first == FOREVER:
         return FOREVER
-    return NEVER if low is None else int(shifted(np.array([first]), low)[0])
+    return NEVER if low is None else first + low
 
 
 def _is_open(frontier: Frontier, side: str, block: Block) -> bool:

@@ -18,7 +18,6 @@ from penstock.host.device.base import Device
 from penstock.host.existence import ExistenceJoin
 from penstock.host.grouped import GroupedJoin
 from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
-from penstock.host.ranges import shifted
 from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
 from penstock.host.stats import Stats
@@ -200,8 +199,7 @@ class _OverTime(_Joins):
         """This lane's rows that can be decided now, and could not before."""
         before, after, new = self.step.before, self.step.after, self.kept.new(side)
         if after.grouping is None:
-            high = after.closed(side)
-            high = high if high == FOREVER else high - 1
+            high = after.closed(side) - 1
             old = self.kept.old(side, before.closed(side), high)
             return self._mine(Loaded.concat([old, new.between(NEVER, high)]))
         rows = Loaded.concat([self.kept.old(side, NEVER, FOREVER), new.pick(slice(None))])
@@ -221,9 +219,9 @@ class _OverTime(_Joins):
         low, high = self.query.window.offsets(other(side))
         first, last = FOREVER, NEVER
         if len(own.rows):
-            ends = own.rows.time[[0, -1]]
-            first = NEVER if low is None else int(shifted(ends, low)[0])
-            last = FOREVER if high is None else int(shifted(ends, high)[1])
+            least, most = own.rows.time[[0, -1]].tolist()
+            first = NEVER if low is None else least + low
+            last = FOREVER if high is None else most + high
         return self.kept.old(other(side), first, last)
 
 
@@ -249,8 +247,7 @@ class _OverRows(_Joins):
 
     def _released(self) -> dict[str, Loaded]:
         """All rows whose place in the order is known."""
-        high = self.step.after.released
-        high = high if high == FOREVER else high - 1
+        high = self.step.after.released - 1
         return {
             side: Loaded.concat(
                 [self.kept.old(side, NEVER, high), self.kept.new(side).between(NEVER, high)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.errors import UsageError
+from penstock import arguments
 from penstock.host.session import Running
 
 
@@ -33,9 +33,10 @@ class Flow:
     running: Running = field(default_factory=Running)
 
     def __post_init__(self) -> None:
-        if not self.latency_s >= 0:
-            raise UsageError(f"latency_s must not be negative, not {self.latency_s!r}")
-        for name in ("idle_s", "memory_bytes", "push_timeout_s"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UsageError(f"{name} must be above 0, not {value!r}")
+        arguments.seconds("latency_s", self.latency_s)
+        arguments.seconds("push_timeout_s", self.push_timeout_s, above=0)
+        if self.idle_s is not None:
+            arguments.seconds("idle_s", self.idle_s, above=0)
+        if self.memory_bytes is not None:
+            arguments.number("memory_bytes", self.memory_bytes, above=0)
+        arguments.instance(Running, "a penstock.Running")("running", self.running)

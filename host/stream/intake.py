@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError, SchemaError, UsageError
+from penstock.errors import SchemaError, UsageError
 from penstock.expr.node import Expr
 from penstock.host.batch_bytes import byte_counter
+from penstock.host.columns import load
 from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.completeness.engine import Promises
 from penstock.host.completeness.feeds import ONLY, Feeds
@@ -21,20 +23,52 @@ from penstock.host.completeness.ids import TupleIds
 from penstock.host.completeness.pending import Pending
 from penstock.host.completeness.source import Moment, Source, Span, check_names
 from penstock.host.metrics import Latency
-from penstock.host.prepare import check, check_casts
+from penstock.host.prepare import Columns, check, check_casts, expressions
 from penstock.host.sides import Arrival, Read, filtered
-from penstock.query.plan import JoinKind, JoinQuery
+from penstock.host.stream.handover import Handover
+from penstock.query.plan import JoinKind, JoinQuery, Side, columns
 from penstock.rewrite.band import BandForm
 from penstock.rewrite.forms import JoinForm
 
+#: Memory of many small batches that wait, by their bytes: measured, with what allocators lose.
+SPARE = 1.4
 #: Bytes of a tuple's number and time, and of a prepared key with its validity.
 _NUMBER_AND_TIME_BYTES, _KEY_BYTES = 16, 9
 
 
-class Intake:
-    """Takes the rows of both sources and what is promised about later ones.
+@dataclass(frozen=True)
+class Judged:
+    """A batch that can be taken: all that can fail has been done, and nothing has changed.
 
-    The caller guards it with a lock.
+    Parameters
+    ----------
+    source : Source
+    feed : str
+    batch : RecordBatch
+    largest : int or None
+        Largest time of its rows, if any has one.
+    feeds : Feeds
+        What the feeds of its source promise once it has been taken.
+    late : ndarray of int64
+        Rows of the batch that came too late.
+    timed : Arrival
+        Tuples that are on time; not numbered.
+    timeless : Arrival or None
+        Those without a time, if there are some that may leave alone.
+    """
+
+    source: Source
+    feed: str
+    batch: pa.RecordBatch
+    largest: int | None
+    feeds: Feeds
+    late: np.ndarray
+    timed: Arrival
+    timeless: Arrival | None
+
+
+class Intake:
+    """Takes the rows of both sources and what is promised about later ones, in one thread.
 
     Parameters
     ----------
@@ -65,7 +99,7 @@ class Intake:
         self.latency = latency
         self._ids = TupleIds()
         check_names(disorder, query.sides)
-        self.sources = {s.side: Source(s, disorder) for s in query.sides}
+        self.sources = {s.side: Source(s, disorder, query.time_zone) for s in query.sides}
         self.arrived = {s.alias: 0 for s in query.sides}
         self.late = {s.alias: 0 for s in query.sides}
         self._feeds = {
@@ -74,18 +108,27 @@ class Intake:
         for feeds in self._feeds.values():
             feeds.register(ONLY, time.monotonic())
         self._kept = {side: _of_groups(query, side) for side in self.sources}
+        self._may_fail = {s.side for s in query.sides if self._casts(s)}
         self._largest: dict[str, int] = {}
         self._extra_bytes = {side: _extra_bytes(side, forms.values()) for side in self.sources}
         self._batch_bytes = {side: byte_counter(schema) for side, schema in schemas.items()}
         self._pending = Pending(self._extra_bytes)
         self._timeless: list[Arrival] = []
-        self._late: dict[str, list[pa.RecordBatch]] = {s.alias: [] for s in query.sides}
+        self._taken: Counter[tuple[str, str]] = Counter()
+        self._late: Handover[tuple[str, pa.RecordBatch]] = Handover()
         self._grouped = query.left.time is not None and query.right.time is not None
+
+    def _casts(self, side: Side) -> bool:
+        """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
+        exprs = [side.filter, *self._kept[side.side]]
+        for form in self.forms.values():
+            exprs += expressions(form, form.window == side.side)
+        return any(expr.casts for expr in exprs)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows that wait for a batch, about."""
-        return self._pending.nbytes
+        return round(SPARE * self._pending.nbytes)
 
     def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
         """What rows take once they are in their window, at most, about."""
@@ -133,43 +176,74 @@ class Intake:
         for feeds in self._feeds.values():
             feeds.end()
 
-    @contextmanager
-    def admitting(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> Iterator[int]:
-        """Admit rows of a feed, which then wait for a batch; gives how many tuples they are.
+    def judge(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> Judged:
+        """See which rows of a feed are on time, and meet every error that they can cause.
 
-        If what is done with them within the ``with`` fails, nothing of them counts as arrived.
+        Raises
+        ------
+        UsageError
+            There is no such feed.
+        DataError
         """
         rows = read.timed
-        side, feeds = own.side.side, self._feeds[own.side.side]
-        before = feeds.copy()
-        late = np.zeros(0, dtype=np.int64)
-        try:
-            if own.side.time is not None:
-                on_time = feeds.admit(feed, rows.time, time.monotonic())
-                late = rows.row[~on_time]
-                rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
-            new = Arrival.of(self.query, side, filtered(own.side, rows), batch)
-            for form in self.forms.values():
-                check(form, new.rows.columns, len(new.rows), window=form.window == side)
-            check_casts(self._kept[side], new.rows.columns, len(new.rows))
-            timeless = filtered(own.side, read.timeless) if len(read.timeless) else read.timeless
-            ids = self.number(len(new.rows) + len(timeless))
-            self._pending.add(new.numbered(ids[: len(new.rows)]))
-            if len(timeless) and self.query.kind is not JoinKind.INNER:
-                alone = Arrival.of(self.query, side, timeless, batch)
-                self._timeless.append(alone.numbered(ids[len(new.rows) :]))
-            yield len(ids)
-        except PenstockError:
-            self._feeds[side] = before
-            raise
-        alias = own.side.alias
+        side, feeds = own.side.side, self._feeds[own.side.side].copy()
+        late, largest = np.zeros(0, dtype=np.int64), None
+        if own.side.time is not None:
+            on_time = feeds.admit(feed, rows.time, time.monotonic())
+            largest = int(rows.time.max()) if len(rows) else None
+            late = rows.row[~on_time]
+            rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
+        timed = Arrival.of(self.query, side, filtered(own.side, rows), batch)
+        for form in self.forms.values():
+            check(form, timed.rows.columns, len(timed.rows), window=form.window == side)
+        check_casts(self._kept[side], self._columns(timed), len(timed.rows))
+        alone = None
+        if len(read.timeless) and self.query.kind is not JoinKind.INNER:
+            alone = Arrival.of(self.query, side, filtered(own.side, read.timeless), batch)
+        return Judged(own, feed, batch, largest, feeds, late, timed, alone)
+
+    def _columns(self, timed: Arrival) -> Columns:
+        """What the join and the groups of a side read, the values of min_by and max_by included."""
+        side, known = timed.side, timed.rows.columns
+        needed = {column for expr in self._kept[side] if expr.casts for column in columns(expr)}
+        names = sorted(name for own, name in needed if (own, name) not in known)
+        if not names:
+            return known
+        alias = self.query.side(side).alias
+        more = load(timed.base, names, self.query.scale_of(side), alias)
+        return {**known, **{(side, name): vector for name, vector in more.items()}}
+
+    def take_in(self, judged: Judged) -> int:
+        """Take a batch, whose tuples then wait; how many they are."""
+        own, batch = judged.source, judged.batch
+        side, alias = own.side.side, own.side.alias
+        self._feeds[side] = judged.feeds
+        arrivals = [a for a in (judged.timed, judged.timeless) if a is not None]
+        ids = self.number(sum(len(a.rows) for a in arrivals))
+        self._pending.add(judged.timed.numbered(ids[: len(judged.timed.rows)]))
+        if judged.timeless is not None:
+            self._timeless.append(judged.timeless.numbered(ids[len(judged.timed.rows) :]))
         self.arrived[alias] += batch.num_rows
-        if own.side.time is not None and len(read.timed):
-            largest = int(read.timed.time.max())
-            self._largest[side] = max(largest, self._largest.get(side, largest))
-        if len(late):
-            self._late[alias].append(batch.take(pa.array(late)))
-            self.late[alias] += len(late)
+        self._taken[alias, judged.feed] += 1
+        if judged.largest is not None:
+            self._largest[side] = max(judged.largest, self._largest.get(side, judged.largest))
+        if len(judged.late):
+            rows = batch.take(pa.array(judged.late))
+            self._late.put((alias, rows), rows.num_rows, rows.nbytes)
+            self.late[alias] += rows.num_rows
+        return len(ids)
+
+    def cannot_fail(self, own: Source, feed: str) -> bool:
+        """Whether no row of a feed can be refused, so that nobody need wait for the judgement."""
+        return own.side.side not in self._may_fail and feed in self._feeds[own.side.side].names
+
+    def taken(self, own: Source, feed: str | None) -> int:
+        """Batches of a source that have been taken: of one of its feeds, or of all."""
+        return sum(
+            count
+            for (alias, name), count in self._taken.items()
+            if alias == own.side.alias and feed in (None, name)
+        )
 
     def number(self, count: int) -> np.ndarray:
         """The next arrival numbers, of tuples that come now."""
@@ -177,19 +251,23 @@ class Intake:
         self.latency.arrived(ids, time.monotonic())
         return ids
 
-    def take(self, count: int) -> tuple[list[Arrival], list[Arrival]]:
+    def next_tuples(self, count: int) -> tuple[list[Arrival], list[Arrival]]:
         """The oldest waiting tuples, and all rows without a time that came since the last call."""
         timeless, self._timeless = self._timeless, []
         return self._pending.take(count, grouped=self._grouped), timeless
 
     def late_rows(self) -> dict[str, pa.Table]:
-        """Rows per source that came too late, since the last call."""
-        found = {}
-        for own in self.sources.values():
-            alias = own.side.alias
-            found[alias] = pa.Table.from_batches(self._late[alias], self.schemas[own.side.side])
-            self._late[alias] = []
-        return found
+        """Rows per source that came too late, since the last call; as :meth:`Handover.take`."""
+
+        def tables(parts: Sequence[tuple[str, pa.RecordBatch]]) -> dict[str, pa.Table]:
+            return {
+                own.side.alias: pa.Table.from_batches(
+                    [rows for alias, rows in parts if alias == own.side.alias], self.schemas[side]
+                )
+                for side, own in self.sources.items()
+            }
+
+        return self._late.take(tables)
 
     def promises(self) -> Promises:
         """What no later row of a side can be below, rows that wait for their batch included."""

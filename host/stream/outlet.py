@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from penstock.errors import memory_explained
 from penstock.host.batch_bytes import byte_counter
 from penstock.host.budget import RESULTS, Budget
 from penstock.host.metrics import Latency
 from penstock.host.postprocess.output import Rows
+from penstock.host.stream.handover import Handover
 
 
 class Outlet:
@@ -29,25 +31,33 @@ class Outlet:
     def __init__(self, budget: Budget, latency: Latency, schema: pa.Schema) -> None:
         self.budget = budget
         self.latency = latency
+        self.schema = schema
         self._bytes = byte_counter(schema)
-        self._results: deque[pa.RecordBatch] = deque()
+        self._results: Handover[pa.RecordBatch] = Handover()
+        budget.watch(RESULTS, lambda: self._results.left.nbytes)
 
     @property
     def rows(self) -> int:
         """Rows that can be polled."""
-        return sum(batch.num_rows for batch in list(self._results))
+        return self._results.left.rows
 
     def collect(self, rows: Rows) -> None:
         """Rows leave the join."""
         pairs = rows.later[rows.later != rows.earlier]  # others waited for their window to close
         self.latency.left(pairs, time.monotonic())
-        self.budget.add(RESULTS, self._bytes(rows.batch))
-        self._results.append(rows.batch)
+        self._results.put(rows.batch, rows.batch.num_rows, self._bytes(rows.batch))
+        self.budget.note()
 
-    def take(self) -> list[pa.RecordBatch]:
-        """All rows there are, each once."""
-        found = []
-        while self._results:
-            found.append(self._results.popleft())
-        self.budget.add(RESULTS, -sum(map(self._bytes, found)))
-        return found
+    def take(self, if_none: Callable[[], None]) -> pa.Table:
+        """All rows there are, each once; ``if_none`` is called first if there are none.
+
+        As for :meth:`Handover.take`.
+        """
+
+        def table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+            if not batches:
+                if_none()
+            with memory_explained():
+                return pa.Table.from_batches(batches, self.schema)
+
+        return self._results.take(table)

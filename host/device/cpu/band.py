@@ -27,6 +27,7 @@ class BandKernel(CpuKernel):
     key width and number of tests compiles nothing.
     """
 
+    here_evaluations = 1 << 21  # a tenth of a millisecond
     program: BandProgram
 
     def __init__(self, program: BandProgram, host: Host, modes: frozenset[Mode] = PAIRS) -> None:

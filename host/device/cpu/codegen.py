@@ -1,9 +1,10 @@
 """Python source for Numba from the predicate of a general program.
 
-Each node of the DAG becomes one assignment. Integer steps are cast to int32 or int64, the
-narrowest that holds the node and its operands: without the casts Numba computes in int64 and the
-loop runs at half the width or worse. Nothing in a step can trap or raise, so all of them run on
-every pair, without branches.
+Each node of the DAG becomes one assignment for every two of its operands, so the source grows with
+the edges of the DAG and no line is longer than a few operands. Integer steps are cast to int32 or
+int64, the narrowest that holds the node and its operands: without the casts Numba computes in int64
+and the loop runs at half the width or worse. Nothing in a step can trap or raise, so all of them
+run on every pair, without branches.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from penstock.types import Kind, Type
 _EXACT_POWER_OF_TEN = 22
 #: Integers up to this magnitude are exact in float64.
 _EXACT_FLOAT64 = 1 << 53
+
+#: Most steps that are compiled: each takes Numba several milliseconds. A longer program is done
+#: with the pairs of a usual join, interpreted, before it would be compiled.
+MAX_STEPS = 256
+#: Most keys of both sides: the time that their arrays take grows with the square, to seconds at 32.
+MAX_KEYS = 24
 
 _SPECIAL = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
 
@@ -55,8 +62,10 @@ def generate(program: GeneralProgram, folded: Folded | None = None) -> str:
     Raises
     ------
     NotCompilable
-        A value may lie beyond int64, or a step has no compiled form.
+        A value may lie beyond int64, a step has no compiled form, or there are too many steps.
     """
+    if len(program.stream) + len(program.window) > MAX_KEYS:
+        raise NotCompilable(f"more than {MAX_KEYS} keys")
     for side, types in (("s", program.stream), ("w", program.window)):
         for k, dtype in enumerate(types):
             if storage_dtype(dtype).kind not in "bif":
@@ -65,16 +74,16 @@ def generate(program: GeneralProgram, folded: Folded | None = None) -> str:
     if folded not in (None, Folded.NONE):
         assert program.value is not None
         roots.append(program.value)
-    nodes = list(dict.fromkeys(e for root in roots for e in walk(root)))
+    nodes = list(walk(*roots))
     names: dict[Expr, str] = {}
-    stream, body = [], []
+    steps = _Steps()
     for current in nodes:
-        args = [names[a] for a in current.args]
-        text = _leaf(current) if not current.args else _RULES[current.op](current, args)
-        names[current] = f"v{len(names)}"
         # What depends on the stream tuple alone is computed once per tuple.
-        one_per_tuple = "w" not in current.sides
-        (stream if one_per_tuple else body).append(f"{names[current]} = {text}")
+        steps.per_pair = "w" in current.sides
+        args = [names[a] for a in current.args]
+        text = _RULES[current.op](current, args, steps) if current.args else _leaf(current)
+        names[current] = steps.add(text)
+    stream, body = steps.stream, steps.body
     body.append(f"flags[k] = {names[program.predicate]}")
     if len(roots) > 1:
         body.append(f"values[k] = {_VALUES[folded](names[roots[1]])}")
@@ -83,12 +92,40 @@ def generate(program: GeneralProgram, folded: Folded | None = None) -> str:
     slices = [f"w{k} = window[{k}][position : position + len(flags)]" for k in used]
     layout = f"stream {_layout(program.stream)}, window {_layout(program.window)}"
     return module_source(
-        f"{len(names)} steps, {layout}",
+        f"{steps.count} steps, {layout}",
         stream,
         slices,
         body,
         None if folded is None else folded.value,
     )
+
+
+class _Steps:
+    """The assignments so far, each to a variable of its own."""
+
+    def __init__(self) -> None:
+        self.stream: list[str] = []
+        self.body: list[str] = []
+        self.per_pair = True
+        self.count = 0
+
+    def add(self, text: str) -> str:
+        """Assign a value; the variable's name.
+
+        Raises
+        ------
+        NotCompilable
+            There are too many steps to compile.
+        """
+        if self.count == MAX_STEPS:
+            raise NotCompilable(f"more than {MAX_STEPS} steps")
+        name = f"v{self.count}"
+        self.count += 1
+        (self.body if self.per_pair else self.stream).append(f"{name} = {text}")
+        return name
+
+
+_Rule = Callable[[Expr, list[str], _Steps], str]
 
 
 #: Element of the values buffer, by how values are held.
@@ -138,10 +175,10 @@ def _leaf(expr: Expr) -> str:
     return f"{cast}({expr.attr!r})"
 
 
-def _arithmetic(symbol: str) -> Callable[[Expr, list[str]], str]:
+def _arithmetic(symbol: str) -> _Rule:
     """Rule of an operation that is written between its operands."""
 
-    def rule(expr: Expr, args: list[str]) -> str:
+    def rule(expr: Expr, args: list[str], steps: _Steps) -> str:
         if expr.type.is_float:
             return f"{args[0]} {symbol} {args[1]}"
         width = _width(expr, *expr.args)
@@ -150,47 +187,48 @@ def _arithmetic(symbol: str) -> Callable[[Expr, list[str]], str]:
     return rule
 
 
-def _negate(expr: Expr, args: list[str]) -> str:
+def _negate(expr: Expr, args: list[str], steps: _Steps) -> str:
     return f"{_cast_to(expr)}(-{args[0]})" if expr.type.is_integral else f"-{args[0]}"
 
 
-def _absolute(expr: Expr, args: list[str]) -> str:
+def _absolute(expr: Expr, args: list[str], steps: _Steps) -> str:
     (a,) = args
     if expr.type.is_float:
         return f"abs({a})"
     width = _width(expr, *expr.args)
-    return f"{_cast_to(expr)}({width}(-{a}) if {a} < 0 else {width}({a}))"
+    return f"{_cast_to(expr)}(select({a} < 0, {width}(-{a}), {width}({a})))"
 
 
-def _extreme(greatest: bool) -> Callable[[Expr, list[str]], str]:
-    def rule(expr: Expr, args: list[str]) -> str:
-        width = _cast_to(expr) if expr.type.is_float else _width(expr, *expr.args)
-        best = f"{width}({args[0]})"
+def _extreme(greatest: bool) -> _Rule:
+    def rule(expr: Expr, args: list[str], steps: _Steps) -> str:
+        is_float = expr.type.is_float
+        width = _cast_to(expr) if is_float else _width(expr, *expr.args)
+        best = steps.add(f"{width}({args[0]})")
         for arg in args[1:]:
-            other = f"{width}({arg})"
+            other = steps.add(f"{width}({arg})")
             pair = (best, other) if greatest else (other, best)
-            worse = _less(*pair) if expr.type.is_float else f"{pair[0]} < {pair[1]}"
-            best = f"({other} if {worse} else {best})"
+            worse = _less(*pair) if is_float else f"{pair[0]} < {pair[1]}"
+            best = steps.add(f"select({worse}, {other}, {best})")
         return f"{_cast_to(expr)}({best})"
 
     return rule
 
 
-def _remainder(expr: Expr, args: list[str]) -> str:
+def _remainder(expr: Expr, args: list[str], steps: _Steps) -> str:
     a, b = args
     cast = _cast_to(expr)
     if expr.type.is_float:
-        return f"{cast}(np.fmod({a}, {b})) if {b} != 0 else {cast}(0)"
+        return f"select({b} != 0, {cast}(np.fmod({a}, {b})), {cast}(0))"
     width = _width(expr, *expr.args)
     return f"{cast}(truncated_remainder({width}({a}), {width}({b})))"
 
 
-def _invert(expr: Expr, args: list[str]) -> str:
+def _invert(expr: Expr, args: list[str], steps: _Steps) -> str:
     return f"{_cast_to(expr)}(~{args[0]})"
 
 
-def _shift(symbol: str) -> Callable[[Expr, list[str]], str]:
-    def rule(expr: Expr, args: list[str]) -> str:
+def _shift(symbol: str) -> _Rule:
+    def rule(expr: Expr, args: list[str], steps: _Steps) -> str:
         width = _width(expr, *expr.args)
         most = int(width[-2:]) - 1
         by = expr.args[1]
@@ -208,8 +246,8 @@ def _less(a: str, b: str) -> str:
     return f"((not ({a} >= {b})) & ({a} == {a}))"
 
 
-def _compare(symbol: str) -> Callable[[Expr, list[str]], str]:
-    def rule(expr: Expr, args: list[str]) -> str:
+def _compare(symbol: str) -> _Rule:
+    def rule(expr: Expr, args: list[str], steps: _Steps) -> str:
         left, right = expr.args
         a, b = args
         if left.type.is_float or right.type.is_float:
@@ -228,23 +266,29 @@ def _compare(symbol: str) -> Callable[[Expr, list[str]], str]:
     return rule
 
 
-def _junction(symbol: str) -> Callable[[Expr, list[str]], str]:
-    return lambda expr, args: f" {symbol} ".join(args)
+def _junction(symbol: str) -> _Rule:
+    def rule(expr: Expr, args: list[str], steps: _Steps) -> str:
+        result = args[0]
+        for arg in args[1:-1]:
+            result = steps.add(f"{result} {symbol} {arg}")
+        return f"{result} {symbol} {args[-1]}"
+
+    return rule
 
 
-def _not(expr: Expr, args: list[str]) -> str:
+def _not(expr: Expr, args: list[str], steps: _Steps) -> str:
     return f"not {args[0]}"
 
 
-def _case(expr: Expr, args: list[str]) -> str:
+def _case(expr: Expr, args: list[str], steps: _Steps) -> str:
     cast = _cast_to(expr)
-    text = f"{cast}({args[-1]})"
+    result = f"{cast}({args[-1]})"
     for condition, value in zip(args[-3::-2], args[-2::-2], strict=True):
-        text = f"({cast}({value}) if {condition} else {text})"
-    return text
+        result = f"select({condition}, {cast}({value}), {steps.add(result)})"
+    return result
 
 
-def _cast(expr: Expr, args: list[str]) -> str:
+def _cast(expr: Expr, args: list[str], steps: _Steps) -> str:
     source, target = expr.args[0].type, expr.type
     cast = _cast_to(expr)
     if source.kind is target.kind and not source.is_integral:
@@ -265,11 +309,11 @@ def _cast(expr: Expr, args: list[str]) -> str:
     raise NotCompilable(f"a cast from {source} to {target}")
 
 
-def _unknown(expr: Expr, args: list[str]) -> str:
+def _unknown(expr: Expr, args: list[str], steps: _Steps) -> str:
     raise NotCompilable(f"{expr.op.value} of {len(args)} operands")
 
 
-_RULES: dict[Op, Callable[[Expr, list[str]], str]] = dict.fromkeys(Op, _unknown) | {
+_RULES: dict[Op, _Rule] = dict.fromkeys(Op, _unknown) | {
     Op.ADD: _arithmetic("+"),
     Op.SUB: _arithmetic("-"),
     Op.MUL: _arithmetic("*"),

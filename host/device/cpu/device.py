@@ -37,6 +37,8 @@ class CpuDevice(Device):
     """
 
     name = "cpu"
+    is_even = True
+    runs_here = True
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from penstock.host.device.cpu import loops, reduce, vector
 from penstock.host.device.cpu.loops import DENSE, any_cube, inside
 from penstock.host.device.cpu.reduce import masked_max, masked_min, masked_sum
 from penstock.host.device.cpu.vector import (
@@ -21,6 +22,7 @@ from penstock.host.device.cpu.vector import (
     popcount,
     row_of,
 )
+from penstock.host.kept_code import kept
 
 #: What a loop does with matches: ``Mode``, and sums whose total may need more than 64 bits.
 COUNT, EXISTS, SUM, WIDE_SUM, MIN, MAX, NEAREST = range(7)
@@ -151,7 +153,7 @@ def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, va
     return end
 
 
-@njit(nogil=True, cache=True)
+@kept(loops, reduce, vector)
 def run_band(window, payload, low, span, cubes, start, end, block, tile, rule, count, value, extra):
     """Fold a band task.
 

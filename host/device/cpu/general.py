@@ -1,4 +1,6 @@
-"""The general kernel: compiled from the program's DAG, or interpreted where that is impossible."""
+"""The general kernel: compiled from the program's DAG, or interpreted where that cannot be, or
+would take longer than the join.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,10 @@ class CompiledKernel(CpuKernel):
     Raises
     ------
     NotCompilable
-        The program needs more than machine integers.
+        The program needs more than machine integers, or has too many steps.
     """
 
+    here_evaluations = 1 << 18  # less than a millisecond
     program: GeneralProgram
 
     def __init__(self, program: GeneralProgram, host: Host, modes: frozenset[Mode] = PAIRS) -> None:

@@ -1,8 +1,8 @@
-"""General programs beyond machine integers, interpreted on NumPy columns."""
+"""General programs beyond machine integers, or too long to compile, interpreted on columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,15 @@ from penstock.host.device.storage import storage_dtype
 from penstock.program import GeneralProgram, Mode
 from penstock.types import Type
 
-#: Interpreted tiles are held in memory whole: about 100,000 pairs, a few megabytes per step.
+#: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
 INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
 
 
 class InterpretedKernel(CpuKernel):
-    """A general program on NumPy columns of Python integers: exact for any bounds, and slow."""
+    """A general program on NumPy columns, of Python integers where others are too narrow.
+
+    Exact for any bounds, and ready at once, whatever the program's length; slow per pair.
+    """
 
     program: GeneralProgram
 
@@ -109,15 +112,33 @@ class InterpretedKernel(CpuKernel):
         i: np.ndarray,
         j: np.ndarray,
     ) -> Vector:
-        keys = {
-            (side, k): key_vector(np.asarray(column)[rows], dtype)
-            for side, columns, types, rows in (
-                ("s", task.stream, self.program.stream, i),
-                ("w", window, self.program.window, j),
-            )
-            for k, (column, dtype) in enumerate(zip(columns, types, strict=True))
-        }
+        keys = _Keys(self.program, task.stream, window, i, j)
         return evaluate_columns(expr, keys, len(i))
+
+
+class _Keys(Mapping[tuple[str, int], Vector]):
+    """Keys of the pairs (i, j), each gathered when it is asked for: there may be thousands."""
+
+    def __init__(
+        self,
+        program: GeneralProgram,
+        stream: Sequence[np.ndarray],
+        window: Sequence[np.ndarray],
+        i: np.ndarray,
+        j: np.ndarray,
+    ) -> None:
+        self.sides = {"s": (stream, program.stream, i), "w": (window, program.window, j)}
+
+    def __getitem__(self, key: tuple[str, int]) -> Vector:
+        side, k = key
+        columns, types, rows = self.sides[side]
+        return key_vector(np.asarray(columns[k])[rows], types[k])
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return ((side, k) for side, (_, types, _) in self.sides.items() for k in range(len(types)))
+
+    def __len__(self) -> int:
+        return sum(len(types) for _, types, _ in self.sides.values())
 
 
 _BETTER: dict[Mode, Callable[[Any, Any], bool]] = {

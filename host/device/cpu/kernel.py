@@ -81,6 +81,9 @@ class CpuKernel(Kernel):
         except RuntimeError as cause:
             raise DeviceError("device cpu is closed; open it again to run tasks") from cause
 
+    def run(self, window: WindowBuffer, task: Task) -> Result:
+        return self._execute(window, task)
+
     def _execute(self, window: WindowBuffer, task: Task) -> Result:
         began = time.monotonic()
         columns = self._check(window, task)

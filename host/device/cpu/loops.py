@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from penstock.host.device.cpu import vector
 from penstock.host.device.cpu.vector import (
     CHUNK,
     GRANULE,
@@ -23,6 +24,7 @@ from penstock.host.device.cpu.vector import (
     popcount,
     row_of,
 )
+from penstock.host.kept_code import kept
 
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
 SLACK = GRANULE
@@ -48,7 +50,7 @@ def new_walk(block: int, tile: int, room: int) -> np.ndarray:
     return walk
 
 
-@njit(nogil=True, cache=True)
+@kept(vector)
 def next_tile(walk, start, end, count):
     """Go on to the next tile.
 
@@ -226,7 +228,7 @@ def scan_cubes(window, low, span, cubes, i, start, end, room, out_i, out_j, coun
     return count
 
 
-@njit(nogil=True, cache=True)
+@kept(vector)
 def run_all(window, low, span, start, end, room, walk, out_i, out_j):
     """Run a band task whose predicate is the AND of all tests.
 
@@ -249,7 +251,7 @@ def run_all(window, low, span, start, end, room, walk, out_i, out_j):
         dense = count < 0 or (count - walk[COUNT]) * DENSE > pairs
 
 
-@njit(nogil=True, cache=True)
+@kept(vector)
 def run_cubes(window, low, span, cubes, start, end, room, walk, out_i, out_j):
     """Run a band task whose predicate is an OR of ANDs; ``cubes`` is int64, the rest as above."""
     count = 0

@@ -38,7 +38,7 @@ def scan(stream, window, flags, i, start, end, room, out_i, out_j, count):
     return count
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def run(stream, window, start, end, room, walk, flags, out_i, out_j):
     count = 0
     while next_tile(walk, start, end, count):
@@ -68,7 +68,7 @@ def scan(stream, window, flags, values, i, start, end, rule, count, value, extra
             return
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def run(stream, window, start, end, block, tile, flags, values, rule, count, value, extra):
     walk = np.zeros(4, np.int64)
     while pass_tiles(walk, start, end, block, tile):
@@ -81,12 +81,12 @@ def run(stream, window, start, end, block, tile, flags, values, rule, count, val
 
 _IMPORTS_OF_PAIRS = """from penstock.host.device.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION
 from penstock.host.device.cpu.loops import emit, inside, next_tile
-from penstock.host.device.cpu.vector import GRANULE, nonzero_bytes, truncated_remainder
+from penstock.host.device.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
 """
 _IMPORTS_OF_FOLDS = """from penstock.host.device.cpu.folds import EXISTS, add_floats, fold
 from penstock.host.device.cpu.folds import order_key, pass_tiles
 from penstock.host.device.cpu.loops import inside
-from penstock.host.device.cpu.vector import GRANULE, nonzero_bytes, truncated_remainder
+from penstock.host.device.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
 """
 
 

@@ -253,3 +253,18 @@ def truncated_remainder(typingctx, a, b):
         return builder.srem(a_value, builder.select(unsafe, constant, b_value))
 
     return a(a, a), codegen
+
+
+@intrinsic
+def select(typingctx, condition, yes, no):
+    """``yes if condition else no`` of one type, without a branch.
+
+    Numba makes blocks of a branch, and a hundred of them take it minutes to compile.
+    """
+    if yes != no:
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.select(args[0], args[1], args[2])
+
+    return yes(types.boolean, yes, yes), codegen

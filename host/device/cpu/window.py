@@ -59,6 +59,10 @@ class CpuWindow(WindowBuffer):
             )
         return self._columns
 
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns or ())
+
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         own = self.columns
         if len(columns) != len(own):

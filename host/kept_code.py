@@ -1,0 +1,141 @@
+"""Machine code that Numba made, kept from run to run in a folder of this user alone.
+
+Numba's own cache believes whatever index lies beside the source, notices no change in the modules
+that a function calls, and lets two processes overwrite each other's files. Here each compiled form
+is one file, named by a hash of all that it depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numba
+from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+
+from penstock.private_folder import cache_folder, private_folder_if_possible
+
+_log = logging.getLogger("penstock.cache")
+
+_only_kept: ContextVar[bool] = ContextVar("only_kept", default=False)
+
+#: Name of the folder below the cache folder.
+FOLDER = "kernels"
+_HASH_BYTES = hashlib.sha256().digest_size
+
+
+class NotKeptError(Exception):
+    """A form is not kept, and must not be compiled here."""
+
+
+@contextmanager
+def only_kept() -> Iterator[None]:
+    """Load forms that are kept in this thread, and compile none: :class:`NotKeptError` instead."""
+    token = _only_kept.set(True)
+    try:
+        yield
+    finally:
+        _only_kept.reset(token)
+
+
+def kept(*used: ModuleType) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function without the interpreter's lock, and keep its machine code.
+
+    Parameters
+    ----------
+    used : modules
+        Whose functions it calls, beside those of its own module.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        own = Path(inspect.getfile(function))
+        sources = [own, *(Path(str(module.__file__)) for module in used)]
+        return keep(njit(nogil=True)(function), *(path.read_bytes() for path in sources))
+
+    return compiled
+
+
+def keep(dispatcher: Any, *depends: bytes) -> Any:
+    """Keep the machine code of a function of Numba.
+
+    Parameters
+    ----------
+    dispatcher : Dispatcher
+        What ``njit`` made.
+    depends : bytes
+        All that the code depends on: its source, and that of what it calls.
+    """
+    dispatcher._cache = _Cache(dispatcher.py_func, depends)
+    return dispatcher
+
+
+class _Form(CompileResultCacheImpl):
+    """How a compiled form is written and read; Numba's own way, without a place of its own."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        code = function.__code__
+        self._lineno = code.co_firstlineno
+        # Named in a warning, and asked to make a folder, which is done elsewhere.
+        self._locator = SimpleNamespace(_py_file=code.co_filename, ensure_cache_path=lambda: None)
+
+
+class _Cache(FunctionCache):
+    """What a dispatcher asks before it compiles, and tells afterwards."""
+
+    def __init__(self, function: Callable[..., Any], depends: tuple[bytes, ...]) -> None:
+        self._name = repr(function)
+        self._py_func = function
+        self._impl = _Form(function)
+        self._cache_path = str(cache_folder(FOLDER))
+        self._cache_file = _Files(function.__qualname__, depends)
+        self.enable()
+
+
+class _Files:
+    """Compiled forms of one function, each in a file."""
+
+    def __init__(self, name: str, depends: tuple[bytes, ...]) -> None:
+        self._name = name
+        self._depends = hashlib.sha256(f"numba {numba.__version__} {name}".encode())
+        for part in depends:
+            self._depends.update(f" {len(part)} ".encode() + part)
+
+    def load(self, key: object) -> Any:
+        """The form of a signature and processor; None if it is not there as it should be."""
+        with private_folder_if_possible(cache_folder(FOLDER)) as folder:
+            content = None if folder is None else folder.read(self._file(key))
+        if content is not None:
+            digest, data = content[:_HASH_BYTES], content[_HASH_BYTES:]
+            if hashlib.sha256(data).digest() == digest:
+                return pickle.loads(data)
+        if _only_kept.get():
+            raise NotKeptError(self._name)
+        return None
+
+    def save(self, key: object, data: object) -> None:
+        """Keep a form, where that is possible."""
+        content = dumps(data)
+        with private_folder_if_possible(cache_folder(FOLDER)) as folder:
+            if folder is not None:
+                try:
+                    folder.write(self._file(key), hashlib.sha256(content).digest() + content)
+                except OSError as cause:
+                    _log.info("machine code is not kept in %s: %s", folder.path, cause)
+
+    def flush(self) -> None:
+        """Numba's way to forget; names by content need none."""
+
+    def _file(self, key: object) -> str:
+        digest = self._depends.copy()
+        digest.update(repr(key).encode())
+        return f"{self._name}-{digest.hexdigest()[:32]}"

@@ -1,0 +1,127 @@
+"""What leaves a join for its callers: each thing once, whatever interrupts the call that takes it.
+
+A call claims what there is, makes its answer of it, and settles the claim by one assignment that is
+the last thing before it returns: the interpreter raises no exception of another thread or of a
+signal in between. What an interrupted call had claimed goes to the next one. Nothing here needs a
+lock of a caller.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+#: Threads that have taken something, from which on those that are gone are forgotten.
+_MANY = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Item(Generic[T]):
+    """Something that leaves, with how many rows and bytes it is.
+
+    Two are the same or not: a comparison in Python could be interrupted while they are moved.
+    """
+
+    what: T
+    rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Rows and bytes."""
+
+    rows: int = 0
+    nbytes: int = 0
+
+    def plus(self, parts: Iterable[Item | Amount]) -> Amount:
+        """With those of others."""
+        rows, nbytes = self.rows, self.nbytes
+        for part in parts:
+            rows += part.rows
+            nbytes += part.nbytes
+        return Amount(rows, nbytes)
+
+
+@dataclass(frozen=True)
+class _Share(Generic[T]):
+    """What a thread has claimed, and how much it took before."""
+
+    claimed: deque[Item[T]] = field(default_factory=deque)
+    before: Amount = Amount()
+
+
+class _Claim(Generic[T]):
+    """A thread's share, replaced by one assignment."""
+
+    def __init__(self) -> None:
+        self.share: _Share[T] = _Share()
+
+
+class Handover(Generic[T]):
+    """Things that wait to be taken, in order."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Item[T]] = deque()
+        self._returned: deque[Item[T]] = deque()
+        self._claims: dict[threading.Thread, _Claim[T]] = {}
+        self._put = Amount()
+        self._forgotten = Amount()
+        self._guard = threading.Lock()  # among the join's own threads
+
+    @property
+    def left(self) -> Amount:
+        """What nobody has taken."""
+        taken = self._forgotten.plus([c.share.before for c in list(self._claims.values())])
+        return Amount(self._put.rows - taken.rows, self._put.nbytes - taken.nbytes)
+
+    def put(self, what: T, rows: int, nbytes: int) -> None:
+        """Something leaves; called by the join's own threads."""
+        item = Item(what, rows, nbytes)
+        with self._guard:
+            self._put = self._put.plus([item])
+            self._waiting.append(item)
+            if len(self._claims) > _MANY:
+                self._forget()
+
+    def take(self, answer: Callable[[Sequence[T]], A]) -> A:
+        """Take all there is, as what is made of it.
+
+        To be called in a ``return`` statement, by a method that is called so itself.
+        """
+        claim = self._claims.setdefault(threading.current_thread(), _Claim())
+        claimed = claim.share.claimed
+        try:
+            for thread, other in list(self._claims.items()):
+                if other.share.claimed and not thread.is_alive():
+                    _move(other.share.claimed, claimed)
+            _move(self._returned, claimed)
+            _move(self._waiting, claimed)
+            items = list(claimed)
+            made = answer([item.what for item in items])
+            settled = _Share(before=claim.share.before.plus(items))
+            claim.share = settled
+            return made
+        except BaseException:
+            _move(claimed, self._returned)
+            raise
+
+    def _forget(self) -> None:
+        """Forget threads that are gone and have nothing claimed."""
+        for thread, claim in list(self._claims.items()):
+            if not thread.is_alive() and not claim.share.claimed:
+                self._forgotten = self._forgotten.plus([claim.share.before])
+                del self._claims[thread]
+
+
+def _move(source: deque[Item[T]], to: deque[Item[T]]) -> None:
+    """Move everything by one call of the interpreter's own, which nothing interrupts."""
+    with suppress(IndexError):  # it ends when there is nothing left
+        to.extend(iter(source.popleft, None))
