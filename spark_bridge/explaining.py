@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from penstock.errors import PenstockError, QueryError
 from penstock.host.device.registry import open_device
+from penstock.query.overflow import beyond_spark
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
 from penstock.rewrite.band import BandForm
 from penstock.rewrite.forms import join_form
@@ -21,10 +22,12 @@ def told(facts: Iterable[Fact]) -> str:
 
 
 def subject(query: JoinQuery) -> list[Fact]:
-    """What is joined, over which window."""
+    """What is joined, over which window, and which arithmetic Spark would not do exactly."""
     return [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
         ("window", str(query.window)),
+        ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
+        *(("arithmetic", note) for note in beyond_spark(query)),
     ]
 
 

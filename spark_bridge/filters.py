@@ -20,6 +20,9 @@ from penstock.types import Kind
 
 _LONG = range(-(1 << 63), 1 << 63)
 
+#: Values of a list that Spark is given, at most: each becomes an object of its plan.
+_MOST_VALUES = 1000
+
 #: Column of Spark for a column of the base table.
 ColumnOf = Callable[[str], Column]
 
@@ -39,6 +42,8 @@ def is_pushed(condition: Expr, column_of: ColumnOf) -> bool:
 
 
 def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:
+    if expr.is_const:
+        return F.lit(expr.attr).cast("boolean")
     if expr.op in (Op.AND, Op.OR):
         parts = [_condition(arg, column_of) for arg in expr.args]
         exact = [part for part in parts if part is not None]
@@ -54,7 +59,17 @@ def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:
         return column_of(expr.args[0].attr[1]).isNull()
     if expr.op in (Op.LT, Op.LE, Op.EQ):
         return _comparison(expr, column_of)
+    if expr.op is Op.IN:
+        return _in(expr, column_of)
     return None
+
+
+def _in(expr: Expr, column_of: ColumnOf) -> Column | None:
+    value, members = _value(expr.args[0], column_of), expr.attr.values
+    if value is None or len(members) > _MOST_VALUES:
+        return None
+    exact = all(isinstance(member, str) or member in _LONG for member in members)
+    return value.isin(list(members)) if exact else None
 
 
 def _comparison(expr: Expr, column_of: ColumnOf) -> Column | None:

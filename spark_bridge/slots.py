@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from penstock.errors import DeviceError
+from penstock.private_folder import private_folder
 
 
 @contextmanager
@@ -32,10 +33,13 @@ def slot(device: str, slots: int, timeout_s: float) -> Iterator[None]:
     ------
     DeviceError
         No slot became free in time.
+    FileError
+        The folder of the locks is not this user's alone.
     """
-    file = _locked_now(device, slots)
+    names = [f"{sha256(device.encode()).hexdigest()[:16]}.{number}" for number in range(slots)]
+    file = _locked_now(names)
     if file is None:
-        file = _locked_in_time([_path(device, number) for number in range(slots)], timeout_s)
+        file = _locked_in_time(names, timeout_s)
     if file is None:
         raise DeviceError(
             f"device {device} was busy for {timeout_s:g} s: {slots} other tasks of this host use "
@@ -48,20 +52,16 @@ def slot(device: str, slots: int, timeout_s: float) -> Iterator[None]:
         os.close(file)
 
 
-def _path(device: str, number: int) -> Path:
-    folder = Path(gettempdir()) / f"penstock-slots-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder / f"{sha256(device.encode()).hexdigest()[:16]}.{number}"
+def _opened(name: str) -> int:
+    # Not the user's cache folder, which several hosts may share.
+    with private_folder(Path(gettempdir()) / f"penstock-slots-{os.geteuid()}") as folder:
+        return folder.open(name, os.O_RDWR | os.O_CREAT)
 
 
-def _opened(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _locked_now(device: str, slots: int) -> int | None:
+def _locked_now(names: Sequence[str]) -> int | None:
     """A slot that is free, as an open file."""
-    for number in range(slots):
-        file = _opened(_path(device, number))
+    for name in names:
+        file = _opened(name)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,15 +71,14 @@ def _locked_now(device: str, slots: int) -> int | None:
     return None
 
 
-def _locked_in_time(paths: Sequence[Path], timeout_s: float) -> int | None:
+def _locked_in_time(names: Sequence[str], timeout_s: float) -> int | None:
     """The first of several slots that becomes free. Locks have no time-out, so threads wait."""
     mutex = threading.Lock()
     ready = threading.Event()
     found: list[int] = []
     is_over = False
 
-    def wait(path: Path) -> None:
-        file = _opened(path)
+    def wait(file: int) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         with mutex:
             if is_over or found:
@@ -88,8 +87,9 @@ def _locked_in_time(paths: Sequence[Path], timeout_s: float) -> int | None:
             found.append(file)
         ready.set()
 
-    for path in paths:
-        threading.Thread(target=wait, args=(path,), name="penstock-slot", daemon=True).start()
+    for name in names:
+        file = _opened(name)
+        threading.Thread(target=wait, args=(file,), name="penstock-slot", daemon=True).start()
     ready.wait(timeout_s)
     with mutex:
         is_over = True

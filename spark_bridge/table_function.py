@@ -93,6 +93,7 @@ class PenstockJoin:
         from penstock.host.batch import BatchJoin
         from penstock.query.compiler import compile_query
         from penstock.spark_bridge.devices import shared_device
+        from penstock.spark_bridge.time_zone import task_zone
 
         condition, time = self._call
         both = pa.Table.from_batches(self._batches)
@@ -100,7 +101,7 @@ class PenstockJoin:
         tables = {name: rest.filter(pa.array(side == k)) for k, name in enumerate("lr")}
         text = f"SELECT l.{ID} AS left_id, r.{ID} AS right_id FROM l JOIN r ON {condition}"
         schemas = dict.fromkeys("lr", rest.schema)
-        query = compile_query(text, schemas, time=dict.fromkeys("lr", time))
+        query = compile_query(text, schemas, time=dict.fromkeys("lr", time), time_zone=task_zone())
         wanted = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64())])
         for batch in BatchJoin(query, tables, shared_device("cpu")):
             yield pa.Table.from_batches([batch]).cast(wanted)

@@ -51,9 +51,18 @@ def arrow_type(dtype: spark.DataType) -> pa.DataType | None:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """Arrow schema of a DataFrame; columns that cannot be carried are text."""
+    """Arrow schema of a DataFrame; columns that cannot be carried are text.
+
+    It has the first of several columns of one name: :func:`check_used` refuses to use them.
+    """
+    fields: dict[str, spark.StructField] = {}
+    for one in schema:
+        fields.setdefault(one.name, one)
     return pa.schema(
-        [pa.field(f.name, arrow_type(f.dataType) or _PLACEHOLDER, f.nullable) for f in schema]
+        [
+            pa.field(f.name, arrow_type(f.dataType) or _PLACEHOLDER, f.nullable)
+            for f in fields.values()
+        ]
     )
 
 
@@ -81,49 +90,18 @@ def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> Non
                 )
 
 
-def output_schema(
-    query: JoinQuery, computed: pa.Schema, inputs: Mapping[str, pa.Schema]
-) -> pa.Schema:
-    """Arrow schema of what goes to Spark.
-
-    Parameters
-    ----------
-    query : JoinQuery
-    computed : pyarrow.Schema
-        What the join puts out.
-    inputs : mapping of side to pyarrow.Schema
+def output_schema(computed: pa.Schema) -> pa.Schema:
+    """Arrow schema of what goes to Spark, from that of what the join puts out.
 
     Raises
     ------
     QueryError
         A value may be too large for every Spark type.
     """
-    return pa.schema(
-        [
-            pa.field(field.name, _output_type(field, used, inputs))
-            for field, used in zip(computed, _sources(query), strict=True)
-        ]
-    )
+    return pa.schema([pa.field(field.name, _output_type(field)) for field in computed])
 
 
-def _sources(query: JoinQuery) -> list[set[tuple[str, str]]]:
-    """The base columns, by side, that each output column comes from."""
-    from penstock.query.plan import columns
-
-    made = query.aggregation
-    if made is None:
-        return [columns(expr) for _, expr in query.select]
-    of = {("key", str(k)): columns(key) for k, key in enumerate(made.keys)}
-    of |= {
-        ("agg", str(k)): set() if one.value is None else columns(one.value)
-        for k, one in enumerate(made.aggregates)
-    }
-    return [set().union(*(of[name] for name in columns(expr))) for _, expr in made.select]
-
-
-def _output_type(
-    field: pa.Field, sources: set[tuple[str, str]], inputs: Mapping[str, pa.Schema]
-) -> pa.DataType:
+def _output_type(field: pa.Field) -> pa.DataType:
     dtype = field.type
     if pa.types.is_uint64(dtype):
         return pa.decimal128(20, 0)
@@ -133,10 +111,7 @@ def _output_type(
             f"have {_DECIMAL_DIGITS}; CAST it, or its operands, to a smaller type"
         )
     if pa.types.is_timestamp(dtype):
-        used = [inputs[side].field(name).type for side, name in sources]
-        zones = [t.tz for t in used if pa.types.is_timestamp(t)]
-        # As in Spark, a timestamp is an instant unless it was made from one without a zone.
-        return pa.timestamp("us", "UTC" if not zones or any(zones) else None)
+        return pa.timestamp("us", None if dtype.tz is None else "UTC")
     if pa.types.is_duration(dtype):
         return pa.duration("us")
     return dtype

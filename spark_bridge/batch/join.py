@@ -70,7 +70,7 @@ class BatchPlan:
         query = request.query
         schemas = {s.side: request.schemas[s.table] for s in query.sides}
         # What the join refuses is refused here, before any job.
-        output = output_schema(query, _joined_schema(query, schemas), schemas)
+        output = output_schema(_joined_schema(query, schemas))
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
         return BatchPlan(request, inputs, decided(request, inputs), output)
 

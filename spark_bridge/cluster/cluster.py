@@ -141,8 +141,8 @@ class Cluster:
             devices.append(served.device)
             self.metrics = served.metrics
         command = master_command(settings, config.port, config.web_port)
-        log, env = logs / "master.log", settings.env(scratch)
-        master = Child("the master", command, log, env, self._ended)
+        env = settings.env(scratch)
+        master = Child("the master", command, logs / "master.log", env, self._ended)
         self._children.append(master)
         self.master = master.wait_for(r"Starting Spark master at (spark://\S+)", _START_S)[1]
         self.page = master.wait_for(r"MasterWebUI.* at (http://\S+)", _START_S)[1]

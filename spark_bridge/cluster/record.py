@@ -13,6 +13,7 @@ from pathlib import Path
 
 from penstock.errors import FileError, ProcessError, UsageError
 from penstock.host.files import write_text
+from penstock.private_folder import private_folder
 
 _RECORD = "cluster.json"
 
@@ -35,8 +36,10 @@ def owned(folder: Path) -> Iterator[None]:
         A cluster runs in it.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with private_folder(folder) as private:
+            lock = private.open("lock", os.O_RDWR | os.O_CREAT)
+    except FileError:
+        raise
     except OSError as error:
         raise FileError(f"cannot write into {folder}: {error.strerror}") from error
     try:

@@ -9,6 +9,11 @@ from typing import Any
 from penstock.host.stats import Stats
 
 
+def lane_name(device: str, lane: int | str) -> str:
+    """What ``busy_s`` calls a lane."""
+    return f"{device}-{lane}"
+
+
 @dataclass(frozen=True)
 class LaneFigures:
     """What one task of the output did.
@@ -100,5 +105,5 @@ def summed(lanes: Iterable[LaneFigures]) -> dict[str, Any]:
     lanes = list(lanes)
     names = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
     totals: dict[str, Any] = {name: sum(getattr(one, name) for one in lanes) for name in names}
-    totals["busy_s"] = {f"{one.device}-{one.lane}": one.busy_s for one in lanes}
+    totals["busy_s"] = {lane_name(one.device, one.lane): one.busy_s for one in lanes}
     return totals

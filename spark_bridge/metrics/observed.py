@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.spark_bridge.metrics.figures import BatchFigures, LaneFigures
+from penstock.spark_bridge.metrics.figures import BatchFigures, LaneFigures, lane_name
 
 #: What the names of our observed metrics begin with.
 PREFIX = "penstock "
@@ -101,7 +101,7 @@ def figures_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
             if kind in seen:
                 seen[kind][rest] = seen[kind].get(rest, 0) + (value or 0)
             elif kind == "busy" and value is not None:
-                lane = f"{value['device']}-{rest}"
+                lane = lane_name(value["device"], rest)
                 busy[lane] = busy.get(lane, 0.0) + value["busy_s"]
     return BatchFigures(
         batch=batch, arrived=seen["arrived"], late=seen["late"], busy_s=busy, **totals

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
 
 from penstock.errors import FileError
 from penstock.query.plan import LEFT, RIGHT
 from penstock.spark_bridge.metrics.figures import BatchFigures, LaneFigures, summed
+from penstock.spark_bridge.streaming.checksums import sealed, unsealed
 from penstock.spark_bridge.streaming.commit import Commit
 from penstock.spark_bridge.streaming.spec import JoinSpec
 from penstock.spark_bridge.streaming.storage import Storage, storage_of
@@ -49,9 +50,10 @@ class FigureRecords:
         """Called by the driver when the output is written: the sum of all lanes."""
         told = []
         for lane in range(lanes):
-            content = self._storage.get(_lane(commit.batch, lane))
-            if content is not None:
-                told.append(LaneFigures(**json.loads(content)))
+            # Without one, the figures say that they are not whole.
+            with suppress(FileError):
+                values = self._get(_lane(commit.batch, lane))
+                told += [] if values is None else [LaneFigures(**values)]
         names = spec.names
         blocks = [file for own in commit.blocks().values() for file in own]
         figures = BatchFigures(
@@ -70,11 +72,14 @@ class FigureRecords:
 
     def of(self, batch: int) -> BatchFigures | None:
         """The figures of a batch, if they are there."""
-        name = _batch(batch)
+        values = self._get(_batch(batch))
+        return None if values is None else BatchFigures(**values)
+
+    def _get(self, name: str) -> dict[str, Any] | None:
         content = self._storage.get(name)
         try:
-            return None if content is None else BatchFigures(**json.loads(content))
-        except (ValueError, TypeError) as error:
+            return None if content is None else unsealed(name, content)
+        except ValueError as error:
             raise FileError(
                 f"{self._storage.shown(name)} cannot be read: {error}; remove it, the join does "
                 "without"
@@ -82,7 +87,7 @@ class FigureRecords:
 
     def _put(self, name: str, values: Mapping[str, Any]) -> None:
         self._storage.make((_FOLDER,))
-        text = json.dumps(values).encode()
+        text = sealed(name, values).encode()
 
         def write(file: BinaryIO) -> None:
             file.write(text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyarrow import fs
 
 from penstock.errors import FileError
+from penstock.spark_bridge.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,14 +30,19 @@ class BatchSink:
         Spark's checkpoint, whose number tells its query's batches from those of others.
     writer : str, optional
         Takes the place of that number.
+    query : str, optional
+        Number of the query, which such a writer then is.
     """
 
     path: str
     checkpoint: str
     writer: str | None = None
+    query: str | None = None
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         writer = self.writer or query_number(self.checkpoint)
+        if self.writer is not None and self.query is not None:
+            Ledger(self.path.removeprefix("file://")).take_writer(writer, self.query)
         options = {"writer": writer, "batch": str(batch)}
         rows.write.format(NAME).mode("append").options(**options).save(self.path)
 

@@ -1,8 +1,9 @@
 """A folder of batches: rows that tasks wrote, and one record per batch, which is its commit.
 
 ``rows/<writer>/<batch>/`` has Parquet files, ``commits/<writer>/<batch>.json`` says which of them
-count. A record is made under a name of its own and then given its final one, if that is free: so a
-batch is there as a whole or not at all, once, and never changes.
+count, and ``writers/<writer>.json`` which query a writer is that has been given a name. A record is
+made under a name of its own and then given its final one, if that is free: so a batch is there as a
+whole or not at all, once, and never changes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 from penstock.errors import DataError, FileError, SchemaError, UsageError
 from penstock.spark_bridge.durable import write_text, write_whole
 
-_ROWS, _COMMITS, _SCHEMA = "rows", "commits", "schema.json"
+_ROWS, _COMMITS, _WRITERS, _SCHEMA = "rows", "commits", "writers", "schema.json"
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,38 @@ class Ledger:
 
         write_whole(path, write)
         return [BatchFile(str(folder / path.name), count, path.stat().st_size)]
+
+    def take_writer(self, writer: str, query: str) -> None:
+        """See that a writer is a query, or that it is from now on.
+
+        Parameters
+        ----------
+        writer : str
+        query : str
+            Spark's number of it.
+
+        Raises
+        ------
+        UsageError
+            It is another query: the batches of this one would be taken for repetitions.
+        FileError
+        """
+        path = Path(self.folder, _WRITERS, f"{writer}.json")
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(path, json.dumps({"query": query}), replace=False)
+        try:
+            found = json.loads(path.read_bytes())["query"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise FileError(
+                f"{path} cannot be read: {error}; restore the folder from a backup"
+            ) from error
+        if found != query:
+            raise UsageError(
+                f"writer {writer} of {self.folder} is another query, or this one with another "
+                "checkpoint, whose batches have the same numbers; give another name as option "
+                "writer, or another path"
+            )
 
     def commit(self, writer: str, batch: int, files: Sequence[BatchFile]) -> bool:
         """Make a batch visible; False if it was already, and stays what it is.

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError, SchemaError
+from penstock.host import parquet
 from penstock.host.files import read_schema, read_table
 
 #: Pieces of files that a process keeps decoded: micro-batches follow each other in a file.
@@ -128,7 +129,6 @@ def _decoded(chunk: Chunk, columns: tuple[str, ...]) -> pa.Table:
     if chunk.group is None:
         return read_table(chunk.path, columns)
     try:
-        with pq.ParquetFile(chunk.path) as file:
-            return file.read_row_group(chunk.group, columns=list(columns))
+        return parquet.read_group(chunk.path, chunk.group, columns)
     except (OSError, pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise FileError(f"cannot read {chunk.path}: {error}") from error

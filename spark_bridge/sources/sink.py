@@ -36,6 +36,7 @@ class Written(spark_api.WriterCommitMessage):
     writer: str
     batch: int
     files: list[BatchFile] = field(default_factory=list)
+    query: str | None = None
 
 
 class BatchesSource(spark_api.DataSource):
@@ -120,8 +121,9 @@ class BatchesStreamWriter(spark_api.DataSourceStreamArrowWriter):
         self.ledger, self.name = ledger, writer
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        writer, batch = self.name or _told(_QUERY), int(_told(_BATCH))
-        return Written(writer, batch, self.ledger.write(writer, batch, _part(), iterator))
+        query, batch = _told(_QUERY), int(_told(_BATCH))
+        writer = self.name or query
+        return Written(writer, batch, self.ledger.write(writer, batch, _part(), iterator), query)
 
     def commit(self, messages: list[spark_api.WriterCommitMessage | None], batchId: int) -> None:
         told = {(m.writer, m.batch) for m in messages if isinstance(m, Written)}
@@ -130,6 +132,9 @@ class BatchesStreamWriter(spark_api.DataSourceStreamArrowWriter):
         if len(told) > 1 or batchId not in {batch for _, batch in told}:
             raise DataError(f"tasks of batch {batchId} wrote batches {sorted(told)}; report this")
         ((writer, _),) = told
+        if self.name is not None:
+            for query in {m.query for m in messages if isinstance(m, Written) and m.query}:
+                self.ledger.take_writer(writer, query)
         self.ledger.commit(writer, batchId, _files(messages))
 
     def abort(self, messages: list[spark_api.WriterCommitMessage | None], batchId: int) -> None:

@@ -22,7 +22,9 @@ class StoredFile:
     ----------
     name : str
         Within the folder of the rows.
-    bytes, rows : int
+    bytes : int
+    checksum : str
+    rows : int
     low, high : int
         Least and largest time.
     group : int, optional
@@ -31,6 +33,7 @@ class StoredFile:
 
     name: str
     bytes: int
+    checksum: str
     rows: int
     low: int = 0
     high: int = 0
@@ -57,6 +60,10 @@ class Commit:
     ----------
     batch : int
         Spark's number of the micro-batch; -1 before the first.
+    query : str
+        Number of the query.
+    position : mapping of str to str
+        What Spark's checkpoint has noted of the rows of the batch: checksums by file.
     before, after : mapping of side to int
         What was promised before its rows, and with them.
     old, new : mapping of side to list of StoredFile
@@ -70,6 +77,8 @@ class Commit:
     """
 
     batch: int = -1
+    query: str = ""
+    position: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, int] = field(default_factory=lambda: {LEFT: NEVER, RIGHT: NEVER})
     after: Mapping[str, int] = field(default_factory=lambda: {LEFT: NEVER, RIGHT: NEVER})
     old: Files = field(default_factory=_none)

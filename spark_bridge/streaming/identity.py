@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import FileError, UsageError
-from penstock.spark_bridge.streaming.place import Place
+from penstock.errors import FileError, QueryError, UsageError
+from penstock.query.parse import canonical
+from penstock.spark_bridge.streaming.commit import Commit
+from penstock.spark_bridge.streaming.place import Place, log_number
 from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.storage import Storage, storage_of
+from penstock.spark_bridge.streaming.storage import LOST, Storage, storage_of
+from penstock.spark_bridge.streaming.store import Store
 
 #: Number of the format of the files; others cannot be read.
-FORMAT = 1
+FORMAT = 2
+
+#: Entry of the folder's note under which the number of its query stands.
+NUMBER = "number"
 
 
 def identity(spec: JoinSpec) -> dict[str, Any]:
@@ -19,12 +26,29 @@ def identity(spec: JoinSpec) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "query": spec.compiled.text,
-        **{name: repr(value) for name, value in spec.compiled.options.items()},
+        **{name: _shown(value) for name, value in spec.compiled.options.items()},
         **{
             f"columns of {spec.names[side]}": str(spec.side_schema(side).remove_metadata())
             for side in spec.slots
         },
     }
+
+
+def _shown(value: Any) -> str:
+    """An option as text; the order of a mapping says nothing."""
+    if isinstance(value, Mapping):
+        return repr({key: value[key] for key in sorted(value)})
+    return repr(value)
+
+
+def _is_same(name: str, found: Any, wanted: Any) -> bool:
+    """Whether an entry of an identity says the same."""
+    if found == wanted or name != "query" or None in (found, wanted):
+        return found == wanted
+    try:
+        return canonical(found) == canonical(wanted)
+    except QueryError:  # of a version that could read more
+        return False
 
 
 def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
@@ -41,7 +65,11 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     ------
     UsageError
     """
-    changed = [name for name in {**found, **wanted} if found.get(name) != wanted.get(name)]
+    changed = [
+        name
+        for name in {**found, **wanted}
+        if not _is_same(name, found.get(name), wanted.get(name))
+    ]
     if changed:
         raise UsageError(
             f"{where} is of another query (changed: {', '.join(changed)}): its window does not "
@@ -49,31 +77,37 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
         )
 
 
-def check_folder(place: Place, spec: JoinSpec) -> None:
+def check_folder(place: Place, spec: JoinSpec) -> str:
     """Make the folder, or see that it is this query's and complete.
+
+    Returns
+    -------
+    str
+        Number of the query, which is its folder's for as long as that lives.
 
     Raises
     ------
     UsageError
         It is another query's.
     FileError
-        Something of it is gone.
+        Something of it is gone or damaged.
     """
     store, checkpoint = place.store, storage_of(place.checkpoint)
     store.make()
     wanted, found = identity(spec) | place.identity(), store.query()
-    done = _spark_commits(checkpoint)
+    done, latest = _spark_commits(checkpoint), store.latest()
     if found is None:
-        if done is not None:
+        if done is not None or latest is not None:
+            reached = max(-1 if done is None else done, -1 if latest is None else latest.batch)
             raise FileError(
-                f"Spark's checkpoint {checkpoint.root} is at batch {done}, but {store.shown} has "
-                "no state of the join; restore it from a backup, or begin anew with another "
-                "checkpointLocation"
+                f"{checkpoint.root} is at batch {reached}, but {store.shown} has no state of the "
+                f"join, or does not say of which query; {LOST}"
             )
-        store.put_query(wanted)
-        return
+        number = uuid.uuid4().hex
+        store.put_query(wanted | {NUMBER: number})
+        return number
+    number = found.pop(NUMBER, "")
     require_same(found, wanted, f"the checkpoint {store.shown}")
-    latest = store.latest()
     last = -1 if latest is None else latest.batch
     if done is not None and last < done:
         raise FileError(
@@ -81,16 +115,57 @@ def check_folder(place: Place, spec: JoinSpec) -> None:
             "the folder from a backup together with Spark's checkpoint around it, or begin anew "
             "with another checkpointLocation"
         )
-    if latest is not None:
-        store.check(latest)
-        before = store.commit(latest.batch - 1)
-        if done is None and latest.batch > 0:
-            raise UsageError(
-                f"{store.shown} is at batch {last}, but Spark's checkpoint {checkpoint.root} is "
-                "new; remove the former, or restore the checkpoint"
+    if latest is None:
+        return number
+    require_of(latest, number, store)
+    store.check(latest)
+    before = store.commit(latest.batch - 1)
+    if done is None and latest.batch > 0:
+        raise UsageError(
+            f"{store.shown} is at batch {last}, but Spark's checkpoint {checkpoint.root} is "
+            "new; remove the former, or restore the checkpoint"
+        )
+    require_position(place, latest)
+    if before is not None and (done is None or done < latest.batch):
+        store.check(before)
+    return number
+
+
+def require_of(commit: Commit, number: str, store: Store) -> None:
+    """Refuse a record that another query has written.
+
+    Raises
+    ------
+    FileError
+    """
+    if commit.batch >= 0 and commit.query != number:
+        raise FileError(
+            f"the record of batch {commit.batch} in {store.shown} is of another query than the "
+            f"folder; {LOST}"
+        )
+
+
+def require_position(place: Place, commit: Commit) -> None:
+    """Refuse to go on where Spark would give a batch, or the next one, other rows than it had.
+
+    Raises
+    ------
+    FileError
+    """
+    found = place.checksums(commit.position)
+    newest: dict[str, int] = {}
+    for name in commit.position:
+        folder = name.rpartition("/")[0]
+        newest[folder] = max(newest.get(folder, -1), log_number(name))
+    for name, wanted in commit.position.items():
+        # Spark removes old ones of a source, and complains itself where it needs them still.
+        is_old = name not in found and log_number(name) < newest[name.rpartition("/")[0]]
+        if found.get(name) != wanted and not is_old:
+            what = "is not what it was" if name in found else "is gone"
+            raise FileError(
+                f"{storage_of(place.checkpoint).shown(name)}, from which Spark knows where its "
+                f"sources were in batch {commit.batch}, {what}; {LOST}"
             )
-        if before is not None and (done is None or done < latest.batch):
-            store.check(before)
 
 
 def _spark_commits(checkpoint: Storage) -> int | None:

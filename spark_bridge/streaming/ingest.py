@@ -105,8 +105,7 @@ class Ingest:
         return report
 
     def _stored(self, table: pa.Table) -> StoredFile:
-        name, size = self.store.add(self.batch, table)
-        return StoredFile(name, size, table.num_rows)
+        return StoredFile(*self.store.add(self.batch, table), table.num_rows)
 
 
 @dataclass(frozen=True)
@@ -172,5 +171,5 @@ def write(
     if len(rows) < table.num_rows or np.any(rows.row[1:] < rows.row[:-1]):
         table = table.take(pa.array(rows.row))
     timed = table.add_column(0, pa.field(TIME, pa.int64(), nullable=False), [rows.time])
-    name, size = store.add(batch, timed)
-    return StoredFile(name, size, len(rows), int(rows.time[0]), int(rows.time[-1]), group)
+    added = store.add(batch, timed)
+    return StoredFile(*added, len(rows), int(rows.time[0]), int(rows.time[-1]), group)

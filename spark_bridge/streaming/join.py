@@ -166,7 +166,7 @@ def planned(
         request.compiled,
         _disorder(compiled, frames, disorder),
         slots_of(compiled, frames),
-        output_schema(compiled, open_delivery(compiled, inputs).schema, inputs),
+        output_schema(open_delivery(compiled, inputs).schema),
         request.device,
         pruning_sizes(pruning),
         request.conf.output_rows,

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from penstock.errors import FileError
 from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.resident.residence import Residence
 from penstock.host.sides import Loaded
@@ -19,6 +20,7 @@ from penstock.host.stepwise import Block, Frontier, needed, oldest
 from penstock.query.plan import LEFT, RIGHT
 from penstock.spark_bridge.metrics.figures import LaneFigures
 from penstock.spark_bridge.metrics.observed import COLUMNS, columns_of
+from penstock.spark_bridge.streaming.checksums import checksum
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.compaction import merged, merges, replaced
 from penstock.spark_bridge.streaming.identity import require_same
@@ -41,16 +43,22 @@ class StateRows(RowStore):
         self._map = handle.getMapState("rows", "number long", "rows binary")
         self.following = 0
 
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int]:
+    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
         message, number = message_of(table), self.following
         self.following += 1
         self._map.updateValue((number,), (message,))
         # An attempt that failed has used this number, too, maybe for other rows.
-        return f"{number}-{uuid.uuid4().hex}", len(message)
+        return f"{number}-{uuid.uuid4().hex}", len(message), checksum(message)
 
     def read(self, file: StoredFile) -> pa.Table:
-        found = self._map.getValue((_number(file),))
-        assert found is not None  # the record names it
+        number = _number(file)
+        found = self._map.getValue((number,))
+        if found is None or checksum(found[0]) != file.checksum:
+            raise FileError(
+                f"Spark's state of the join {'lacks' if found is None else 'has other'} rows "
+                f"under number {number}; restore the checkpoint from a backup, or begin anew with "
+                "another checkpointLocation"
+            )
         return table_of(found[0]).combine_chunks()
 
     def remove(self, file: StoredFile) -> None:

@@ -15,9 +15,12 @@ from penstock.query.plan import LEFT, RIGHT, other
 from penstock.spark_bridge.metrics.records import FigureRecords
 from penstock.spark_bridge.streaming.commit import Commit, Files, StoredFile
 from penstock.spark_bridge.streaming.compaction import Merge, merged, merges, replaced
+from penstock.spark_bridge.streaming.identity import NUMBER, require_of, require_position
 from penstock.spark_bridge.streaming.ingest import Ingest, Report
+from penstock.spark_bridge.streaming.place import Place
 from penstock.spark_bridge.streaming.probe import Probe
 from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.spark_bridge.streaming.storage import LOST
 from penstock.spark_bridge.streaming.store import Store
 from penstock.spark_bridge.types import spark_schema
 
@@ -42,6 +45,8 @@ class MicroBatch:
         Gets the output.
     late_sinks : dict of side to callable
         Get the rows that came too late, where there are any.
+    place : Place, optional
+        Of the query, to look whether Spark repeats a batch with the rows that it had.
     started : float
         When the query was started, in seconds since 1970.
     """
@@ -51,11 +56,13 @@ class MicroBatch:
     lanes: int
     sink: Sink
     late_sinks: dict[str, Sink] = field(default_factory=dict)
+    place: Place | None = None
     started: float = field(default_factory=time)
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         spark = rows.sparkSession
-        if batch == 0 and self.store.query() is None:
+        query = self.store.query()
+        if query is None:
             raise FileError(
                 f"{self.store.shown} on the driver's host is not the folder that start() made; "
                 "checkpointLocation must be on a file system that the driver and all workers "
@@ -65,13 +72,17 @@ class MicroBatch:
         if before is None:
             raise FileError(
                 f"{self.store.shown} has no record of batch {batch - 1}, and Spark continues "
-                f"with batch {batch}; restore the folder from a backup together with Spark's "
-                "checkpoint around it, or begin anew with another checkpointLocation"
+                f"with batch {batch}; {LOST}"
             )
+        require_of(before, query[NUMBER], self.store)
         commit = self.store.commit(batch)
-        if commit is None:  # otherwise the batch is repeated: it reads what it read before
-            commit = self._taken_in(rows, batch, before)
+        if commit is None:
+            commit = replace(self._taken_in(rows, batch, before), query=query[NUMBER])
             self.store.put(commit)
+        else:  # the batch is repeated: it reads what it read before
+            require_of(commit, query[NUMBER], self.store)
+            if self.place is not None:
+                require_position(self.place, commit)
         for side, sink in self.late_sinks.items():
             if commit.late[side]:
                 sink(self._late(spark, commit, side), batch)
@@ -106,6 +117,7 @@ class MicroBatch:
         heard = self._heard(before, arrived)
         commit = Commit(
             batch=batch,
+            position={} if self.place is None else self.place.position(batch, before.position),
             before=before.after,
             after=self._promises(before, reports, heard),
             old=old,

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from penstock.errors import FileError, UsageError
-from penstock.spark_bridge.streaming.storage import LOST, Storage
+from penstock.spark_bridge.streaming.checksums import checksum
+from penstock.spark_bridge.streaming.storage import LOST, Storage, Written
 
 #: What Hadoop calls stores, and pyarrow does.
 _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",
@@ -63,7 +64,7 @@ class ObjectStorage(Storage):
     def make(self, folders: Iterable[str]) -> None:
         """Nothing: names with slashes need no folders."""
 
-    def put(self, name: str, write: Callable[[Any], None]) -> int:
+    def put(self, name: str, write: Callable[[Any], None]) -> Written:
         # First in memory: what fails half-way must not end as a whole object.
         buffer = pa.BufferOutputStream()
         write(buffer)
@@ -77,16 +78,17 @@ class ObjectStorage(Storage):
                 "driver and all workers can write there, and start the query again: it goes on "
                 "where it was"
             ) from error
-        return content.size
+        return Written(content.size, checksum(content))
 
     def get(self, name: str) -> bytes | None:
         found = self._read(name)
         return None if found is None else found.to_pybytes()
 
-    def rows(self, name: str) -> pa.Table:
+    def rows(self, name: str, wanted: str) -> pa.Table:
         content = self._read(name)
         if content is None:
             raise FileError(f"{self.shown(name)} is gone; {LOST}")
+        self._require(name, checksum(content), wanted)
         try:
             return pa.ipc.open_file(content).read_all()
         except pa.ArrowInvalid as error:

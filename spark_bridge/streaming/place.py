@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from urllib.parse import urlparse
 
-from penstock.spark_bridge.streaming.storage import storage_of
+from penstock.spark_bridge.streaming.checksums import checksum
+from penstock.spark_bridge.streaming.storage import Storage, storage_of
 from penstock.spark_bridge.streaming.store import Store
 
 #: Folder of the join's state within Spark's checkpoint.
@@ -41,7 +44,51 @@ class Place:
             location = storage_of(location).root  # absolute: workers run elsewhere
         return Store(location)
 
+    def position(self, batch: int, known: Mapping[str, str]) -> dict[str, str]:
+        """Checksums of what Spark's checkpoint has noted of its query and the rows of a batch.
+
+        Spark writes these files before the batch and never changes them, but does not look whether
+        they are what it wrote: it would go on with other rows, without a word.
+
+        Parameters
+        ----------
+        batch : int
+        known : mapping of str to str
+            What the batch before it found, so that each file is read once.
+
+        Returns
+        -------
+        dict of str to str
+            By name in the checkpoint; what is not there is left out.
+        """
+        storage = storage_of(self.checkpoint)
+        offsets = f"offsets/{batch}"
+        # A line for the version, one for the batch, and one per source.
+        sources = len((storage.get(offsets) or b"").splitlines()) - 2
+        logs = [f"sources/{k}/{n}" for k in range(sources) for n in _logs(storage, k)]
+        found = {name: known[name] for name in logs if name in known}
+        return found | self.checksums(
+            ["metadata", offsets, *(name for name in logs if name not in known)]
+        )
+
+    def checksums(self, names: Iterable[str]) -> dict[str, str]:
+        """Of files of Spark's checkpoint, where they are there."""
+        storage = storage_of(self.checkpoint)
+        contents = {name: storage.get(name) for name in names}
+        return {name: checksum(one) for name, one in contents.items() if one is not None}
+
     def identity(self) -> dict[str, str]:
         """What of it must not change while a query lives."""
         # In the checkpoint the files move with it; elsewhere they belong to one.
         return {} if self.own is None else {"checkpointLocation": storage_of(self.checkpoint).root}
+
+
+def log_number(name: str) -> int:
+    """The number of a file in one of Spark's logs, -1 of any other."""
+    number = PurePosixPath(name).name.removesuffix(".compact")
+    return int(number) if number.isdecimal() else -1
+
+
+def _logs(storage: Storage, source: int) -> list[str]:
+    """Files that a source has noted its rows in."""
+    return [name for name in storage.names(f"sources/{source}") if log_number(name) >= 0]

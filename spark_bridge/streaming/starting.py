@@ -10,13 +10,22 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.errors import FileError, UsageError
+from penstock.spark_bridge.streaming.checksums import sealed, unsealed
 from penstock.spark_bridge.streaming.identity import require_same
+from penstock.spark_bridge.streaming.notes import first_cause, is_there, noted, plain, put_note
+from penstock.spark_bridge.streaming.place import log_number
+from penstock.spark_bridge.streaming.storage import LOST
 
 #: Folder in Spark's checkpoint that says of which query it is.
 FOLDER = "penstock-query"
+
+#: Folder in which Spark's sink of files notes its batches.
+_SINK_LOG = "_spark_metadata"
 
 #: Spark's setting for checkpoints of queries that name none.
 _DEFAULT = "spark.sql.streaming.checkpointLocation"
@@ -38,19 +47,82 @@ def check_query(spark: SparkSession, wanted: Mapping[str, Any], checkpoint: str)
     ------
     UsageError
         It is another query's.
+    FileError
+        The note is damaged, or what Spark has noted.
     """
+    check_logs(spark, checkpoint.rstrip("/"))
     path = f"{checkpoint.rstrip('/')}/{FOLDER}"
-    try:
-        lines = spark.read.text(path).collect()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        lines = []
-    if lines:
-        require_same(json.loads(lines[0]["value"]), wanted, f"the checkpoint {checkpoint}")
+    note = noted(spark, path)
+    if note is None:
+        put_note(spark, path, sealed(FOLDER, wanted))
         return
-    note = spark.createDataFrame([(json.dumps(wanted),)], "value string")
-    note.coalesce(1).write.mode("overwrite").text(path)
+    try:
+        found = unsealed(FOLDER, note)
+    except ValueError as error:
+        raise FileError(f"the note in {path} cannot be read: {error}; {LOST}") from error
+    require_same(found, wanted, f"the checkpoint {checkpoint}")
+
+
+def check_output(spark: SparkSession, path: str, checkpoint: str) -> None:
+    """See that Spark's own sink of files will not skip the batches of a new query.
+
+    It takes a batch for written whose number is in the path's log, whoever has written that.
+
+    Raises
+    ------
+    UsageError
+        The path has a log already, and the query has no batch yet.
+    """
+    is_new = not is_there(spark, f"{plain(checkpoint.rstrip('/'))}/offsets/*")
+    if is_new and is_there(spark, f"{plain(path.rstrip('/'))}/{_SINK_LOG}"):
+        raise UsageError(
+            f"{path} has the output of another query, or of this one from another checkpoint: "
+            "Spark would take batches of this one for written, and skip them; choose another "
+            "path, or remove the folder"
+        )
+
+
+def check_logs(spark: SparkSession, checkpoint: str) -> None:
+    """See that Spark has all that it noted of a query's rows.
+
+    Its queries read these files without a look at their checksums, where a file system has some,
+    and take what lacks for something new.
+
+    Raises
+    ------
+    FileError
+    """
+    kinds = [f"{plain(checkpoint)}/{kind}" for kind in ("offsets/*", "commits/*", "sources/*/*")]
+    there = [kind for kind in kinds if is_there(spark, kind)]
+    if not there:
+        return
+    files = spark.read.text(there, wholetext=True).select("_metadata.file_path", "value")
+    try:
+        logs = {tuple(row[0].split("/")[-3:]): row[1] for row in files.collect()}
+    except (PySparkException, Py4JError) as error:
+        raise FileError(
+            f"what Spark has noted in {checkpoint} cannot be read: {first_cause(error)}; {LOST}"
+        ) from error
+    offsets = {
+        log_number(name): text for (_, kind, name), text in logs.items() if kind == "offsets"
+    }
+    if not offsets:
+        return
+    # A line for the version, one for the batch, and one per source.
+    for source, line in enumerate(offsets[max(offsets)].splitlines()[2:]):
+        reached = _reached(line)
+        own = [log_number(n) for kind, k, n in logs if (kind, k) == ("sources", str(source))]
+        if reached is not None and max(own, default=-1) < reached:
+            raise FileError(f"{checkpoint}/sources/{source}/{reached} is gone; {LOST}")
+
+
+def _reached(offset: str) -> int | None:
+    """Up to which file of its log a source has been read; None if it has no such log."""
+    try:
+        found = json.loads(offset)
+    except ValueError:
+        return None
+    return found["logOffset"] if isinstance(found, dict) and found.keys() == {"logOffset"} else None
 
 
 def with_check(frame: DataFrame, check: Callable[[str], None]) -> DataFrame:
@@ -94,7 +166,7 @@ def _checked(writer: Any, spark: SparkSession, check: Callable[[str], None]) -> 
             return super().queryName(queryName)
 
         def start(self, *args: Any, **options: Any) -> Any:
-            _look(options)
+            _look({"path": args[0] if args else None} | options)
             return super().start(*args, **options)
 
         def toTable(self, *args: Any, **options: Any) -> Any:
@@ -108,6 +180,8 @@ def _checked(writer: Any, spark: SparkSession, check: Callable[[str], None]) -> 
             location = f"{folder}/{all_said['queryname']}"
         if location is not None:  # otherwise Spark makes a new one, or refuses
             check(location)
+            if "path" in all_said:
+                check_output(spark, all_said["path"], location)
 
     writer.__class__ = Checked
     return writer

@@ -6,11 +6,12 @@ what a listing shows is only ever cleaned up.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
@@ -18,12 +19,20 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 from penstock.spark_bridge.durable import write_whole
+from penstock.spark_bridge.streaming.checksums import SummedFile, checksum
 
 #: What can be done where state is gone.
 LOST = (
     "restore the folder from a backup together with Spark's checkpoint around it, or begin anew "
     "with another checkpointLocation"
 )
+
+
+class Written(NamedTuple):
+    """What a file has in it."""
+
+    bytes: int
+    checksum: str
 
 
 class Storage(ABC):
@@ -54,8 +63,8 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def put(self, name: str, write: Callable[[Any], None]) -> int:
-        """Write a file as a whole, or not at all; its bytes.
+    def put(self, name: str, write: Callable[[Any], None]) -> Written:
+        """Write a file as a whole, or not at all.
 
         Parameters
         ----------
@@ -79,12 +88,19 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def rows(self, name: str) -> pa.Table:
+    def rows(self, name: str, wanted: str) -> pa.Table:
         """Rows of an Arrow file.
+
+        Parameters
+        ----------
+        name : str
+        wanted : str
+            Checksum of the file, which is compared before anything else of it is looked at.
 
         Raises
         ------
         FileError
+            It is gone, or is not what was written.
         """
 
     @abstractmethod
@@ -103,6 +119,13 @@ class Storage(ABC):
     @abstractmethod
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, where they are there."""
+
+    def _require(self, name: str, found: str, wanted: str) -> None:
+        if found != wanted:
+            raise FileError(
+                f"{self.shown(name)} is not what was written: its checksum is {found}, not "
+                f"{wanted}; {LOST}"
+            )
 
 
 class FolderStorage(Storage):
@@ -128,10 +151,15 @@ class FolderStorage(Storage):
                 "driver and all workers can write"
             ) from error
 
-    def put(self, name: str, write: Callable[[Any], None]) -> int:
-        path = self._path / name
-        write_whole(path, write)
-        return path.stat().st_size
+    def put(self, name: str, write: Callable[[Any], None]) -> Written:
+        summed: list[SummedFile] = []
+
+        def write_summed(file: BinaryIO) -> None:
+            summed.append(SummedFile(file))
+            write(summed[-1])
+
+        write_whole(self._path / name, write_summed)
+        return Written(summed[-1].bytes, summed[-1].checksum)
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -141,13 +169,19 @@ class FolderStorage(Storage):
         except OSError as error:
             raise FileError(f"{self.shown(name)} cannot be read: {error}; {LOST}") from error
 
-    def rows(self, name: str) -> pa.Table:
-        """The rows, mapped into memory."""
+    def rows(self, name: str, wanted: str) -> pa.Table:
+        """The rows, mapped into memory; a process sums a file once, and again if it changes."""
+        path = self.shown(name)
         try:
-            with pa.memory_map(self.shown(name)) as source:
+            stat = os.stat(path)
+            version = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+            self._require(name, _checksum_of(path, version), wanted)
+            with pa.memory_map(path) as source:
                 return pa.ipc.open_file(source).read_all()
+        except FileError:
+            raise
         except (OSError, pa.ArrowInvalid) as error:
-            raise FileError(f"{self.shown(name)} cannot be read: {error}; {LOST}") from error
+            raise FileError(f"{path} cannot be read: {error}; {LOST}") from error
 
     def size(self, name: str) -> int | None:
         try:
@@ -164,6 +198,13 @@ class FolderStorage(Storage):
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
             (self._path / name).unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1 << 14)
+def _checksum_of(path: str, version: tuple[int, ...]) -> str:
+    """Of a file; one call per process for each version of a file that it reads."""
+    with pa.memory_map(path) as source:
+        return checksum(source.read_buffer())
 
 
 @lru_cache(maxsize=16)

@@ -13,12 +13,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import inf
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
+from penstock.host.ranges import place
+from penstock.spark_bridge.streaming.checksums import sealed, unsealed
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.storage import LOST, Storage, storage_of
 
@@ -33,8 +36,8 @@ class RowStore(ABC):
     """Where stored rows are."""
 
     @abstractmethod
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int]:
-        """Keep rows; under which name, and how many bytes they are."""
+    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
+        """Keep rows; under which name, how many bytes they are, and their checksum."""
 
     @abstractmethod
     def read(self, file: StoredFile) -> pa.Table:
@@ -45,8 +48,7 @@ class RowStore(ABC):
         table = self.read(file)
         if not (low <= file.low and file.high <= high):
             times = times_of(table)
-            first = int(np.searchsorted(times, low, side="left"))
-            last = int(np.searchsorted(times, high, side="right"))
+            first, last = place(times, low), place(times, high, after=True)
             table = table.slice(first, last - first)
         return table.remove_column(0)
 
@@ -89,8 +91,8 @@ class Store(RowStore):
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int]:
-        """Write rows into a new file; its name and size in bytes.
+    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
+        """Write rows into a new file; its name, size in bytes and checksum.
 
         Raises
         ------
@@ -103,7 +105,8 @@ class Store(RowStore):
                 # One piece, so that columns can be used in place.
                 writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
 
-        return name, self.storage.put(f"{_ROWS}/{name}", write)
+        written = self.storage.put(f"{_ROWS}/{name}", write)
+        return name, written.bytes, written.checksum
 
     def read(self, file: StoredFile) -> pa.Table:
         """The rows of a file; in a folder, mapped into memory.
@@ -111,11 +114,14 @@ class Store(RowStore):
         Raises
         ------
         FileError
+            It is gone, or is not what was written.
         """
-        return self.storage.rows(f"{_ROWS}/{file.name}")
+        return self.storage.rows(f"{_ROWS}/{file.name}", file.checksum)
 
     def check(self, commit: Commit) -> None:
-        """Find out now whether a file of a batch is gone or damaged.
+        """Find out now whether a file of a batch is gone or has another size.
+
+        What is in it is checked by whoever reads it first.
 
         Raises
         ------
@@ -141,11 +147,11 @@ class Store(RowStore):
         ------
         FileError
         """
-        text = json.dumps({"part": part, "written": list(written)})
+        values = {"part": part, "written": list(written)}
         if not self.storage.has_manifests:
-            return text
+            return json.dumps(values)
         name = f"{_ATTEMPTS}/{batch}-{uuid.uuid4().hex}.json"
-        self._put_text(name, text)
+        self._put_json(name, values)
         return name
 
     def told(self, texts: Iterable[str]) -> dict[int, list[dict[str, Any]]]:
@@ -171,7 +177,13 @@ class Store(RowStore):
     # -- records ----------------------------------------------------------------------------------
 
     def commit(self, batch: int) -> Commit | None:
-        """The record of a batch, if there is one."""
+        """The record of a batch, if there is one.
+
+        Raises
+        ------
+        FileError
+            It is damaged, or a copy of another batch's.
+        """
         if batch < 0:
             return Commit()
         values = self._json(_record(batch))
@@ -193,17 +205,19 @@ class Store(RowStore):
         Raises
         ------
         FileError
-            It is gone.
+            It is gone or damaged.
         """
         noted = self._json(_LATEST)
-        latest = self.commit(0 if noted is None else noted["batch"])
+        number = 0 if noted is None else noted["batch"]
+        latest = self.commit(number)
         if latest is None:
-            if noted is None:
+            if noted is None and not any(map(_is_record, self.storage.names(_RECORDS))):
                 return None
-            raise FileError(f"{self.storage.shown(_record(noted['batch']))} is gone; {LOST}")
+            gone = _LATEST if noted is None else _record(number)
+            raise FileError(f"{self.storage.shown(gone)} is gone; {LOST}")
         # The note is written after the record, so it may be one behind.
-        while (following := self.commit(latest.batch + 1)) is not None:
-            latest = following
+        while (following := self.commit(number + 1)) is not None:
+            latest, number = following, number + 1
         return latest
 
     def query(self) -> dict[str, Any] | None:
@@ -226,7 +240,7 @@ class Store(RowStore):
                 f"{folder}/{name}"
                 for name in storage.names(folder)
                 # A later batch's file may be of another attempt that is still at work.
-                if name not in named and int(name.split("-")[0]) <= commit.batch
+                if name not in named and _batch_of(name) <= commit.batch
             )
         records = ((name, name.removesuffix(".json")) for name in storage.names(_RECORDS))
         storage.remove(
@@ -236,15 +250,13 @@ class Store(RowStore):
         )
 
     def _put_json(self, name: str, values: Mapping[str, Any]) -> None:
-        self._put_text(name, json.dumps(values, indent=1))
-
-    def _put_text(self, name: str, text: str) -> None:
+        text = sealed(name, values)
         self.storage.put(name, lambda file: _written(file, text))
 
     def _json(self, name: str) -> dict[str, Any] | None:
         content = self.storage.get(name)
         try:
-            return None if content is None else json.loads(content)
+            return None if content is None else unsealed(name, content)
         except ValueError as error:
             raise FileError(
                 f"{self.storage.shown(name)} cannot be read: {error}; {LOST}"
@@ -253,6 +265,16 @@ class Store(RowStore):
 
 def _record(batch: int) -> str:
     return f"{_RECORDS}/{batch}.json"
+
+
+def _batch_of(name: str) -> float:
+    """Which batch a file is of; one of a strange name is of no batch so far."""
+    number = name.split("-")[0]
+    return int(number) if number.isdecimal() else inf
+
+
+def _is_record(name: str) -> bool:
+    return name.removesuffix(".json").isdecimal()
 
 
 def _written(file: BinaryIO, text: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -15,7 +17,9 @@ from penstock.spark_bridge.metrics.listener import records_are
 from penstock.spark_bridge.sources import batch_sink, register_sources
 from penstock.spark_bridge.streaming.identity import check_folder
 from penstock.spark_bridge.streaming.microbatch import MicroBatch, Sink
+from penstock.spark_bridge.streaming.output import FolderSink, require_distinct
 from penstock.spark_bridge.streaming.place import Place
+from penstock.spark_bridge.streaming.room import require_room, with_remedy
 from penstock.spark_bridge.streaming.spec import JoinSpec
 
 if TYPE_CHECKING:
@@ -104,9 +108,10 @@ class StreamingJoinWriter:
         Raises
         ------
         UsageError
-            No checkpointLocation or path, or the checkpoint is that of another query.
+            No checkpointLocation or path, or the checkpoint or a folder of output is that of
+            another query.
         FileError
-            State of the query is gone, or its folder cannot be written.
+            State of the query is gone or damaged, or a folder cannot be written.
         """
         if path is not None:
             self.option("path", path)
@@ -119,23 +124,38 @@ class StreamingJoinWriter:
         place = Place(checkpoint, self._options.get("storeLocation"))
         store = place.store
         sink = self._sink()
-        check_folder(place, self._spec)
-        late = {}
-        if "latePath" in self._options:
-            for side, table in self._spec.names.items():
-                folder = f"{self._options['latePath']}/{table}"
-                late[side] = FolderSink(folder, "parquet", {})
+        late = self._late_sinks()
+        folders = [one for one in (sink, *late.values()) if isinstance(one, FolderSink)]
+        require_distinct(folders)
+        number = check_folder(place, self._spec)
+        if isinstance(sink, batch_sink.BatchSink):
+            sink = replace(sink, query=number)
+        is_new = store.latest() is None
+        for folder in folders:
+            folder.take(self._spark, number, is_new=is_new)
         lanes = self._lanes or parallelism(self._spark)
-        micro_batch = MicroBatch(self._spec, store, lanes, sink, late)
+        micro_batch = MicroBatch(self._spec, store, lanes, sink, late, place)
         writer = self._rows.writeStream.foreachBatch(partial(_run, micro_batch))
         writer = writer.option("checkpointLocation", checkpoint)
         if self._name:
             writer = writer.queryName(self._name)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
-        query = writer.start()
+        try:
+            query = writer.start()
+        except (PySparkException, Py4JError) as error:
+            require_room(error, f"Spark's checkpoint {checkpoint}")
+            raise
         records_are(str(query.id), store.folder)
-        return query
+        return with_remedy(query, f"Spark's checkpoint {checkpoint}")
+
+    def _late_sinks(self) -> dict[str, FolderSink]:
+        """Where rows that came too late go, by side."""
+        if "latePath" not in self._options:
+            return {}
+        path = self._options["latePath"].rstrip("/")
+        names = self._spec.names.items()
+        return {side: FolderSink(f"{path}/{table}", "parquet") for side, table in names}
 
     def _sink(self) -> Sink:
         if self._function is not None:
@@ -157,27 +177,6 @@ class StreamingJoinWriter:
 
 def _run(micro_batch: MicroBatch, rows: DataFrame, batch: int) -> None:
     micro_batch(rows, batch)
-
-
-@dataclass(frozen=True)
-class FolderSink:
-    """Writes each micro-batch into a folder of its own, and writes it anew when it is repeated.
-
-    Parameters
-    ----------
-    path : str
-    format : str
-    options : dict
-        Of the format.
-    """
-
-    path: str
-    format: str
-    options: dict[str, str] = field(default_factory=dict)
-
-    def __call__(self, rows: DataFrame, batch: int) -> None:
-        writer = rows.write.mode("overwrite").format(self.format).options(**self.options)
-        writer.save(f"{self.path.rstrip('/')}/batch={batch}")
 
 
 def parallelism(spark: SparkSession) -> int:

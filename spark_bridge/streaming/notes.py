@@ -1,0 +1,76 @@
+"""Short notes in folders, which Spark reads and writes: they may lie wherever its files may."""
+
+from __future__ import annotations
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.errors import FileError
+from penstock.spark_bridge.streaming.room import require_room
+
+
+def noted(spark: SparkSession, folder: str) -> str | None:
+    """The note in a folder; None if there is none.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    folder : str
+        Of the note alone.
+
+    Raises
+    ------
+    FileError
+    """
+    if not is_there(spark, plain(folder)):
+        return None
+    try:
+        lines = spark.read.text(plain(folder)).collect()
+    except (PySparkException, Py4JError) as error:
+        raise FileError(
+            f"the note in {folder}, which says of which query the folder around it is, cannot be "
+            f"read: {first_cause(error)}; restore the folder from a backup, or begin anew with "
+            "another one"
+        ) from error
+    return "\n".join(row["value"] for row in lines) if lines else None
+
+
+def put_note(spark: SparkSession, folder: str, text: str) -> None:
+    """Write the note of a folder.
+
+    Raises
+    ------
+    FileError
+    """
+    note = spark.createDataFrame([(text,)], "value string").coalesce(1)
+    try:
+        note.write.mode("overwrite").text(folder)
+    except (PySparkException, Py4JError) as error:
+        require_room(error, folder)
+        raise
+
+
+def is_there(spark: SparkSession, pattern: str) -> bool:
+    """Whether anything has a path of this pattern."""
+    try:
+        _ = spark.read.text(pattern).schema  # Spark Connect looks only when it is asked
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        return False
+    return True
+
+
+def first_cause(error: Exception) -> str:
+    """What lies behind an error of Spark, in one line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    # Py4J says first that a call has failed, and then why.
+    causes = causes or [line.removeprefix(": ") for line in lines if line.startswith(": ")]
+    return [*lines[:1], *causes][-1]
+
+
+def plain(path: str) -> str:
+    """A path as a pattern that only it fits."""
+    return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)

@@ -1,0 +1,93 @@
+"""Folders of output: each belongs to one query, whose batches it holds by number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import UsageError
+from penstock.spark_bridge.streaming.notes import is_there, noted, plain, put_note
+from penstock.spark_bridge.streaming.room import require_room
+
+#: Folder beside the batches that says of which query they are. Readers of the output pass it over.
+MARKER = "_penstock"
+
+
+@dataclass(frozen=True)
+class FolderSink:
+    """Writes each micro-batch into a folder of its own, and writes it anew when it is repeated.
+
+    Parameters
+    ----------
+    path : str
+    format : str
+    options : dict
+        Of the format.
+    """
+
+    path: str
+    format: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        folder = f"{self.path.rstrip('/')}/batch={batch}"
+        try:
+            rows.write.mode("overwrite").format(self.format).options(**self.options).save(folder)
+        except (PySparkException, Py4JError) as error:
+            require_room(error, folder)
+            raise
+
+    def take(self, spark: SparkSession, query: str, *, is_new: bool = True) -> None:
+        """See that the path is the query's, or note that it is from now on.
+
+        Spark reads and writes the note, so it may lie wherever the output may.
+
+        Parameters
+        ----------
+        spark : SparkSession
+        query : str
+            Number of the query.
+        is_new : bool
+            Whether the query has no batch yet. Otherwise batches that nothing is noted of may be
+            its own, which a function for ``foreachBatch`` has written.
+
+        Raises
+        ------
+        UsageError
+            It has batches of another query, or, for a new query, any.
+        """
+        path = self.path.rstrip("/")
+        marker = f"{path}/{MARKER}"
+        note = noted(spark, marker)
+        if note == query:
+            return
+        # Spark's file system takes no pattern for a path with a colon.
+        batches = path if ":" in path.split("://")[-1] else f"{plain(path)}/batch=*"
+        if note is not None or (is_new and is_there(spark, batches)):
+            raise UsageError(
+                f"{self.path} has the output of another query, or of this one from another "
+                "checkpoint: its batches would be replaced by number, and rows of both mixed; "
+                "choose another path, or remove the folder"
+            )
+        put_note(spark, marker, query)
+
+
+def require_distinct(folders: Sequence[FolderSink]) -> None:
+    """Refuse folders of output of which two are the same.
+
+    Raises
+    ------
+    UsageError
+    """
+    paths = Counter(folder.path.rstrip("/") for folder in folders)
+    twice = [path for path, count in paths.items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"{twice[0]} would get the output and rows that came too late, and each would replace "
+            "the other; give another latePath"
+        )

@@ -1,0 +1,92 @@
+"""Full disks: what Spark says of them becomes an error that says what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+
+from penstock.errors import FileError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: What systems say where there is no room, as Java and Python repeat it.
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+class QueryFileError(FileError, StreamingQueryException):
+    """A streaming query that has ended since a file could not be written."""
+
+    def __init__(self, message: str) -> None:
+        FileError.__init__(self, message)
+        StreamingQueryException.__init__(self, message)
+
+
+def require_room(error: Exception, what: str) -> None:
+    """Say what to do, where Spark has failed because a disk is full.
+
+    Parameters
+    ----------
+    error : Exception
+        Of Spark.
+    what : str
+        Could not be written.
+
+    Raises
+    ------
+    FileError
+    """
+    message = _message(error, what)
+    if message is not None:
+        raise FileError(message) from error
+
+
+def with_remedy(query: StreamingQuery, checkpoint: str) -> StreamingQuery:
+    """A query whose error is a :class:`QueryFileError` where Spark itself found the disk full.
+
+    Where a task or the sink did, the error has one in its text.
+
+    Parameters
+    ----------
+    query : StreamingQuery
+        Changed in place.
+    checkpoint : str
+        What Spark writes, for the message.
+    """
+    kind = type(query)  # classic or Spark Connect's
+
+    def said(error: Any) -> Any:
+        if not isinstance(error, StreamingQueryException) or "FileError" in str(error):
+            return error
+        message = _message(error, checkpoint)
+        return error if message is None else QueryFileError(message)
+
+    class Remedied(kind):
+        def awaitTermination(self, timeout: int | None = None) -> bool | None:
+            try:
+                return super().awaitTermination(timeout)
+            except StreamingQueryException as error:
+                raise said(error) from error
+
+        def processAllAvailable(self) -> None:
+            try:
+                super().processAllAvailable()
+            except StreamingQueryException as error:
+                raise said(error) from error
+
+        def exception(self) -> StreamingQueryException | None:
+            return said(super().exception())
+
+    query.__class__ = Remedied
+    return query
+
+
+def _message(error: Any, what: str) -> str | None:
+    stack = getattr(error, "getStackTrace", None)
+    text = f"{error}\n{(stack and stack()) or ''}"
+    full = next((sign for sign in _FULL if sign in text), None)
+    return full and (
+        f"cannot write {what}: {full}; free or add space and start the query again: it goes on "
+        "where it was"
+    )

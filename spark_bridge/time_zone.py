@@ -1,0 +1,54 @@
+"""The time zone of a Spark session, in which a query is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEY = "spark.sql.session.timeZone"
+_TYPE = "spark.sql.timestampType"
+
+
+def session_zone(spark: SparkSession, text: str) -> str:
+    """The zone that the session has now.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    text : str
+        The query.
+
+    Raises
+    ------
+    UsageError
+        The session says that TIMESTAMP means TIMESTAMP_NTZ, and the query names it.
+    """
+    if spark.conf.get(_TYPE, "TIMESTAMP_LTZ") != "TIMESTAMP_LTZ" and _names_timestamp(text):
+        raise UsageError(
+            f"{_TYPE} gives TIMESTAMP another meaning than this query's; write TIMESTAMP_NTZ or "
+            "TIMESTAMP_LTZ in its literals and casts"
+        )
+    zone = spark.conf.get(KEY)
+    assert zone is not None  # it has a default
+    return zone
+
+
+def _names_timestamp(text: str) -> bool:
+    from sqlglot import exp
+
+    from penstock.query.parse import parse
+
+    ambiguous = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ)
+    return any(dtype.this in ambiguous for dtype in parse(text).find_all(exp.DataType))
+
+
+def task_zone() -> str | None:
+    """The zone of the session that a task runs for, None outside of one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(KEY)
