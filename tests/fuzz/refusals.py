@@ -1,0 +1,105 @@
+"""Errors that a query may end in, each with its reason. All others are findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.fuzz.oracle import Expected
+from tests.fuzz.query import Case
+
+
+def always(case: Case, expected: Expected) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error that is right where ``holds`` says so."""
+
+    reason: str
+    error: str
+    pattern: str
+    holds: Callable[[Case, Expected], bool] = always
+
+
+def empty(case: Case, expected: Expected) -> bool:
+    """Whether nothing matched."""
+    outer = case.query.join in ("left", "right", "full", "anti")
+    return outer or expected.joined == 0
+
+
+def misfit(case: Case, expected: Expected) -> bool:
+    return expected.misfit
+
+
+def large_sum(case: Case, expected: Expected) -> bool:
+    return expected.largest_sum >= 1 << 63
+
+
+def far_times(case: Case, expected: Expected) -> bool:
+    """Whether some time is far enough from zero to leave 64 bits in another unit."""
+    return any(
+        isinstance(x, int) and abs(x) >= 1 << 30 for side in case.rows for row in side for x in row
+    )
+
+
+def no_time(case: Case, expected: Expected) -> bool:
+    return any(row[0] is None for side in case.rows for row in side)
+
+
+REFUSALS = [
+    Refusal(
+        "aggregates over other joins than inner ones",
+        "QueryError",
+        r"aggregates over a (LEFT|RIGHT|FULL) (OUTER|SEMI|ANTI) JOIN are not supported",
+        lambda case, _: case.query.join not in ("inner", "comma"),
+    ),
+    Refusal("empty time window", "QueryError", r"the window admits nothing", empty),
+    Refusal(
+        "CAST that does not fit",
+        "DataError",
+        r"CAST of .*(overflows|it is not a finite number)",
+        misfit,
+    ),
+    Refusal("sum beyond its type", "DataError", r"a group's sum lies ou", large_sum),
+    Refusal(
+        "time beyond 64 bits in the finer unit",
+        "DataError",
+        r"a time of \w needs more than 64 bits in the unit of the window",
+        far_times,
+    ),
+    Refusal(
+        "computed time beyond its bits",
+        "DataError",
+        r"a computed .* needs more than (32|64) bits",
+        far_times,
+    ),
+    Refusal(
+        "ROWS without a time",
+        "DataError",
+        r"has no time, so it has no place among the last ROWS",
+        lambda case, expected: case.query.rows is not None,
+    ),
+    Refusal(
+        "lossy cast across both sides",
+        "QueryError",
+        r"casts a value computed from both sides in a way that may round or overflow",
+    ),
+    Refusal("not of the band form", "DeviceError", r"runs the band form alone"),
+    Refusal(
+        "group of a stream that is never complete",
+        "QueryError",
+        r"a stream (never knows that|cannot group by columns of both tables over ROWS)",
+        lambda case, _: case.query.aggregated,
+    ),
+]
+
+
+def refusal(error: BaseException, case: Case, expected: Expected) -> str | None:
+    """The reason for an error that the docs allow, None for any other."""
+    for known in REFUSALS:
+        if type(error).__name__ == known.error and re.search(known.pattern, str(error)):
+            return known.reason if known.holds(case, expected) else None
+    return None
