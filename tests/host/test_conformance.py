@@ -77,7 +77,7 @@ SUBJECTS = {
     "board, stalls": ("board", {"board_name": "pynq-z2", "units": 2, "stalls": 0.3}, (30, 200, 2)),
     "fjoin in Amaranth": ("fjoin-amaranth", {"units": 3}, (6, 24, 2)),
     "cpu of a server": ("remote", {"key_widths": (32,), "transport": "shared"}, (12, 40, 5)),
-    "cpu of a server, through Flight": ("remote", {"transport": "flight"}, (12, 40, 5)),
+    "cpu of a server, through its socket": ("remote", {"transport": "socket"}, (12, 40, 5)),
 }
 SLOW = (
     "rtl",
@@ -86,7 +86,7 @@ SLOW = (
     "board",
     "card",
     "board, stalls",
-    "cpu of a server, through Flight",
+    "cpu of a server, through its socket",
 )
 
 

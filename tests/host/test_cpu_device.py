@@ -219,7 +219,9 @@ def test_kernels_are_cached_where_the_environment_says(tmp_path) -> None:
         for _ in range(2)
     ]
     assert hits == ["0", "1"]
-    assert len(list((tmp_path / "kernels").glob("*.py"))) == 1
+    kept = [file.name.partition("-")[0] for file in (tmp_path / "kernels").iterdir()]
+    assert kept.count("run") == 1
+    assert (tmp_path / "kernels").stat().st_mode & 0o777 == 0o700
 
 
 # -- result memory --------------------------------------------------------------------------------

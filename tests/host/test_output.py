@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import QueryError
+from penstock.errors import DataError, QueryError
 
 DAY = datetime.date(2020, 2, 29)
 MOMENT = datetime.datetime(2020, 2, 29, 12)
@@ -126,3 +126,33 @@ def test_fixed_point_columns_come_back_as_they_were() -> None:
         scale={"a.p": 2, "b.p": 2},
     )
     assert found.to_pylist() == [{"p": 1.1, "sum": Decimal("2.20")}]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        "a.t + INTERVAL 3 MINUTES",
+        "CAST(a.t AS DATE)",
+        "a.t - TIMESTAMP '1970-01-01' + INTERVAL 1 SECOND",
+        "CASE WHEN a.k THEN a.t + INTERVAL 1 SECOND ELSE a.t END",
+    ],
+)
+def test_a_computed_time_beyond_its_bits_is_an_error(item: str) -> None:
+    moments = pa.array([0, 2**63 - 1], pa.int64()).view(pa.timestamp("s"))
+    table = pa.table({"t": moments, "k": [False, True]})
+    tables = {"l": table, "r": table}
+    query = f"SELECT {item} AS c FROM l a JOIN r b ON a.t = b.t"
+    with pytest.raises(DataError, match=r"a computed .* needs more than 64 bits|to date overflows"):
+        penstock.sql(query, tables, time={"a": "t", "b": "t"})
+    near = {"l": table.slice(0, 1), "r": table}
+    assert penstock.sql(query, near, time={"a": "t", "b": "t"}).num_rows == 1
+
+
+def test_a_group_beyond_the_end_of_time_is_an_error() -> None:
+    table = pa.table({"t": pa.array([2**63 - 1], pa.int64()).view(pa.timestamp("s"))})
+    query = (
+        "SELECT window(a.t, '1 minutes').end AS c FROM l a JOIN r b ON a.t = b.t "
+        "GROUP BY window(a.t, '1 minutes')"
+    )
+    with pytest.raises(DataError, match=r"a computed timestamp\[s\] needs more than 64 bits"):
+        penstock.sql(query, {"l": table, "r": table}, time={"a": "t", "b": "t"})

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.completeness.admission import FOREVER, NEVER, Admission
-from penstock.host.ranges import arrival_order, rows_ranges, shifted, time_ranges
+from penstock.host.ranges import arrival_order, place, rows_ranges, shifted, time_ranges
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 TIMES = st.lists(st.integers(-6, 6) | st.sampled_from([LEAST, MOST, MOST - 1]), max_size=12)
-OFFSET = st.none() | st.integers(-5, 5) | st.sampled_from([LEAST, MOST, 1 << 70, -(1 << 70)])
+FAR = (LEAST, MOST, LEAST + 1, 1 << 63, MOST - LEAST, LEAST - MOST, 1 << 64, 1 << 70, -(1 << 70))
+OFFSET = st.none() | st.integers(-5, 5) | st.sampled_from(FAR)
 
 
 def times(values: list[int]) -> np.ndarray:
@@ -30,9 +31,15 @@ def test_time_ranges(stream: list, window: list, low: int | None, high: int | No
     for i, s in enumerate(stream):
         for j, w in enumerate(window):
             wanted = (low is None or w - s >= low) and (high is None or w - s <= high)
-            # At the very ends of int64 a window may admit what lies beyond it.
-            if MOST not in (abs(s), abs(w)) and LEAST not in (s, w):
-                assert (start[i] <= j < end[i]) == wanted
+            assert (start[i] <= j < end[i]) == wanted
+
+
+@settings(deadline=None)
+@given(TIMES, st.integers(-6, 6) | st.sampled_from([NEVER, MOST, FOREVER, NEVER - 1, 1 << 70]))
+def test_places_of_any_moment(values: list, moment: int) -> None:
+    ascending = times(sorted(values))
+    assert place(ascending, moment) == sum(v < moment for v in values)
+    assert place(ascending, moment, after=True) == sum(v <= moment for v in values)
 
 
 @settings(deadline=None)
@@ -90,9 +97,19 @@ def test_lateness_does_not_depend_on_the_cut(events: list, disorder: int, cut: i
     assert whole.promise == promise
 
 
-@pytest.mark.parametrize("time", [NEVER, FOREVER, -5])
+@pytest.mark.parametrize("time", [NEVER, MOST, -5])
 def test_times_at_the_ends_do_not_wrap(time: int) -> None:
     admission = Admission(1 << 40)
     assert admission.admit(times([time])).all()
-    assert admission.admit(times([FOREVER])).all()
-    assert admission.promise <= FOREVER
+    assert admission.admit(times([MOST])).all()
+    assert admission.promise == MOST - (1 << 40)
+
+
+def test_the_last_time_is_not_the_end() -> None:
+    admission = Admission(0)
+    assert admission.admit(times([MOST])).all()
+    assert admission.promise == MOST < FOREVER
+    assert admission.admit(times([MOST, MOST - 1, MOST])).tolist() == [True, False, True]
+    admission.signal(FOREVER)
+    assert not admission.admit(times([MOST, LEAST])).any()
+    assert (admission.arrived, admission.late) == (6, 3)

@@ -63,7 +63,7 @@ def pairs(table) -> list[tuple[int, int]]:
     [("task_evaluations", 0), ("timeout_s", 0.0), ("depth", 0), ("most_failures", 0)],
 )
 def test_arguments_above_zero(name: str, value: float) -> None:
-    with pytest.raises(UsageError, match=f"{name} must be above 0"):
+    with pytest.raises(UsageError, match=f"{name} must be (above 0|1 or more), not {value}"):
         Running(**{name: value})
 
 
@@ -73,7 +73,7 @@ def test_unknown_policy() -> None:
 
 
 def test_flow_arguments() -> None:
-    with pytest.raises(UsageError, match="latency_s must not be negative"):
+    with pytest.raises(UsageError, match="latency_s must be 0 or more, not -1"):
         Flow(latency_s=-1)
     with pytest.raises(UsageError, match="memory_bytes must be above 0"):
         Flow(memory_bytes=0)

@@ -18,7 +18,7 @@ from penstock.host.session import Running
 from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.pruning import TINY
-from tests.host.kit.streams import SCHEMA, Feed, rows_join, time_join
+from tests.host.kit.streams import SCHEMA, STARTS, Feed, rows_join, time_join
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -35,7 +35,7 @@ PREDICATES = {
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Device]:
-    with InterpretingCpu(threads=2) as opened:
+    with InterpretingCpu(threads=2, here=True) as opened:
         yield opened
 
 
@@ -85,7 +85,8 @@ WINDOWS = [
 @given(SEEDS, st.sampled_from(WINDOWS), st.sampled_from(list(PREDICATES)))
 def test_time_windows(device: Device, seed: int, window: tuple, predicate: str) -> None:
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 60) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 60, start) for name in "ab"}
     on, before, after = window
     disorder = {name: feed.disorder for name, feed in feeds.items()}
     flow = Flow(running=Running(pruning=rng.choice((True, TINY))))
@@ -105,9 +106,10 @@ def test_time_windows(device: Device, seed: int, window: tuple, predicate: str) 
 @given(SEEDS, st.sampled_from([(1, 1), (3, 3), (2, 7), (40, 1)]), st.sampled_from(list(PREDICATES)))
 def test_rows_in_time_order(device: Device, seed: int, sizes: tuple, predicate: str) -> None:
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 50) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 50, start) for name in "ab"}
     for feed in feeds.values():
-        feed.rows = [(n, 0 if t is None else t, x) for n, t, x in feed.rows]
+        feed.rows = [(n, start if t is None else t, x) for n, t, x in feed.rows]
     disorder = {name: feed.disorder for name, feed in feeds.items()}
     rows = dict(zip("ab", sizes, strict=True))
     flow = Flow(running=Running(pruning=rng.choice((True, TINY))))
@@ -131,7 +133,8 @@ def test_rows_in_time_order(device: Device, seed: int, sizes: tuple, predicate: 
 @given(SEEDS, st.sampled_from([(1, 1), (2, 7), (40, 3)]))
 def test_rows_in_order_of_arrival(device: Device, seed: int, sizes: tuple) -> None:
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 50) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 50, start) for name in "ab"}
     stream = opened(device, "a.x <> b.x", rows=dict(zip("ab", sizes, strict=True)), time={})
     arrivals, found = [], []
     todo = {name: feed.batches() for name, feed in feeds.items()}

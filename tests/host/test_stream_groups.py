@@ -19,7 +19,7 @@ from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.pruning import TINY
-from tests.host.kit.streams import SCHEMA, Feed, batch_of
+from tests.host.kit.streams import SCHEMA, STARTS, Feed, batch_of
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -117,7 +117,8 @@ def test_groups_over_time_windows(
     device: Device, seed: int, side: str, window: str, having: bool, both: bool, flow: Flow
 ) -> None:
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 40) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 40, start) for name in "ab"}
     query = text(rng, side, f"{window} AND a.x <= b.x", having=having, both=both)
     fates = [rng.choice(("ok", "ok", "error")) for _ in range(6)]
     bad = FaultyDevice(device, lambda: fates.pop() if fates else "ok")
@@ -140,7 +141,8 @@ def test_groups_over_rows(
     device: Device, seed: int, side: str, sizes: tuple[int, int], flow: Flow
 ) -> None:
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 30) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 30, start) for name in "ab"}
     for feed in feeds.values():
         feed.rows = [row for row in feed.rows if row[1] is not None]
         feed.cuts = [1] * len(feed.rows)
@@ -352,3 +354,32 @@ def test_times_of_other_units(device: Device, units: tuple[str, str], group: str
     assert len(found) > 0
     found += rows(stream.close())
     assert sorted(found) == sorted(rows(penstock.sql(text, tables, device=device)))
+
+
+@pytest.mark.parametrize("value", ["a.x % 5", "CAST(a.x AS DOUBLE)", "CAST(a.x AS TINYINT)"])
+def test_casts_in_values_of_min_by(device: Device, value: str) -> None:
+    schemas = {"a": pa.schema([("t", pa.int64()), ("id", pa.int64()), ("x", pa.float32())])}
+    schemas["b"] = pa.schema([("t", pa.int64())])
+    text = f"SELECT a.id, min_by({value}, b.t) AS v FROM a JOIN b ON a.t = b.t GROUP BY a.id"
+    tables = {"a": pa.table([[0, 1], [1, 2], [7.0, None]], schema=schemas["a"])}
+    tables["b"] = pa.table([[0, 1]], schema=schemas["b"])
+    stream = JoinStream(
+        compile_query(text, schemas, unique={"a": "id"}, time=TIME), schemas, device
+    )
+    for name, table in tables.items():
+        stream.push(name, table)
+    expected = penstock.sql(text, tables, time=TIME, device=device)
+    assert sorted(rows(stream.close()), key=str) == sorted(rows(expected), key=str)
+
+
+def test_a_cast_in_a_value_of_min_by_fails_where_its_row_is_pushed(device: Device) -> None:
+    schemas = {"a": pa.schema([("t", pa.int64()), ("id", pa.int64()), ("x", pa.float32())])}
+    schemas["b"] = pa.schema([("t", pa.int64())])
+    text = "SELECT a.id, min_by(CAST(a.x AS TINYINT), b.t) AS v FROM a JOIN b ON a.t = b.t"
+    compiled = compile_query(f"{text} GROUP BY a.id", schemas, unique={"a": "id"}, time=TIME)
+    with JoinStream(compiled, schemas, device) as stream:
+        with pytest.raises(DataError, match="overflows"):
+            stream.push("a", pa.table([[0], [1], [1000.0]], schema=schemas["a"]))
+        stream.push("a", pa.table([[0], [1], [7.0]], schema=schemas["a"]))
+        stream.push("b", pa.table([[0]], schema=schemas["b"]))
+        assert rows(stream.close()) == [(1, 7)]

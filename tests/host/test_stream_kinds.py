@@ -16,7 +16,7 @@ from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.pruning import TINY
-from tests.host.kit.streams import SCHEMA, Feed, batch_of, rows_join, time_join
+from tests.host.kit.streams import SCHEMA, STARTS, Feed, batch_of, rows_join, time_join
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -96,7 +96,8 @@ FLOWS = st.builds(
 def test_time_windows(device: Device, seed: int, kind: str, window: tuple, flow: Flow) -> None:
     on, before, after = window
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 40) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 40, start) for name in "ab"}
     query = compile_query(text(kind, f"{on} AND a.x = b.x"), SCHEMAS, time=TIME)
     fates = [rng.choice(("ok", "ok", "error")) for _ in range(6)]
     bad = FaultyDevice(device, lambda: fates.pop() if fates else "ok")

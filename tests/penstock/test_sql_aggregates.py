@@ -224,6 +224,21 @@ def test_nan_is_above_everything_and_minus_zero_is_zero(device) -> None:
     assert got[0]["b"] == -1.0
 
 
+@pytest.mark.parametrize("keys", ["l.d", "l.d, r.d"])
+@pytest.mark.parametrize(
+    "kind", [pa.decimal32(5, 2), pa.decimal64(12, 2), pa.decimal128(20, 2), pa.decimal256(50, 2)]
+)
+def test_decimals_of_every_width_are_keys(device, kind, keys: str) -> None:
+    numbers = pa.array([Decimal("1.50"), None, Decimal("-0.25"), Decimal("1.50")], kind)
+    given = pa.table({"t": [0, 1, 2, 3], "d": numbers})
+    shown = keys.replace("r.d", "r.d AS e")
+    query = f"SELECT {shown}, count(*) n FROM l JOIN r ON r.t >= l.t GROUP BY {keys}"
+    got = penstock.sql(query, {"l": given, "r": given}, time=TIME, device=device)
+    wide = given.set_column(1, "d", numbers.cast(pa.decimal128(38, 2)))
+    wanted = oracle(query, {"l": wide, "r": wide})
+    assert [tuple(r) for r in rows_of(got)] == wanted
+
+
 def test_a_sum_beyond_bigint_is_an_error(device) -> None:
     big = pa.table({"t": [0, 0], "v": [1 << 62, 1 << 62]})
     query = "SELECT sum(r.v) FROM l JOIN r ON TRUE AND r.t BETWEEN l.t AND l.t"

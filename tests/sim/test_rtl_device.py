@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import DeviceError, MissingToolError
+from penstock.errors import DeviceError, FileError, MissingToolError
 from penstock.host.device.base import Task
 from penstock.host.driver.packing import Packing
 from penstock.hw.export import kernel_verilog
@@ -77,6 +77,20 @@ def test_missing_tools(monkeypatch):
 def test_the_cache_moves(monkeypatch, tmp_path):
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
     assert cache_folder() == tmp_path / "verilated"
+
+
+def test_libraries_that_others_could_replace_are_not_loaded(tmp_path):
+    tmp_path.chmod(0o777)
+    (tmp_path / "planted.so").write_bytes(b"planted")
+    with pytest.raises(FileError, match=f"others may write in the folder {tmp_path}"):
+        build.load(tmp_path / "planted.so")
+
+
+def test_the_cache_is_this_user_s_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
+    (tmp_path / "verilated").symlink_to(tmp_path)
+    with pytest.raises(FileError, match=r"verilated is no folder but a link"):
+        board_library("module kernel; endmodule", "kernel", ["a"])
 
 
 # -- packing --------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ def test_explain(spark, laid_out, monkeypatch):
     text = explain(spark, MANHATTAN, frames, time=time, lanes=4)
     for line in (
         "window       -20 <= right.time - left.time <= 20",
+        "arithmetic   exact; beyond SMALLINT Spark wraps, or raises in ANSI mode: `a.x - b.x`",
         "4 slices of a's time with about the same work",
         "rows of a are held, those of b stream past them",
         "a probes b: band, 2 tests",

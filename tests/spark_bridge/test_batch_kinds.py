@@ -100,3 +100,34 @@ def test_kinds_of_rows(spark, laid_out, kind):
     query = f"SELECT {ROWS_KINDS[kind]} FROM a {kind} b ON abs(a.x - b.x) < 4 AND a.y < 20{by}"
     options = {"time": {"a": "t", "b": "t"}, "rows": {"a": 12, "b": 7}}
     assert check(spark, query, frames, lanes=4, **options) > 0
+
+
+@pytest.mark.parametrize("where", ["1 = 0", "a.x > 3 AND NULL"])
+def test_a_where_that_is_never_true(spark, laid_out, where):
+    frames = laid_out("two partitions")
+    query = f"SELECT a.id AS i, b.id AS j FROM a LEFT JOIN b ON {WINDOW} WHERE {where}"
+    time = {"a": "t", "b": "t"}
+    assert sql(spark, query, frames, lanes=2, time=time).collect() == []
+
+
+@pytest.mark.parametrize("on", ["b.t > a.t", "ROWS"])
+def test_times_at_both_ends(spark, on):
+    """Slices of time and segments of arrivals, with bounds at the ends of what a long holds."""
+    ends = (-(1 << 63), 2 - (1 << 63), 0, (1 << 63) - 4, (1 << 63) - 1)
+    frames = {
+        name: spark.createDataFrame(
+            [(k, ends[k * step % 5], k % 4) for k in range(60)], "id long, t long, x int"
+        )
+        for name, step in (("a", 2), ("b", 3))
+    }
+    options = {"time": {"a": "t", "b": "t"}}
+    if on == "ROWS":
+        options |= {"rows": 4}
+        frames = {name: frame.repartition(1) for name, frame in frames.items()}
+    condition = "a.x = b.x" if on == "ROWS" else f"{on} AND a.x = b.x"
+    query = f"SELECT a.id AS i, b.id AS j FROM a LEFT JOIN b ON {condition}"
+    got = sql(spark, query, frames, lanes=3, partitioning="time", **options).toArrow()
+    tables = {name: as_read(frame) for name, frame in frames.items()}
+    expected = penstock.sql(query, tables, **options)
+    assert counted(got) == counted(expected)
+    assert expected.num_rows > 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
-from penstock.errors import DeviceError, UsageError
+from penstock.errors import DeviceError, FileError, UsageError
 from penstock.spark_bridge import conf as conf_module
 from penstock.spark_bridge import devices
 from penstock.spark_bridge.conf import Conf
@@ -147,6 +148,22 @@ def test_turns_on_a_device(tmp_path, monkeypatch):
             pass
 
 
+def test_locks_of_another_user_or_behind_a_link_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    folder = tmp_path / f"penstock-slots-{os.geteuid()}"
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match=f"{folder} is no folder but a link"), slot("b", 1, 10):
+        pass
+    folder.unlink()
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(FileError, match=f"others may write in the folder {folder}"):
+        _taken("b", 1)
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -192,3 +209,26 @@ def test_what_spark_asks_a_host_for_its_devices():
     done = asked("abacus")
     assert done.returncode == 5
     assert "there is no device named 'abacus'" in done.stderr
+
+
+def test_tables_of_a_local_session_lie_in_a_folder_of_its_own(tmp_path):
+    """Other users' sessions cannot find it, or put tables there; it goes with the process."""
+    code = (
+        "import os\n"
+        "from penstock.spark_bridge.session import _warehouse\n"
+        "print(_warehouse(), oct(os.stat(_warehouse()).st_mode & 0o777))\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert [mode for _, mode in said] == ["0o700", "0o700"]
+    assert said[0] != said[1]
+    assert not list(tmp_path.glob("penstock-warehouse*"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
+
+from tests.spark_bridge.kit.apps import run_app, said_by
 
 #: With the last one Spark's server takes a free port, and its client finds it; otherwise all
 #: servers of a machine want the same.
@@ -69,18 +69,7 @@ def test_through_a_server(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("design", ["files", "state"])
 def test_streams_through_a_server(tmp_path, design):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark_bridge.kit.connect_app", str(tmp_path), design],
-        cwd=Path(__file__).resolve().parents[2],
-        env=ENV | {"PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        text=True,
-        timeout=570,
-        check=False,
-    )
-    said = [line for line in done.stdout.splitlines() if line.startswith("SAID ")]
-    assert said, done.stdout[-2000:] + done.stderr[-4000:]
-    found = json.loads(said[0].removeprefix("SAID "))
+    found = said_by(run_app("connect_app", str(tmp_path), design, timeout_s=570, env=ENV))
     assert found.pop("rows") > 100
     assert found == {
         "session": "pyspark.sql.connect.session",

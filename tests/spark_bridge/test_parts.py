@@ -265,6 +265,10 @@ def test_what_spark_may_filter(spark):
     assert text(build.lt(price, build.const(5))) is None
     assert text(build.TRUE) is None
     assert text(build.lt(x, build.const(1 << 64))) is None
+    few, wide = [build.const(k) for k in (1, 5)], [build.const(1 << 64), build.const(1)]
+    assert text(build.is_in(x, few)) == str(F.col("x").isin([1, 5]))
+    assert text(build.is_in(x, wide)) is None
+    assert text(build.is_in(x, [build.const(2 * k) for k in range(1001)])) is None
 
 
 def compile_type(name):

@@ -16,7 +16,7 @@ from penstock.host.sides import Loaded, SideRows, read_side
 from penstock.host.stepwise import Block, Frontier, Kept, Share, Step, needed, require_stepwise
 from penstock.host.stretches import NamedBlock
 from penstock.query.plan import LEFT, RIGHT, JoinQuery, named_by_side
-from tests.host.kit.streams import SCHEMA, Feed
+from tests.host.kit.streams import SCHEMA, STARTS, Feed
 
 TIME = {"a": "t", "b": "t"}
 
@@ -130,10 +130,11 @@ def check(
 ) -> Memory:
     """Play random streams of a query, and compare; gives what is kept at the end."""
     rng = Random(seed)
-    feeds = {name: Feed.drawn(rng, 40) for name in "ab"}
+    start = rng.choice(STARTS)
+    feeds = {name: Feed.drawn(rng, 40, start) for name in "ab"}
     if query.is_rows:  # each row needs a place
         for feed in feeds.values():
-            feed.rows = [(n, 0 if t is None else t, x) for n, t, x in feed.rows]
+            feed.rows = [(n, start if t is None else t, x) for n, t, x in feed.rows]
     found, admitted, memory = played(query, feeds, device, rng, lanes, residence)
     tables = {
         name: pa.concat_tables([pa.Table.from_batches([], SCHEMA), *own])

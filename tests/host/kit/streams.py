@@ -18,6 +18,10 @@ SCHEMA = pa.schema(
 
 Row = tuple[int, int | None, int]
 
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+#: Where times begin: in the middle, at the first time that there is, shortly before the last.
+STARTS = (0, 0, LEAST, MOST - 20)
+
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
     """The rows as a batch; there is at least one."""
@@ -35,15 +39,17 @@ class Feed:
     disorder: int
 
     @staticmethod
-    def drawn(rng: Random, most: int) -> Feed:
+    def drawn(rng: Random, most: int, start: int = 0) -> Feed:
+        """Rows from a time on; at the ends of int64 they crowd at the last time that there is."""
         disorder = rng.choice((0, 0, 2, 5))
         rows: list[Row] = []
-        clock = 0
+        clock = start
         for number in range(rng.randint(0, most)):
             clock += rng.choice((0, 0, 0, 1, 1, 2, 9))
             # Most rows lie within the promise; some are far behind it.
             behind = rng.choice((0, 0, rng.randint(0, disorder), rng.randint(0, 12)))
-            time = None if rng.random() < 0.05 else clock - behind
+            time = min(max(clock - behind, LEAST), MOST)
+            time = None if rng.random() < 0.05 else time
             rows.append((number, time, rng.randint(0, 3)))
         cuts, left = [], len(rows)
         while left:

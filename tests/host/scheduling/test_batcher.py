@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,31 @@ def test_sixty_percent_at_once_and_the_rest_half_a_target_later() -> None:
     assert batcher.cut(7.0) == 6
     assert batcher.due() == 7.1
     assert batcher.cut(7.1) == 4
+    assert batcher.due() is None
+
+
+def test_idle_lanes_take_all_that_waits_and_soon_more() -> None:
+    batcher = Batcher(0.2)
+    batcher.arrived(10)
+    assert batcher.cut(7.0, idle=True) == 10
+    batcher.arrived(5)
+    assert batcher.due() == 7.1
+    assert batcher.due(idle=True) == 7.02
+    assert batcher.cut(7.02, idle=True) == 5
+    batcher.arrived(5)
+    batcher.took(0.01)
+    assert batcher.due(idle=True) == pytest.approx(7.06)
+    batcher.took(1.0)
+    assert batcher.due(idle=True) == batcher.due() == pytest.approx(7.12)
+
+
+def test_what_a_batch_may_not_have_is_due_at_once() -> None:
+    batcher = Batcher(0.2)
+    batcher.arrived(10)
+    assert batcher.cut(7.0, most=4) == 4
+    assert (batcher.due() or 0) <= 7.0
+    assert batcher.cut(7.0, everything=True, most=4) == 4
+    assert batcher.cut(7.0, everything=True, most=4) == 2
     assert batcher.due() is None
 
 

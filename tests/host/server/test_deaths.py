@@ -97,7 +97,7 @@ def connected(server: DeviceServer, **options: float) -> RemoteDevice:
 # -- clients --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", ["shared", pytest.param("flight", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("transport", ["shared", pytest.param("socket", marks=pytest.mark.slow)])
 def test_a_client_that_is_killed_in_its_tasks(
     faulty: FaultyDevice, start: Start, transport: str
 ) -> None:

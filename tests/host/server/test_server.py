@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +15,15 @@ import pytest
 
 from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Task
-from penstock.host.remote import link
 from penstock.host.remote.device import RemoteDevice
 from penstock.host.server.limits import Limits
 from penstock.host.server.service import DeviceServer
-from penstock.host.wire.message import BODY_SCHEMA
+from penstock.host.wire.frames import GoneError
+from penstock.host.wire.message import PROTOCOL
 from penstock.host.wire.segment import Segment
 from penstock.program import BandProgram
 from tests.host.kit.faulty import FaultyDevice
+from tests.host.kit.frames import exchanged, raw
 from tests.host.kit.serving import serving, socket_address, until
 from tests.host.kit.tasks import band_join, expected, load, run_to_end, sorted_pairs
 from tests.penstock.kit.devices import InterpretingCpu
@@ -70,12 +72,19 @@ def test_only_who_shows_the_token_comes_in(
             works(device)
 
 
-def test_calls_need_the_token_too(faulty: FaultyDevice) -> None:
-    with serving({"cpu": faulty}, token=TOKEN) as server:
-        client = flight.FlightClient(server.address.location)
-        with pytest.raises(flight.FlightUnauthenticatedError):
-            exchange(client, json.dumps({"stream": "calls", "session": "x"}).encode(), [b"{}"])
-        client.close()
+def test_calls_need_the_token_too(faulty: FaultyDevice, tmp_path: Path) -> None:
+    """Each connection proves that it knows it, whatever session it names."""
+    with (
+        serving({"cpu": faulty}, token=TOKEN) as server,
+        connected(server, token_file=token_file(tmp_path, TOKEN)) as device,
+    ):
+        wants = {"stream": "calls", "session": device.link().session, "proof": "0" * 64}
+        with raw(server.address) as (frames, _):
+            hello = {"protocol": PROTOCOL, "version": "0", "nonce": "0" * 64}
+            exchanged(frames, json.dumps(hello).encode())
+            answer = exchanged(frames, json.dumps(wants).encode())
+        assert "the token is missing or wrong" in answer["error"]["message"]
+        works(device)
 
 
 def test_only_the_server_s_user_may_open_its_socket(server: DeviceServer) -> None:
@@ -116,21 +125,53 @@ def test_nobody_answers() -> None:
 
 
 def test_somebody_else_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as threads:
+
+        def answer() -> None:
+            accepted, _ = other.accept()
+            with accepted:
+                accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                accepted.recv(1 << 16)
+
+        threads.submit(answer)
+        with pytest.raises(DeviceError, match="is no server of Penstock"):
+            RemoteDevice(f"tcp://127.0.0.1:{other.getsockname()[1]}")
+    # As servers of protocol 2 and below.
     with (
-        flight.FlightServerBase("grpc://127.0.0.1:0") as other,
-        pytest.raises(DeviceError, match="is no server of Penstock"),
+        flight.FlightServerBase("grpc://127.0.0.1:0") as old,
+        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 3 \(pens"),
     ):
-        RemoteDevice(f"tcp://127.0.0.1:{other.port}")
+        RemoteDevice(f"tcp://127.0.0.1:{old.port}")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(DeviceError, match=r"did not answer within 0.3 s|no server answers"):
             RemoteDevice(f"tcp://127.0.0.1:{port}", connect_s=0.3)
 
 
-def test_another_protocol(server: DeviceServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "PROTOCOL", 99)
-    with pytest.raises(DeviceError, match=r"speaks protocol 2 .* this client 99 .* same version"):
-        connected(server)
+def test_another_protocol(server: DeviceServer) -> None:
+    """Both sides say which versions they are."""
+    wanted = r"speaks protocol 3 .* this client 99 \(penstock '0.0'\); .* same version"
+    with raw(server.address) as (frames, _):
+        answer = exchanged(frames, b'{"protocol": 99, "version": "0.0"}')
+        assert re.search(wanted, answer["error"]["message"])
+
+
+def test_a_client_that_speaks_grpc(server: DeviceServer) -> None:
+    """As those of protocol 2 did, which show the message to their users."""
+    client = flight.FlightClient(f"grpc+unix://{server.address.path}")
+    descriptor = flight.FlightDescriptor.for_command(b'{"stream": "session"}')
+    wanted = r"speaks protocol 3 .* this client 'grpc'; install the same version of penstock"
+
+    def ask() -> None:
+        # The answer may come before anything is read.
+        _, reader = client.do_exchange(descriptor)
+        reader.read_chunk()
+
+    with pytest.raises(pa.ArrowException, match=wanted):
+        ask()
+    client.close()
+    with connected(server) as device:
+        works(device)
 
 
 def test_a_device_of_the_server(faulty: FaultyDevice) -> None:
@@ -244,7 +285,7 @@ def test_a_result_larger_than_the_server_s_room_pauses(faulty: FaultyDevice) -> 
         np.testing.assert_array_equal(sorted_pairs(results), expected(join))
 
 
-def test_without_shared_memory_data_goes_through_flight(
+def test_without_shared_memory_data_goes_through_the_socket(
     server: DeviceServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where the client is in another container; it is an error only to who insists."""
@@ -266,9 +307,10 @@ def test_without_shared_memory_data_goes_through_flight(
 # -- errors ---------------------------------------------------------------------------------------
 
 
-def test_a_task_that_fails_there_fails_here_with_its_traceback(
+def test_a_task_that_fails_there_fails_here_with_its_message(
     faulty: FaultyDevice, server: DeviceServer
 ) -> None:
+    """And with nothing else: no traceback, no path of the server."""
     with connected(server) as device:
         kernel = device.open(JOIN.program)
         window = load(kernel, JOIN)
@@ -276,10 +318,31 @@ def test_a_task_that_fails_there_fails_here_with_its_traceback(
             faulty.fate = lambda fate=fate: fate
             with pytest.raises(DeviceError, match=message) as caught:
                 kernel.submit(window, TASK).result(TIMEOUT_S)
-            (note,) = caught.value.__notes__
-            assert f"on the server at {server.address}" in note
-            assert "Traceback" in note or "faulty.py" in note
+            assert caught.value.__notes__ == [f"from the server at {server.address}"]
         faulty.fate = lambda: "ok"
+        works(device)
+
+
+def test_what_nobody_expected_is_said_in_the_server_s_log_only(
+    faulty: FaultyDevice,
+    server: DeviceServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("/secret/place")
+
+    monkeypatch.setattr(faulty, "refuses", broken)
+    with connected(server) as device:
+        with pytest.raises(DeviceError, match=r"did not expect, incident [0-9a-f]{8}") as caught:
+            device.refuses(JOIN.program)
+        shown = str(caught.value) + "".join(getattr(caught.value, "__notes__", ()))
+        assert "secret" not in shown
+        assert "ValueError" not in shown
+        assert ".py" not in shown
+        (number,) = re.findall("incident ([0-9a-f]{8})", shown)
+        assert f"incident {number}" in caplog.text
+        assert "/secret/place" in caplog.text
         works(device)
 
 
@@ -293,36 +356,21 @@ def test_a_bug_of_a_device_is_told_and_costs_nobody_else(
         kernel = device.open(JOIN.program)
         window = load(kernel, JOIN)
         faulty.fate = broken
-        with pytest.raises(DeviceError, match="failed: ZeroDivisionError: bug; its log says more"):
+        with pytest.raises(DeviceError, match=r"failed: .* incident \w+; its log has more"):
             kernel.submit(window, TASK).result(TIMEOUT_S)
         assert "ZeroDivisionError: bug" in caplog.text
         faulty.fate = lambda: "ok"
         works(device)
 
 
-def exchange(client: flight.FlightClient, command: bytes, headers: list[bytes]) -> list[dict]:
-    """Answers to raw messages."""
-    writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(command))
-    answers = []
-    try:
-        with writer:
-            writer.begin(BODY_SCHEMA)
-            for header in headers:
-                writer.write_metadata(header)
-                answers.append(json.loads(bytes(reader.read_chunk().app_metadata)))
-            writer.done_writing()
-            return answers
-    except pa.ArrowException:
-        reader.read_chunk()  # raises what the server said
-        raise
-
-
 @pytest.mark.parametrize("command", [b"", b"{", b"[]", b"{}", b'{"stream": "x"}', b"\xff"])
 def test_malformed_streams(server: DeviceServer, command: bytes) -> None:
-    client = flight.FlightClient(server.address.location)
-    with pytest.raises(flight.FlightServerError):
-        exchange(client, command, [b"{}"])
-    client.close()
+    with raw(server.address) as (frames, _):
+        hello = {"protocol": PROTOCOL, "version": "0", "nonce": "0" * 64}
+        exchanged(frames, json.dumps(hello).encode())
+        assert "error" in exchanged(frames, command)
+        with pytest.raises(GoneError):
+            frames.receive()
     with connected(server) as device:
         works(device)
 
@@ -342,7 +390,11 @@ def test_malformed_streams(server: DeviceServer, command: bytes) -> None:
         (b'{"call": "allocate", "kernel": true}', "needs kernel as int"),
         (b'{"call": "write", "window": 9, "offset": 0}', "window 9 was freed, or never was"),
         (b'{"call": "task", "window": 9}', "begins with two columns"),
-        (b'{"call": "task", "shared": 5}', "shared memory that is not there"),
+        (b'{"call": "task", "body": 5}', "described by rows and kinds"),
+        (
+            b'{"call": "task", "body": {"rows": 1, "kinds": ["i8"], "shared": true}}',
+            "shared memory that is not there",
+        ),
         (b'{"call": "refuses join"}', "a program is an object"),
         (b'{"call": "join room", "join": 1, "rows": [1, 2]}', "kernel 1 was closed, or never"),
         (b'{"call": "join task", "join": 1, "rows": [1, "2"]}', "no two integers"),
@@ -354,18 +406,17 @@ def test_malformed_streams(server: DeviceServer, command: bytes) -> None:
 def test_malformed_calls(server: DeviceServer, call: bytes, message: str) -> None:
     """They are refused one by one, and the stream goes on."""
     with connected(server) as device:
-        command = json.dumps({"stream": "calls", "session": device.link().session}).encode()
-        client = flight.FlightClient(server.address.location)
-        first, again = exchange(client, command, [call, call])
+        wants = {"stream": "calls", "session": device.link().session}
+        with raw(server.address, wants) as (frames, _):
+            first, again = exchanged(frames, call), exchanged(frames, call)
         assert message in first["error"]["message"]
         assert first["error"]["kind"] == again["error"]["kind"] == "DeviceError"
-        client.close()
         works(device)
 
 
 def test_calls_of_a_session_that_is_not_there(server: DeviceServer) -> None:
-    client = flight.FlightClient(server.address.location)
-    command = json.dumps({"stream": "calls", "session": "guessed"}).encode()
-    (answer,) = exchange(client, command, [b'{"call": "free", "window": 1}'])
-    assert answer == {"over": "it is not known here"}
-    client.close()
+    """They are told so, and hold no thread."""
+    with raw(server.address, {"stream": "calls", "session": "guessed"}) as (frames, answer):
+        assert answer == {"over": "it is not known here"}
+        with pytest.raises(GoneError):
+            frames.receive()

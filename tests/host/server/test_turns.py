@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from penstock.errors import OverloadError
-from penstock.host.server.turns import Turns
+from penstock.host.server.turns import Place, Turns
 
 
 def test_one_of_each_client_in_turn() -> None:
@@ -39,6 +42,16 @@ def test_the_depth_is_of_one_client() -> None:
     turns.add("a", 3)
 
 
+def test_a_client_who_has_to_wait_keeps_its_place() -> None:
+    turns: Turns[str] = Turns(depth=5)
+    for item in ("a1", "b1", "b2"):
+        turns.add(item[0], item)
+    assert turns.next(["a"]) == "b1"
+    assert turns.next(["a", "b"]) is None
+    assert turns.next() == "a1"
+    assert turns.next() == "b2"
+
+
 def test_what_is_dropped_is_gone() -> None:
     turns: Turns[int] = Turns(depth=5)
     turns.add("a", 1)
@@ -48,3 +61,37 @@ def test_what_is_dropped_is_gone() -> None:
     assert turns.drop("a") == []
     assert turns.next() == 3
     assert turns.next() is None
+
+
+def test_calls_of_a_client_are_handled_one_at_a_time_but_while_they_wait() -> None:
+    place, answered, inside, most = Place(), threading.Event(), 0, 0
+
+    def handle() -> None:
+        nonlocal inside, most
+        with place:
+            inside += 1
+            most = max(most, inside)
+            inside -= 1
+            with place.left():
+                assert answered.wait(30)
+            inside += 1
+            most = max(most, inside)
+            inside -= 1
+
+    with ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(handle) for _ in range(4)]
+        # The others come in although each of them waits.
+        with place:
+            answered.set()
+        for call in calls:
+            call.result(30)
+    assert most == 1
+
+
+def test_what_was_begun_goes_on_in_the_next_turn_of_its_client() -> None:
+    turns: Turns[str] = Turns(depth=2)
+    for item in ("a1", "a2", "b1"):
+        turns.add(item[0], item)
+    assert turns.next() == "a1"
+    turns.again("a", "a1")
+    assert [turns.next() for _ in range(4)] == ["b1", "a1", "a2", None]

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import FileError, UsageError
-from penstock.host.wire.address import Address, check_listen, clear_stale, read_token
+from penstock.host.remote.device import RemoteDevice
+from penstock.host.wire.address import (
+    Address,
+    check_listen,
+    check_listener,
+    clear_stale,
+    read_token,
+)
 from tests.host.kit.serving import socket_address
 
 
@@ -20,18 +30,17 @@ def path() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown", "location"),
+    ("text", "shown"),
     [
-        ("unix:///run/p.sock", "unix:///run/p.sock", "grpc+unix:///run/p.sock"),
-        ("tcp://:43", "tcp://127.0.0.1:43", "grpc+tcp://127.0.0.1:43"),
-        ("tcp://box:43", "tcp://box:43", "grpc+tcp://box:43"),
-        ("tcp://[::1]:43", "tcp://[::1]:43", "grpc+tcp://[::1]:43"),
+        ("unix:///run/p.sock", "unix:///run/p.sock"),
+        ("tcp://:43", "tcp://127.0.0.1:43"),
+        ("tcp://box:43", "tcp://box:43"),
+        ("tcp://[::1]:43", "tcp://[::1]:43"),
     ],
 )
-def test_addresses(text: str, shown: str, location: str) -> None:
+def test_addresses(text: str, shown: str) -> None:
     address = Address.parsed(text)
     assert str(address) == shown
-    assert address.location == location
     assert Address.parsed(shown) == address
 
 
@@ -82,6 +91,47 @@ def test_what_is_no_socket_stays(path: Path) -> None:
     assert path.read_text() == "precious"
     with pytest.raises(FileError, match="no folder"):
         clear_stale(path / "below" / "it")
+
+
+#: Listens on a socket as another user until its standard input ends.
+LISTENER = """
+import os, socket, sys
+
+os.setuid(12345)
+with socket.socket(socket.AF_UNIX) as listener:
+    listener.bind(sys.argv[1])
+    os.chmod(sys.argv[1], 0o666)
+    listener.listen()
+    print("listening", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another user")
+@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="the system does not tell who")
+def test_a_socket_on_which_another_user_listens_is_refused(path: Path) -> None:
+    """Also where the file is this user's, who gave it to nobody."""
+    path.parent.chmod(0o777)
+    command = [sys.executable, "-S", "-c", LISTENER, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "listening\n"
+        for _ in range(2):
+            with pytest.raises(UsageError, match=f"user 12345 listens on {path}"):
+                RemoteDevice(f"unix://{path}")
+            os.chown(path, 0, 0)
+        process.stdin.close()
+
+
+def test_a_socket_of_this_user_is_accepted(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as client:
+        listener.bind(str(path))
+        listener.listen()
+        client.connect(str(path))
+        check_listener(client, path)
 
 
 def test_tokens(tmp_path: Path) -> None:

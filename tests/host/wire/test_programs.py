@@ -15,7 +15,7 @@ from penstock.expr import build
 from penstock.host.wire.message import MalformedError
 from penstock.host.wire.programs import program_from, program_header
 from penstock.program import BandProgram, GeneralProgram, Program
-from penstock.types import FLOAT64, integer
+from penstock.types import FLOAT64, Type, integer
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, Predicates
 
 
@@ -44,6 +44,22 @@ def test_general_programs_arrive_as_they_were(seed: int) -> None:
     assert isinstance(arrived, GeneralProgram)
     assert arrived.predicate is program.predicate
     assert arrived.value is program.value
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (integer(-(1 << 80), 1 << 80), [3 * k - (1 << 70) for k in range(100)]),
+        (FLOAT64, [float("inf"), -0.0, *(k / 3 for k in range(1, 100))]),
+    ],
+)
+def test_lists_arrive_as_they_were(dtype: Type, values: list) -> None:
+    s, w = (build.key(side, 0, dtype) for side in "sw")
+    predicate = build.is_in(build.sub(s, w), [build.const(value) for value in values])
+    program = GeneralProgram((s.type,), (w.type,), predicate)
+    arrived = through_text(program)
+    assert isinstance(arrived, GeneralProgram)
+    assert arrived.predicate is predicate
 
 
 @pytest.mark.parametrize(
@@ -103,6 +119,12 @@ def test_whatever_else_arrives_is_refused(seed: int) -> None:
         assert through_text(arrived) == arrived
 
 
+BOOLEAN = ["boolean", "0", "0", 0, "", False]
+NUMBER = ["integer", "0", "9", 0, "", False]
+KEY = ["KEY", [], NUMBER, ["s", 0]]
+NEGATIVE = ["CONST", [], ["integer", "-1", "-1", 0, "", False], ["int", "-1"]]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -113,6 +135,18 @@ def test_whatever_else_arrives_is_refused(seed: int) -> None:
         ({"nodes": [["ADD", [0], ["integer", "0", "1", 0, "", False], None]]}, "node 0"),
         ({"nodes": [["KEY", [], ["integer", "0", "1", 0, "", False], ["s", 3]]]}, "no key"),
         ({"nodes": [["__class__", [], [], None]]}, "a node of a predicate"),
+        ({"nodes": [KEY, ["ADD", [0, 0], BOOLEAN, None]]}, "does not give boolean"),
+        ({"nodes": [KEY, ["NOT", [0], BOOLEAN, None]]}, "does not give boolean"),
+        ({"nodes": [KEY, ["LT", [0], BOOLEAN, None]]}, "does not give boolean"),
+        ({"nodes": [KEY, ["CASE", [0, 0, 0], NUMBER, None]]}, "does not give integer"),
+        ({"nodes": [KEY, ["IN", [0], BOOLEAN, None]]}, "IN list has up to"),
+        ({"nodes": [KEY, ["IN", [0, 0], BOOLEAN, [["int", "1"]]]]}, "and one operand"),
+        ({"nodes": [KEY, ["IN", [], BOOLEAN, [["int", "1"]]]]}, "and one operand"),
+        ({"nodes": [KEY, ["IN", [0], NUMBER, [["int", "1"]]]]}, "does not give integer"),
+        ({"nodes": [KEY, ["IN", [0], BOOLEAN, [["float", "0x1p0"]]]]}, "other values than"),
+        ({"nodes": [KEY, ["IN", [0], BOOLEAN, [["int", "x"]]]]}, "is no integer"),
+        ({"nodes": [KEY, ["ADD", [0, 0], NUMBER, None]]}, r"gives 0\.\.18, not 0\.\.9"),
+        ({"nodes": [KEY, NEGATIVE, ["SHL", [0, 1], NUMBER, None]]}, "shifts by 0 to 63"),
     ],
 )
 def test_messages(change: dict, message: str) -> None:

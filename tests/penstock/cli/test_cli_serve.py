@@ -5,17 +5,24 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.cli.stopping import stops
+from penstock.host.remote.device import RemoteDevice
 from tests.host.kit.serving import serving_cpu, socket_address
 
 TIMEOUT_S = 60
+#: One peer may have half of the 64 that a server takes.
+SESSIONS = 32
 QUERY = "SELECT a.n AS a, b.n AS b FROM a JOIN b ON a.x < b.x"
 
 
@@ -57,6 +64,45 @@ def test_serve_from_start_to_stop(program: Callable, cli: Callable, tmp_path: Pa
         out, err = server.communicate(timeout=TIMEOUT_S)
         assert (out, err, server.returncode) == ("stopped\n", "", 0)
         assert not path.exists()
+
+
+#: A program that waits for its end, which the system tells another of its threads.
+WAITING = """
+import signal, threading
+from penstock.cli.stopping import stops
+
+with stops() as stop:
+    # Runs when the main thread sleeps: it gets no other chance.
+    threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
+    stop.wait()
+print("stopped")
+"""
+
+
+def test_a_signal_that_another_thread_gets_is_not_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
+def test_a_signal_before_anybody_waits_is_not_lost() -> None:
+    with stops() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        stop.wait()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_sigterm_right_after_many_sessions_were_opened(program: Callable, attempt: int) -> None:
+    with socket_address() as address, ExitStack() as cleanup:
+        server = program("serve", "--listen", address, "--threads", "1")
+        assert server.stdout.readline() == f"serving cpu at {address}\n"
+        for _ in range(SESSIONS):
+            cleanup.enter_context(RemoteDevice(address, resume_s=0.1))
+        server.send_signal(signal.SIGTERM)
+        out, err = server.communicate(timeout=TIMEOUT_S)
+        assert (out, err, server.returncode) == ("stopped\n", "", 0)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,6 +62,24 @@ def test_reads_csv(cli, tables):
     _, err, status = cli(*args)
     assert status == 0
     assert err.startswith("4 rows")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_time_zone(cli, tables, suffix):
+    path = tables / f"out.{suffix}"
+    query = f"SELECT timestamp'2024-03-10 02:30:00' AS x FROM a JOIN b ON {WINDOW}"
+    _, err, status = cli(*arguments(tables, query, "--time-zone", "Mars/Base"))
+    assert (status, "there is no time zone 'Mars/Base'" in err) == (2, True)
+    zone = ("--time-zone", "America/New_York")
+    _, _, status = cli(*arguments(tables, query, *zone, "--out", path))
+    assert status == 0
+    read = pq.read_table if suffix == "parquet" else pacsv.read_csv
+    moments = {moment.astimezone(UTC) for moment in read(path)["x"].to_pylist()}
+    assert moments == {datetime(2024, 3, 10, 7, 30, tzinfo=UTC)}
+    out, _, status = cli("explain", *arguments(tables, query, *zone)[1:])
+    assert status == 0
+    assert "time zone" in out
+    assert "America/New_York" in out
 
 
 def test_stats(cli, tables):

@@ -29,7 +29,10 @@ from penstock.types import (
 
 TIME = Type(Kind.TIMESTAMP, -(1 << 40), 1 << 40, unit="ms")
 MICROS = replace(TIME, unit="us")
+SECONDS = replace(TIME, unit="s")
+WALL = replace(TIME, kind=Kind.TIMESTAMP_NTZ, unit="us")
 DATE = Type(Kind.DATE, -30_000, 30_000, unit="D")
+SPAN = Type(Kind.DURATION, -(1 << 40), 1 << 40, unit="ms")
 
 #: Column types of each side, by the kind of value that a column of it is.
 PALETTE: dict[str, dict[str, Type]] = {
@@ -43,7 +46,8 @@ PALETTE: dict[str, dict[str, Type]] = {
     },
     "decimal": {"d2": decimal(9, 2), "d30": decimal(30, 4)},
     "float": {"f32": FLOAT32, "f64": FLOAT64},
-    "time": {"ms": TIME, "us": MICROS, "day": DATE},
+    "time": {"ms": TIME, "us": MICROS, "sec": SECONDS, "wall": WALL, "day": DATE},
+    "span": {"span_ms": SPAN, "span_ns": replace(SPAN, unit="ns", nullable=False)},
     "text": {"name": STRING, "word": STRING.as_nullable(False)},
     "bool": {"yes": BOOL, "sure": BOOL.as_nullable(False)},
 }
@@ -114,8 +118,9 @@ class Dags:
 
     def _usable(self) -> list[str]:
         names = {"int": "integer", "decimal": "number", "float": "floating", "time": "time"}
-        names |= {"text": "text", "bool": "condition"}
-        return [names[k] for k in self.kinds] + (["duration"] if "time" in self.kinds else [])
+        names |= {"span": "duration", "text": "text", "bool": "condition"}
+        found = [names[k] for k in self.kinds]
+        return [*found, "duration"] if "time" in self.kinds else found
 
     def leaf(self, kind: str, constant: Callable[[], Expr]) -> Expr:
         if kind not in self.kinds or self.rng.random() < 0.3:
@@ -198,15 +203,21 @@ class Dags:
 
     def duration(self, depth: int) -> Expr:
         rng = self.rng
-        leaf = build.duration_const(rng.randint(-9, 9), rng.choice(("s", "ms", "us")))
+        units = ("s", "ms", "us")
+        leaf = self.leaf(
+            "span", lambda: build.duration_const(rng.randint(-9, 9), rng.choice(units))
+        )
         if depth <= 0:
             return leaf
-        a = self.duration(depth - 1)
+        a, b = self.duration(depth - 1), self.duration(depth - 1)
         return self._made(
             rng.choice(
                 (
+                    lambda: build.mod(a, b),
+                    lambda: rng.choice((build.least, build.greatest))(a, b),
+                    lambda: build.case([(self.condition(depth - 1), a)], b),
                     lambda: build.sub(self.time(depth - 1), self.time(depth - 1)),
-                    lambda: build.add(a, self.duration(depth - 1)),
+                    lambda: build.add(a, b),
                     lambda: build.absolute(a),
                     lambda: build.neg(a),
                     lambda: build.mul(a, self.leaf("int", lambda: build.const(3))),

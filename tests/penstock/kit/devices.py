@@ -9,9 +9,22 @@ from penstock.program import GeneralProgram, Mode, Program
 
 
 class InterpretingCpu(CpuDevice):
-    """Interprets general programs: compiling takes about a second, a small task a millisecond."""
+    """Interprets general programs: compiling takes about a second, a small task a millisecond.
+
+    Parameters
+    ----------
+    threads : int, optional
+    here : bool
+        Whether small tasks run in the thread that asks. Otherwise all go through the lanes.
+    """
+
+    def __init__(self, threads: int | None = None, *, here: bool = False) -> None:
+        super().__init__(threads)
+        self.runs_here = here
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
-        if isinstance(program, GeneralProgram):
-            return InterpretedKernel(program, self._host, modes)
-        return super().open(program, modes)
+        if not isinstance(program, GeneralProgram):
+            return super().open(program, modes)
+        kernel = InterpretedKernel(program, self._host, modes)
+        kernel.here_evaluations = 1 << 16
+        return kernel

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from penstock.errors import MissingToolError
 from penstock.spark_bridge.cluster.cluster import Cluster
 from penstock.spark_bridge.java import bundled_java, ensure_java
+from tests.spark_bridge.kit.apps import run_app, said_by
 
-ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT_S = 300
 
 
@@ -37,18 +33,8 @@ def batch_join():
     """Runs a join on a cluster; what it says."""
 
     def run(cluster: Cluster, resource: str = "") -> dict:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.spark_bridge.kit.cluster_app", resource],
-            cwd=ROOT,
-            env={**os.environ, "SPARK_CONF_DIR": str(cluster.client), "PYTHONWARNINGS": "ignore"},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        said = [line for line in done.stdout.splitlines() if line.startswith("SAID ")]
-        assert said, done.stdout[-2000:] + done.stderr[-4000:]
-        return json.loads(said[0].removeprefix("SAID "))
+        env = {"SPARK_CONF_DIR": str(cluster.client)}
+        return said_by(run_app("cluster_app", resource, timeout_s=TIMEOUT_S, env=env))
 
     return run
 

@@ -136,6 +136,7 @@ def test_settings_are_their_owners_and_have_a_secret(tmp_path):
     ("values", "message"),
     [
         ({"workers": 0}, "workers must be at least 1, not 0"),
+        ({"workers": 251}, "workers must be at most 250, not 251"),
         ({"memory_mib": 100}, "memory_mib must be at least 512"),
         ({"devices": ["cpu", "abacus"]}, "devices: there is no device named 'abacus'"),
         ({"board": "zcu104"}, "needs the Python of an environment with PYNQ"),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +14,12 @@ from penstock.host.device.cpu import CpuDevice
 from penstock.spark_bridge.cluster.cluster import Cluster, ClusterConfig
 from penstock.spark_bridge.cluster.record import stop_recorded
 from tests.host.kit.serving import serving
+from tests.spark_bridge.kit.apps import ended_of, run_app
 from tests.spark_bridge.kit.chaos import Chaos
 from tests.spark_bridge.kit.chaos_app import QUERIES
 from tests.spark_bridge.kit.outcome import Outcome
 from tests.spark_bridge.kit.streams import cut, drawn, table, written
 
-ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT_S = 300
 
 
@@ -80,21 +77,14 @@ def test_two_attempts_of_a_task_at_a_time(cluster, tmp_path, design):
     sides = {s: cut(drawn(seed, 180, disorder=5), 3) for seed, s in enumerate("ab")}
     for side, parts in sides.items():
         written(tmp_path / side, [table(part) for part in parts])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark_bridge.kit.speculation_app", str(tmp_path), design],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "SPARK_CONF_DIR": str(cluster.client),
-            "PYTHONPATH": str(ROOT),
-            "PYTHONWARNINGS": "ignore",
-        },
-        capture_output=True,
-        text=True,
-        timeout=2 * TIMEOUT_S,
-        check=False,
+    done = run_app(
+        "speculation_app",
+        str(tmp_path),
+        design,
+        timeout_s=2 * TIMEOUT_S,
+        env={"SPARK_CONF_DIR": str(cluster.client)},
     )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert done.returncode == 0, ended_of(done)
     found = Outcome.of(tmp_path, QUERIES[design], sides)
     assert found == Outcome(found.rows, lost=0, doubled=0)
     assert found.rows > 0

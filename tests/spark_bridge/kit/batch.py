@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
@@ -75,21 +77,18 @@ LAYOUTS = {
 }
 
 
-#: Rows of DataFrames that were read before.
-_read: dict[int, pa.Table] = {}
-
-
-def as_read(frame) -> pa.Table:
-    if id(frame) not in _read:
-        _read[id(frame)] = frame.toArrow()
-    return _read[id(frame)]
+@cache
+def as_read(frame: DataFrame) -> pa.Table:
+    """Rows of a DataFrame, read once."""
+    return frame.toArrow()
 
 
 def check(spark, query, frames, *, lanes=None, **options):
     """Same rows and, after Spark's own naming of types, same types as penstock.sql."""
     joined = sql(spark, query, frames, lanes=lanes, **options)
     tables = {name: as_read(frame) for name, frame in frames.items()}
-    expected = penstock.sql(query, tables, **options)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    expected = penstock.sql(query, tables, time_zone=zone, **options)
     got = joined.toArrow()
     assert got.schema.names == expected.schema.names
     assert counted(got.cast(expected.schema)) == counted(expected)
@@ -100,17 +99,14 @@ def counted(table: pa.Table) -> Counter:
     return Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-#: Frames without rows that have no time, by what they were made of.
-_timed: dict[int, dict] = {}
+@cache
+def _timed(frame: DataFrame) -> DataFrame:
+    return frame.filter("t IS NOT NULL").cache()
 
 
-def timed(frames):
-    key = id(frames["a"])
-    if key not in _timed:
-        _timed[key] = {
-            name: frame.filter("t IS NOT NULL").cache() for name, frame in frames.items()
-        }
-    return _timed[key]
+def timed(frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """Frames without rows that have no time; the same for the same frames."""
+    return {name: _timed(frame) for name, frame in frames.items()}
 
 
 MANHATTAN = (

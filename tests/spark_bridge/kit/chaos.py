@@ -21,11 +21,12 @@ from itertools import cycle, product
 from pathlib import Path
 from random import Random
 
+from tests.spark_bridge.kit.apps import ENV, ROOT
 from tests.spark_bridge.kit.chaos_app import LAST, QUERIES
 from tests.spark_bridge.kit.outcome import Outcome
 from tests.spark_bridge.kit.processes import command, kill, marked, tree
 from tests.spark_bridge.kit.streams import cut, drawn, put, table
-from tests.spark_bridge.kit.supervised import ROOT, Supervised
+from tests.spark_bridge.kit.supervised import Supervised
 
 #: Seconds that a run may take from one kill to the next, or to its end.
 PATIENCE_S = 900
@@ -173,12 +174,7 @@ class Chaos:
                 cwd=ROOT,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={
-                    **os.environ,
-                    _MARK: str(self.folder),
-                    "PYTHONPATH": str(ROOT),
-                    "PYTHONWARNINGS": "ignore",
-                },
+                env={**os.environ, **ENV, _MARK: str(self.folder)},
                 start_new_session=True,
             )
 

@@ -8,8 +8,17 @@ import sys
 from pathlib import Path
 
 from penstock.spark_bridge.java import ensure_java
-from tests.spark_bridge.kit.chaos_app import PROVIDER, QUERIES, ROCKSDB
-from tests.spark_bridge.kit.streams import cut, drawn, put, rows_of, stream_of, table
+from tests.spark_bridge.kit.chaos_app import QUERIES
+from tests.spark_bridge.kit.streams import (
+    PROVIDER,
+    ROCKSDB,
+    cut,
+    drawn,
+    put,
+    rows_of,
+    stream_of,
+    table,
+)
 
 NAMES = ["a", "b"]
 

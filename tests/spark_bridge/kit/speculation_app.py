@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.spark_bridge.java import ensure_java
-from tests.spark_bridge.kit.chaos_app import PROVIDER, QUERIES, ROCKSDB
+from tests.spark_bridge.kit.apps import put_rest, session
+from tests.spark_bridge.kit.chaos_app import QUERIES
 from tests.spark_bridge.kit.streams import DDL, stream_of
 
 #: Seconds that a first attempt waits for a second one.
@@ -55,28 +55,18 @@ def held(folder: Path, what: str) -> Callable[[Iterator[pa.RecordBatch]], Iterat
 
 def main(folder: Path, design: str) -> None:
     """Join the files in ``a`` and ``b``."""
-    ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from penstock.spark_bridge.streaming import microbatch, stream
-    from penstock.spark_bridge.streaming.writer import FolderSink
+    from penstock.spark_bridge.streaming.output import FolderSink
 
     microbatch.PAIRS_PER_LANE = 10  # two tasks, however few the rows
-    spark = (
-        SparkSession.builder.appName("penstock speculation")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-        .config("spark.speculation", "true")
-        .config("spark.speculation.interval", "50ms")
-        .config("spark.speculation.quantile", "0.5")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    if design == "state":
-        spark.conf.set(PROVIDER, ROCKSDB)
+    settings = {
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.quantile": "0.5",
+    }
+    spark = session(folder, design, settings)
     tables = {}
     for side in "ab":
         rows = stream_of(spark, folder / side, delay=None).mapInArrow(held(folder, "in"), DDL)
@@ -90,8 +80,7 @@ def main(folder: Path, design: str) -> None:
     writer = joined.writeStream.option("checkpointLocation", checkpoint).foreachBatch(put)
     writer.trigger(availableNow=True).start().awaitTermination()
     if design == "files":
-        rest = joined.rest(checkpoint)
-        rest.coalesce(1).write.mode("overwrite").parquet(str(folder / "rest"))
+        put_rest(joined, folder)
     spark.stop()
 
 

@@ -8,8 +8,7 @@ import threading
 from pathlib import Path
 
 from penstock.spark_bridge.cluster.child import Child
-
-ROOT = Path(__file__).parents[3]
+from tests.spark_bridge.kit.apps import ROOT
 
 #: Seconds that it may take to come up, on a busy machine.
 _START_S = 900

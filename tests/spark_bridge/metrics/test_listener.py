@@ -16,9 +16,8 @@ from penstock.cli.main import app
 from penstock.errors import UsageError
 from penstock.spark_bridge import watch
 from penstock.spark_bridge.streaming import stream
-from tests.spark_bridge.kit.streams import Row, cut, stream_of, table, written
+from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, Row, cut, stream_of, table, written
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 TEXT = (
     "SELECT a.n AS a, b.n AS b FROM a JOIN b ON abs(a.x - b.x) < 2 "
     "AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
@@ -66,12 +65,12 @@ def staying(given: dict[str, list[list[Row]]], lanes: int) -> int:
 
 @pytest.fixture
 def listener(spark):
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    spark.conf.set(PROVIDER, ROCKSDB)
     spark.conf.set("spark.penstock.metrics.port", "0")
     yield lambda: watch(spark)
     watch(spark).close()
     spark.conf.unset("spark.penstock.metrics.port")
-    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    spark.conf.unset(PROVIDER)
 
 
 @pytest.mark.parametrize(

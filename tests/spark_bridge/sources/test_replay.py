@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import FileError, SchemaError, UsageError
+from penstock.host.files import read_schema, read_table
 from penstock.spark_bridge.sources import replay
 from penstock.spark_bridge.sources.options import Options
 from penstock.spark_bridge.sources.plan import ReplayPlan, spark_types
@@ -178,3 +179,22 @@ def test_files(path, tmp_path):
     (piece,) = plan.pieces(0, 10, 1)
     with pytest.raises(SchemaError, match="no column y"):
         next(plan.read(piece, pa.schema([("y", pa.int32())])))
+
+
+def test_timestamps_that_spark_writes_by_default(spark, tmp_path):
+    """INT96: instants, which Arrow takes for wall clocks, and of few years."""
+    folder, old = str(tmp_path / "rows"), "spark.sql.parquet.outputTimestampType"
+    rows = spark.sql(
+        "SELECT n, make_timestamp(y, 3, 10, 7, 30, 0.25, 'UTC') AS t, "
+        "cast(make_timestamp(y, 3, 10, 7, 30, 0.25) AS timestamp_ntz) AS wall FROM "
+        "VALUES (0, 2024), (1, 1600), (2, 9999), (3, NULL) AS rows(n, y)"
+    )
+    assert spark.conf.get(old) == "INT96"
+    rows.coalesce(1).write.parquet(folder)
+    expected = spark.read.parquet(folder)
+    spark.dataSource.register(ReplaySource)
+    found = spark.read.format("penstock_replay").load(folder)
+    assert [f.dataType for f in found.schema] == [f.dataType for f in expected.schema]
+    assert found.toArrow().sort_by("n").equals(expected.toArrow().sort_by("n"))
+    assert read_schema(folder).field("t").type == pa.timestamp("us", "UTC")
+    assert read_table(folder).column("t")[2].as_py().year == 9999

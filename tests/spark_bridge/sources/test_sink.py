@@ -20,9 +20,16 @@ from penstock.spark_bridge.sources.batch_sink import query_number
 from penstock.spark_bridge.sources.ledger import Ledger
 from penstock.spark_bridge.sources.limits import TOLD
 from penstock.spark_bridge.streaming import stream
-from tests.spark_bridge.kit.streams import drawn, rows_of, stream_of, table, written
+from tests.spark_bridge.kit.streams import (
+    PROVIDER,
+    ROCKSDB,
+    drawn,
+    rows_of,
+    stream_of,
+    table,
+    written,
+)
 
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
 INNER = f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {NEAR}"
 ROWS = 300
@@ -151,7 +158,7 @@ def test_batches_of_a_dataframe(spark, tmp_path):
 @pytest.mark.parametrize("design", ["files", "state"])
 def test_joins(spark, tmp_path, design):
     register(spark)
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    spark.conf.set(PROVIDER, ROCKSDB)
     whole, tables = {}, {}
     for seed, side in enumerate("ab"):
         whole[side] = table(drawn(seed, 150, disorder=5))
@@ -169,4 +176,4 @@ def test_joins(spark, tmp_path, design):
     found = spark.read.format("penstock_batches").load(str(tmp_path / "out")).toArrow()
     names = ["a", "b"]
     assert rows_of(found, names) == rows_of(penstock.sql(INNER, whole), names)
-    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
+    spark.conf.unset(PROVIDER)

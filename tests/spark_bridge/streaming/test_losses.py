@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
@@ -14,8 +16,11 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from pyspark.errors import StreamingQueryException
 
 import penstock
+from penstock.errors import FileError
 from penstock.spark_bridge.streaming import stream
-from penstock.spark_bridge.streaming.place import FOLDER
+from penstock.spark_bridge.streaming.identity import check_folder
+from penstock.spark_bridge.streaming.output import FolderSink
+from penstock.spark_bridge.streaming.place import FOLDER, Place
 from tests.spark_bridge.kit.streams import cut, rows_of, stream_of, table, written
 
 TEXT = (
@@ -77,6 +82,57 @@ def test_a_full_disk(spark, tmp_path):
     expected = penstock.sql(TEXT, {side: table(own) for side, own in rows.items()})
     parts = pa.concat_tables(found.values())
     assert rows_of(parts, ["a", "b"]) == rows_of(expected, ["a", "b"])
+
+
+@contextmanager
+def spark_writes_at_most(spark, size: int):
+    """Spark itself, without its workers, can write no larger file."""
+    pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    kind = resource.RLIMIT_FSIZE
+    before = resource.prlimit(pid, kind)
+    try:
+        resource.prlimit(pid, kind, (size, before[1]))
+        yield
+    finally:
+        resource.prlimit(pid, kind, before)
+
+
+@pytest.mark.parametrize(
+    ("size", "what"),
+    [
+        (20, "metadata"),  # written by start()
+        (100, "offsets"),  # by the query, before its first batch
+        (5000, "output"),  # by tasks
+    ],
+)
+def test_a_full_disk_that_spark_finds(spark, tmp_path, size, what):
+    rows = {side: [(k, k // 50, k % 9) for k in range(2_000)] for side in "ab"}
+    tables = tables_of(spark, tmp_path, rows)
+    joined, checkpoint = stream(spark, TEXT, tables, lanes=1), str(tmp_path / "checkpoint")
+    output = str(tmp_path / "output")
+
+    def start():
+        writer = joined.writeStream.trigger(availableNow=True)
+        return writer.option("checkpointLocation", checkpoint).start(output)
+
+    remedy = r"cannot write .*: File too large; free or add space and start the query again"
+    if what == "metadata":
+        FolderSink(output, "parquet").take(spark, check_folder(Place(checkpoint), joined.spec))
+    with spark_writes_at_most(spark, size):
+        if what == "metadata":
+            with pytest.raises(FileError, match=remedy):
+                start()
+        else:
+            query = start()
+            with pytest.raises(StreamingQueryException, match=remedy) as got:
+                query.awaitTermination(120)
+            # Spark repeats the text of what the sink says; what it finds itself is translated.
+            assert "FileError: cannot write" in str(got.value) or isinstance(got.value, FileError)
+            assert isinstance(got.value, FileError) == (what == "offsets")
+            assert re.search(remedy, str(query.exception()))
+    assert start().awaitTermination(120)
+    expected = penstock.sql(TEXT, {side: table(own) for side, own in rows.items()})
+    assert rows_of(pq.read_table(output), ["a", "b"]) == rows_of(expected, ["a", "b"])
 
 
 def test_files_that_are_lost(spark, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -21,6 +20,7 @@ import penstock
 from penstock.errors import FileError, UsageError
 from penstock.query.plan import LEFT, RIGHT
 from penstock.spark_bridge.streaming import compaction, stream
+from penstock.spark_bridge.streaming.checksums import sealed
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.place import Place
 from penstock.spark_bridge.streaming.storage import storage_of
@@ -53,8 +53,7 @@ def rows(*times: int) -> pa.Table:
 
 
 def added(store: Store, batch: int, *times: int) -> StoredFile:
-    name, size = store.add(batch, rows(*times))
-    return StoredFile(name, size, len(times), times[0], times[-1])
+    return StoredFile(*store.add(batch, rows(*times)), len(times), times[0], times[-1])
 
 
 def test_stores_that_cannot_be_written(server, tmp_path):
@@ -85,17 +84,33 @@ def test_objects_that_are_lost(location):
         store.latest()
 
 
+def test_objects_that_are_not_what_was_written(location):
+    store = Store(location)
+    file, other = added(store, 0, 1, 3), added(store, 0, 2, 4)
+    assert file.bytes == other.bytes
+    content = store.storage.get(f"rows/{other.name}")
+    store.storage.put(f"rows/{file.name}", lambda to: to.write(content))
+    with pytest.raises(FileError, match=r"s3://.* is not what was written: its checksum"):
+        store.read(file)
+    for batch in (0, 1):
+        store.put(Commit(batch=batch))
+    record = store.storage.get("batches/0.json")
+    store.storage.put("batches/1.json", lambda to: to.write(record))
+    with pytest.raises(FileError, match=r"batches/1.json .*it is a copy of batches/0.json"):
+        store.latest()
+
+
 def test_a_note_of_the_latest_batch_that_is_one_behind(location):
     store = Store(location)
     assert store.latest() is None
     commits = [Commit(batch=k) for k in range(3)]
     store.storage.put(
-        "batches/0.json", lambda f: f.write(json.dumps(commits[0].as_json()).encode())
+        "batches/0.json", lambda f: f.write(sealed("batches/0.json", commits[0].as_json()).encode())
     )
     assert store.latest() == commits[0]  # the driver was killed before it took note
     store.put(commits[1])
     store.storage.put(
-        "batches/2.json", lambda f: f.write(json.dumps(commits[2].as_json()).encode())
+        "batches/2.json", lambda f: f.write(sealed("batches/2.json", commits[2].as_json()).encode())
     )
     assert store.latest() == commits[2]
 

@@ -105,11 +105,15 @@ def test_checkpoints(spark, tmp_path, tables):
         writer = changed.writeStream.foreachBatch(sink)
         with pytest.raises(UsageError, match=rf"of another query \(changed: {what}\)"):
             writer.option("checkpointLocation", str(checkpoint)).start()
-    check_folder(place, joined.spec)
+    number = check_folder(place, joined.spec)
+    rewritten = TEXT.replace(" JOIN ", "\n  join /* what is near */ ")
+    assert check_folder(place, stream(spark, rewritten, tables).spec) == number
     for hidden, message in (
         (next(Path(state, "rows").glob("1-*")), "is gone"),
         (state / "batches" / "1.json", r"batches/1.json is gone; restore the folder"),
         (state, "has no state of the join"),
+        (checkpoint / "offsets" / "1", r"offsets/1, from which Spark knows .* is gone; restore"),
+        (checkpoint / "sources" / "1" / "1", r"sources/1/1, from which .* is gone; restore"),
     ):
         away = hidden.rename(tmp_path / "hidden")
         with pytest.raises(FileError, match=message):

@@ -17,10 +17,8 @@ from penstock.host.server.residents import Gone
 from penstock.spark_bridge.streaming import compaction, stream
 from tests.host.kit.serving import SERVER, serving, socket_address
 from tests.penstock.kit.devices import InterpretingCpu
-from tests.spark_bridge.kit.streams import rows_of, stream_of, table, written
+from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, rows_of, stream_of, table, written
 
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FAR = "b.t BETWEEN a.t - INTERVAL 900 SECONDS AND a.t + INTERVAL 900 SECONDS"
 INNER = f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON a.x <= b.x AND {FAR}"
 BATCHES, ROWS = 4, 20

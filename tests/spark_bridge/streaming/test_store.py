@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
+import shutil
 import signal
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 
 from penstock.errors import FileError
 from penstock.query.plan import LEFT, RIGHT
+from penstock.spark_bridge.streaming.checksums import checksum
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.store import TIME, Store
 
@@ -29,8 +32,7 @@ def store(tmp_path):
 
 
 def added(store: Store, batch: int, *times: int) -> StoredFile:
-    name, size = store.add(batch, rows(*times))
-    return StoredFile(name, size, len(times), times[0], times[-1])
+    return StoredFile(*store.add(batch, rows(*times)), len(times), times[0], times[-1])
 
 
 def test_rows_between_times(store):
@@ -105,3 +107,88 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="all workers can write"):
         Store(str(tmp_path / "file" / "state")).make()
+
+
+def three_batches(store: Store) -> list[Commit]:
+    """Records of three batches, of files of one size."""
+    files = [added(store, k, k, k + 1) for k in range(3)]
+    assert len({file.bytes for file in files}) == 1
+    commits = [Commit(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(3)]
+    for commit in commits:
+        store.put(commit)
+    return commits
+
+
+def path_of(store: Store, name: str) -> str:
+    return os.path.join(store.folder, name)
+
+
+def test_rows_that_are_not_those_that_were_written(store):
+    files = [commit.new[LEFT][0] for commit in three_batches(store)]
+    paths = [path_of(store, f"rows/{file.name}") for file in files]
+    os.rename(paths[0], paths[0] + "x")
+    os.rename(paths[1], paths[0])
+    os.rename(paths[0] + "x", paths[1])
+    for file in files[:2]:
+        with pytest.raises(FileError, match=r"is not what was written: its checksum .* restore"):
+            store.read(file)
+    assert store.between(files[2], 3, 3).to_pydict() == {"x": [1]}  # summed once
+    stat = os.stat(paths[2])
+    with open(paths[2], "r+b") as file:
+        file.seek(-stat.st_size // 2, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    os.utime(paths[2], ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(FileError, match="is not what was written"):
+        store.read(files[2])
+
+
+def test_a_file_is_summed_once_and_when_it_changes(store, monkeypatch):
+    summed = []
+    monkeypatch.setattr(
+        "penstock.spark_bridge.streaming.storage.checksum",
+        lambda content: summed.append(1) or checksum(content),
+    )
+    file = added(store, 0, 1, 2)
+    for _ in range(3):
+        store.read(file)
+    assert len(summed) == 1
+    path = path_of(store, f"rows/{file.name}")
+    with open(path, "rb") as old:
+        content = old.read()
+    with open(path, "wb") as new:
+        new.write(content)
+    assert store.read(file).num_rows == 2
+    assert len(summed) == 2
+
+
+@pytest.mark.parametrize("of", [0, 1])
+def test_a_copy_of_another_record_ends(store, of):
+    three_batches(store)
+    shutil.copy(path_of(store, f"batches/{of}.json"), path_of(store, "batches/2.json"))
+    with pytest.raises(FileError, match=rf"batches/2.json .*a copy of batches/{of}.json; restore"):
+        store.latest()
+
+
+@pytest.mark.parametrize("name", ["batches/2.json", "latest.json"])
+def test_a_record_that_was_edited(store, name):
+    three_batches(store)
+    with open(path_of(store, name), "r+") as file:
+        text = file.read()
+        file.seek(text.rindex("2"))
+        file.write("1")
+    with pytest.raises(FileError, match=rf"{name} cannot be read: its checksum does not fit"):
+        store.latest()
+    with open(path_of(store, name), "w") as file:
+        json.dump({"batch": 2}, file)
+    with pytest.raises(FileError, match="it has no checksum"):
+        store.latest()
+
+
+def test_a_lost_note_of_the_latest_batch(store):
+    commits = three_batches(store)
+    store.clean(commits[2], commits[1])
+    os.unlink(path_of(store, "latest.json"))
+    with pytest.raises(FileError, match=r"latest.json is gone; restore"):
+        store.latest()

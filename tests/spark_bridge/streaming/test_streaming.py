@@ -123,6 +123,20 @@ def test_sql_and_join_of_streams(spark, tmp_path):
         assert rows_of(parts, ["a", "b"]) == rows_of(expected, ["a", "b"])
 
 
+def test_a_where_that_is_never_true(spark, tmp_path):
+    tables = {
+        side: stream_of(spark, written(tmp_path / side, [table([(1, 0, 1), (2, 50, 1)])]))
+        for side in "ab"
+    }
+    text = f"{SPECS['left'][0]} WHERE 1 = 0"
+    output, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    joined = stream(spark, text, tables, lanes=1)
+    writer = joined.writeStream.option("checkpointLocation", checkpoint)
+    assert writer.trigger(availableNow=True).start(output).awaitTermination(120)
+    assert spark.read.schema(joined.schema).parquet(output).count() == 0
+    assert joined.rest(checkpoint).count() == 0
+
+
 def test_a_silent_source(spark, tmp_path):
     rows = {"a": [(k, k, 1) for k in range(30)], "b": [(k, k, 1) for k in range(3)]}
     parts = {"a": [table(part) for part in cut(rows["a"], 3)], "b": [table(rows["b"])]}

@@ -1,0 +1,146 @@
+"""Messages straight to what decodes them, on both sides: tens of thousands in a few seconds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.host.device.base import Task
+from penstock.host.server.checks import check_arrivals, check_keys, check_task
+from penstock.host.wire.arrivals import arrivals_from, arrivals_message, join_from, join_header
+from penstock.host.wire.bodies import BODY, Bodies
+from penstock.host.wire.columns import pack
+from penstock.host.wire.errors import error_from, error_header
+from penstock.host.wire.message import parsed
+from penstock.host.wire.programs import modes_from, program_from, program_header
+from penstock.host.wire.tasks import result_from, result_message, task_from, task_message
+from penstock.host.wire.welcome import Welcome
+from penstock.program import BandProgram, Program
+from tests.host.fuzz.answers import _result
+from tests.host.fuzz.changes import changed, flipped
+from tests.host.fuzz.talk import joined, keys, programs, task
+
+#: Window tuples of the tasks.
+_CAPACITY = 40
+#: True messages that are changed; and how often they are made anew.
+_POOL, _EACH = 100, 20_000
+
+Decode = Callable[[dict[str, Any], list[np.ndarray]], object]
+Message = tuple[str, Any, list[np.ndarray], Decode]
+
+
+def _messages(rng: Random) -> list[Message]:
+    """True messages, each with what decodes it."""
+    made: list[Message] = []
+    while len(made) < _POOL:
+        program = rng.choice(programs())
+        asked = task(rng, program, _CAPACITY)
+        modes = sorted(mode.value for mode in program.modes)
+        opened = {"program": program_header(program), "modes": modes}
+        made.append(("open", opened, [], _opens))
+        made.append(("task", *task_message(asked), _tasks(program)))
+        made.append(("write", {}, keys(rng, program, 20, True), _writes(program)))
+        answer = result_message(_result(rng, asked, program))
+        made.append(("result", *answer, _results(asked, program)))
+        window, arrived = joined(rng)
+        made.append(("open join", join_header(window, arrived.rows), [], _opens_join))
+        made.append(("join task", *arrivals_message(arrived), _arrives(window)))
+        told = error_header(PenstockError("no"))
+        made.append(("error", told, [], lambda header, _: error_from(header, "here")))
+        made.append(("welcome", _WELCOME, [], lambda header, _: Welcome.parsed(header)))
+    return made
+
+
+_WELCOME = {
+    "session": "s" * 32,
+    "version": "1",
+    "device": "cpu",
+    "lanes": 2,
+    "depth": 16,
+    "key_widths": [16, 32, 64],
+    "task_evaluations": None,
+    "lease_s": 15.0,
+    "devices": [{"name": "cpu", "lanes": 2, "key_widths": [16, 32], "what": "A CPU."}],
+}
+
+
+def _opens(header: dict[str, Any], columns: list[np.ndarray]) -> object:
+    program = program_from(header.get("program"))
+    # What was believed is a program that travels on.
+    assert program_from(json.loads(json.dumps(program_header(program)))) == program
+    assert not isinstance(program, BandProgram) or len(program.cubes) <= 1 << program.tests
+    return modes_from(header.get("modes"))
+
+
+def _opens_join(header: dict[str, Any], columns: list[np.ndarray]) -> object:
+    return join_from(header)
+
+
+def _tasks(program: Program) -> Decode:
+    def decode(header: dict[str, Any], columns: list[np.ndarray]) -> object:
+        found = task_from(header, columns, 1 << 24)
+        check_task(program, _CAPACITY, found, 1 << 33)
+        assert len(found.start) == len(found.end)
+        assert not found.rows or 0 <= found.start.min() <= found.end.max() <= _CAPACITY
+        return found
+
+    return decode
+
+
+def _writes(program: Program) -> Decode:
+    return lambda header, columns: check_keys(program, columns)
+
+
+def _results(asked: Task, program: Program) -> Decode:
+    return lambda header, columns: result_from(header, columns, asked, _CAPACITY, program)
+
+
+def _arrives(window: Any) -> Decode:
+    def decode(header: dict[str, Any], columns: list[np.ndarray]) -> object:
+        found = arrivals_from(header, columns)
+        check_arrivals(window, found, 1 << 40)
+        return found
+
+    return decode
+
+
+def main(seed: int, messages: int) -> Counter[str]:
+    """Fuzz and give the counts."""
+    counts: Counter[str] = Counter()
+    while counts["messages"] < messages:
+        rng = Random(seed * 1_000_003 + counts["messages"])
+        pool = _messages(rng)
+        for _ in range(min(_EACH, messages - counts["messages"])):
+            counts["messages"] += 1
+            kind, header, columns, decode = rng.choice(pool)
+            try:
+                decode(*_changed(rng, header, columns))
+                counts["believed"] += 1
+            except PenstockError:
+                counts["refused"] += 1
+            except BaseException as error:
+                error.add_note(f"seed {seed}, message {counts['messages']}, {kind}")
+                raise
+    return counts
+
+
+def _changed(
+    rng: Random, header: Any, columns: list[np.ndarray]
+) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """A message with changes, as far as a server or client decodes it before it looks at it."""
+    packed = pack(columns)
+    header = {**header, BODY: packed.layout.header()}
+    text = json.dumps(changed(rng, header) if rng.random() < 0.8 else header).encode()
+    body = b"".join(part.tobytes() for part in packed.chunks())
+    if rng.random() < 0.2:
+        text = flipped(rng, text)
+    if rng.random() < 0.3:
+        body = flipped(rng, body)
+    arrived = parsed(text)
+    return arrived, Bodies().unpack(arrived, np.frombuffer(body, np.uint8))

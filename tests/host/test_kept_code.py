@@ -1,0 +1,117 @@
+"""Compiled functions are kept from run to run, and nothing else is loaded in their place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+
+from penstock.errors import FileError
+from penstock.host.kept_code import keep
+
+
+def total(values: Any) -> Any:
+    result = 0
+    for value in values:
+        result += value
+    return result
+
+
+def compiled(*depends: bytes) -> Any:
+    return keep(njit(total), b"source", *depends)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
+    return tmp_path / "kernels"
+
+
+def loaded(function: Any) -> int:
+    return sum(function.stats.cache_hits.values())
+
+
+def loaded_again() -> int:
+    function = compiled()
+    assert function(ONES) == 5
+    return loaded(function)
+
+
+ONES = np.ones(5, np.int64)
+
+
+def test_one_file_for_each_form(folder: Path) -> None:
+    """So that processes that compile at the same time never overwrite another's form."""
+    first, second = compiled(), compiled()
+    # Both begin before either has kept anything, as two processes would.
+    assert first(ONES) == 5
+    assert second(ONES.astype(np.float32)) == 5
+    assert len(list(folder.iterdir())) == 2
+    again = compiled()
+    assert (again(ONES), again(ONES.astype(np.float32))) == (5, 5)
+    assert loaded(again) == 2
+
+
+def test_what_it_calls_is_part_of_the_name(folder: Path) -> None:
+    assert compiled(b"one")(ONES) == 5
+    other = compiled(b"two")
+    assert other(ONES) == 5
+    assert loaded(other) == 0
+
+
+class Planted:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_planted_code_is_not_run(folder: Path, tmp_path: Path) -> None:
+    """Where others could have written, nothing is read, and the error names the folder."""
+    assert compiled()(ONES) == 5
+    (file,) = folder.iterdir()
+    data = pickle.dumps(Planted(tmp_path / "mark"))
+    file.write_bytes(hashlib.sha256(data).digest() + data)
+    folder.chmod(0o777)
+    with pytest.raises(FileError, match=f"others may write in the folder {folder}"):
+        compiled()(ONES)
+    assert not (tmp_path / "mark").exists()
+
+
+def test_the_index_of_numba_is_not_read(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numba's own cache executes what lies in its folder; the same files are planted here."""
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path / "numba"))
+    assert njit(cache=True)(total)(ONES) == 5
+    (index,) = (tmp_path / "numba").rglob("*.nbi")
+    index.write_bytes(pickle.dumps(Planted(tmp_path / "mark")))
+    assert compiled()(ONES) == 5
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_damaged_file_is_compiled_anew(folder: Path) -> None:
+    assert compiled()(ONES) == 5
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1])):
+        file.write_bytes(damaged)
+        again = compiled()
+        assert again(ONES) == 5
+        assert loaded(again) == 0
+        assert loaded_again() == 1
+
+
+def test_without_a_folder_it_still_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "file"))
+    assert compiled()(ONES) == 5
