@@ -128,6 +128,8 @@ class ModelledDevice(Device):
 
 
 class _Kernel(Kernel):
+    min_room = 1 << 22  # it never pauses
+
     def __init__(self, device: ModelledDevice, program: Program) -> None:
         super().__init__(program)
         assert isinstance(program, BandProgram)

@@ -60,6 +60,11 @@ class IndexedWindow(CpuWindow):
         self._written = np.zeros(capacity, np.bool_)
         self._known: dict[tuple[int, int], Bucketed] = {}
 
+    @property
+    def nbytes(self) -> int:
+        """None: it stands for a board's memory."""
+        return 0
+
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         super().write(offset, columns)
         if not columns or not len(columns[0]):
