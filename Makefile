@@ -35,6 +35,10 @@ test: setup ## Run the tests, without the slow ones
 test-full: setup test-board test-spark ## Run all tests
 	$(BIN)/pytest -n auto $(ARGS)
 
+.PHONY: fuzz
+fuzz: setup ## Run random queries against a plain evaluator and DuckDB: ARGS="--jobs 2 --device cpu"
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
 # PYNQ pins an old NumPy, so it has environments of its own, one for each version that boards need.
 BOARD_VENV := .venv-board
 
@@ -108,6 +112,18 @@ soak: setup ## Run a join for long and see that nothing grows
 .PHONY: chaos
 chaos: setup ## Kill processes of streaming joins in Spark, and see that no row is lost or doubled
 	$(BIN)/python -m tests.spark_bridge.kit.chaos $(ARGS)
+
+.PHONY: interrupts
+interrupts: setup ## Interrupt calls of streams and race them with close, 500 times in each way
+	$(BIN)/pytest tests/host/stream -m slow -k 'interrupts or push' $(ARGS)
+
+.PHONY: fuzz-wire
+fuzz-wire: setup ## Send random messages to a device server and its clients, on from the last run
+	$(BIN)/python -m tests.host.fuzz $(ARGS)
+
+.PHONY: damage
+damage: setup ## Damage files of streaming joins' checkpoints in Spark, and see that no row is wrong
+	$(BIN)/python -m tests.spark_bridge.kit.damage $(ARGS)
 
 .PHONY: bench-window
 bench-window: setup ## Redraw the figures of the window-join paper
