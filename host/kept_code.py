@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import logging
 import pickle
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,10 @@ _only_kept: ContextVar[bool] = ContextVar("only_kept", default=False)
 
 #: Name of the folder below the cache folder.
 FOLDER = "kernels"
+#: Bytes of machine code that is kept, about; a form takes some 0.1 MB.
+MOST_BYTES = 1 << 30
+#: The folder's size is looked at when one of so many forms is added.
+LOOK_AT_ONE_OF = 64
 _HASH_BYTES = hashlib.sha256().digest_size
 
 
@@ -113,7 +118,10 @@ class _Files:
     def load(self, key: object) -> Any:
         """The form of a signature and processor; None if it is not there as it should be."""
         with private_folder_if_possible(cache_folder(FOLDER)) as folder:
-            content = None if folder is None else folder.read(self._file(key))
+            name = self._file(key)
+            content = None if folder is None else folder.read(name)
+            if folder is not None and content is not None:
+                folder.used(name)
         if content is not None:
             digest, data = content[:_HASH_BYTES], content[_HASH_BYTES:]
             if hashlib.sha256(data).digest() == digest:
@@ -129,6 +137,9 @@ class _Files:
             if folder is not None:
                 try:
                     folder.write(self._file(key), hashlib.sha256(content).digest() + content)
+                    # Not each time: it looks at every file.
+                    if secrets.randbelow(LOOK_AT_ONE_OF) == 0:
+                        folder.trim(MOST_BYTES)
                 except OSError as cause:
                     _log.info("machine code is not kept in %s: %s", folder.path, cause)
 

@@ -71,6 +71,27 @@ class PrivateFolder:
                 os.unlink(part, dir_fd=self._descriptor)
             raise
 
+    def used(self, name: str) -> None:
+        """Say that a file is of use, so that :meth:`trim` keeps it for longer."""
+        with suppress(OSError):
+            os.utime(name, dir_fd=self._descriptor, follow_symlinks=False)
+
+    def trim(self, most_bytes: int) -> None:
+        """Remove the files that were of no use for longest, where all take more than so much."""
+        files = []
+        with os.scandir(self._descriptor) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # another process trims, too
+                    found = entry.stat(follow_symlinks=False)
+                    files.append((found.st_mtime_ns, found.st_size, entry.name))
+        above = sum(size for _, size, _ in files) - most_bytes
+        for _, size, name in sorted(files):
+            if above <= 0:
+                break
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._descriptor)
+            above -= size
+
 
 @contextmanager
 def private_folder(path: Path) -> Iterator[PrivateFolder]:

@@ -52,7 +52,8 @@ class Groups:
         """Sum of each group: exact for integers, in order of rows for floats."""
         if values.dtype.kind == "f":
             total = np.zeros(self.count, np.float64)
-            np.add.at(total, self.ids, values)
+            with np.errstate(all="ignore"):  # infinity - infinity is NaN, as it should be
+                np.add.at(total, self.ids, values)
             return total
         if values.dtype == object or not len(values):
             total = np.zeros(self.count, object if values.dtype == object else np.int64)

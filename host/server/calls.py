@@ -19,15 +19,16 @@ Answer = tuple[Header, Sequence[np.ndarray]]
 
 
 def serve_calls(session: ClientSession, frames: Frames) -> None:
-    """Serve a connection for calls to its end."""
+    """Serve a connection for calls to its end, in the place of the session's peer."""
     bodies, going_on = Bodies(), True
     try:
-        while going_on:
-            # What a call takes is counted until its answer has left.
-            with Hold(session.traffic, session.key) as hold:
-                answer, parts, going_on = _answer(session, frames, bodies, hold)
-                frames.send(answer, parts)
-                del parts
+        with session.place.serving(frames):
+            while going_on:
+                # What a call takes is counted until its answer has left.
+                with Hold(session.traffic, session.key) as hold:
+                    answer, parts, going_on = _answer(session, frames, bodies, hold)
+                    frames.send(answer, parts)
+                    del parts
     except GoneError:
         pass
     finally:
@@ -42,11 +43,9 @@ def _answer(
         header, body = frames.receive(hold.more)
         if header.get("call") == "share":
             return _share(session, bodies, header), (), True
-        with session.place:
-            columns = bodies.unpack(header, body, hold.more)
+        columns = bodies.unpack(header, body, hold.more)
         reply, out = session.call(header, columns, hold)
-        with session.place:
-            where, parts = bodies.pack(None if out is None else pack(out))
+        where, parts = bodies.pack(None if out is None else pack(out))
         return {**reply, **where}, parts, True
     except GoneError:
         raise

@@ -15,8 +15,8 @@ from penstock.host.device.window_join import WindowKernel
 from penstock.host.server.checks import check_arrivals, pair_bytes
 from penstock.host.server.limits import Limits
 from penstock.host.server.owner import Owner
+from penstock.host.server.place import Place
 from penstock.host.server.traffic import Hold
-from penstock.host.server.turns import Place
 from penstock.host.wire.arrivals import arrivals_from, join_from, join_result_message, rows_from
 from penstock.host.wire.message import Header, field
 

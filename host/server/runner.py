@@ -22,6 +22,8 @@ from penstock.host.server.turns import Turns
 _LATE_S = 5.0
 #: Tasks on the device per lane: one runs, and one is there when it ends.
 _PER_LANE = 2
+#: Evaluations of a task that runs in the thread that asks for it, without a change of threads.
+HERE_EVALUATIONS = 1 << 18
 
 
 @dataclass(eq=False)
@@ -84,11 +86,37 @@ class Runner:
         OverloadError
             Too many tasks of the client wait.
         """
+        evaluations = int((task.end - task.start).sum())
+        if evaluations <= min(HERE_EVALUATIONS, kernel.here_evaluations):
+            job = Job(client, Whole(lambda: kernel.submit(window, task)))
+            if self._take(job):
+                self._run_here(job, kernel, window, task)
+                return job.future
         if not self.device.is_even:
             return self.submit(client, lambda: kernel.submit(window, task))
         with self._lock:
             pace = self._paces.setdefault(kernel, Pace())
         return self._submit(Job(client, Sliced(kernel, window, task, pace)))
+
+    def _take(self, job: Job) -> bool:
+        """Let a job begin at once, if a lane is free and nobody waits; whether it may."""
+        with self._lock:
+            full = self._full(max(self.device.lanes - 1, 1))
+            if self._running >= self.device.lanes or job.client in full or self._turns.waits(full):
+                return False
+            self._latest[job.client] = time.monotonic()
+            self._began(job)
+        return True
+
+    def _run_here(self, job: Job, kernel: Kernel, window: WindowBuffer, task: Task) -> None:
+        try:
+            result = kernel.run(window, task)
+            job.evaluations = int(result.counters.get("evaluations", 0))
+        except Exception as error:  # a device may raise anything
+            self._ended(job, None, error)
+        else:
+            self._ended(job, result, None)
+        self._start()
 
     def _submit(self, job: Job) -> Future[Any]:
         with self._lock:
@@ -151,9 +179,7 @@ class Runner:
                 if job is None:
                     self._starting = False
                     return
-                self._running += 1
-                self._steps[job.client] += 1
-                self._begun.add(job)
+                self._began(job)
             try:
                 real = job.work.begin(shared)
             except Exception as error:  # a device may raise anything, and others must go on
@@ -171,7 +197,11 @@ class Runner:
         if self._running >= (lanes if sliced else _PER_LANE * lanes):
             return None
         most = max(lanes - 1, 1) if sliced else self._running + 1
-        return self._turns.next([client for client, own in self._steps.items() if own >= most])
+        return self._turns.next(self._full(most))
+
+    def _full(self, most: int) -> list[str]:
+        """Clients who have as much on the device as each may have."""
+        return [client for client, own in self._steps.items() if own >= most]
 
     def _is_shared(self) -> bool:
         """Whether several clients have run tasks of late."""
@@ -197,6 +227,11 @@ class Runner:
         else:
             self._ended(job, result, error)
         self._start()
+
+    def _began(self, job: Job) -> None:
+        self._running += 1
+        self._steps[job.client] += 1
+        self._begun.add(job)
 
     def _stepped(self, job: Job) -> None:
         self._running -= 1

@@ -21,6 +21,7 @@ from penstock.host.server.grpc_answer import PREFACE, answer_grpc
 from penstock.host.server.limits import Limits
 from penstock.host.server.listening import Connection, Listener
 from penstock.host.server.owner import Owner
+from penstock.host.server.place import Place, Places
 from penstock.host.server.session import ClientSession, SessionOverError
 from penstock.host.server.traffic import Traffic
 from penstock.host.wire.address import Address, check_listen
@@ -85,6 +86,7 @@ class DeviceServer:
         # The connection of each session, and those of its calls.
         self._held: dict[str, Frames] = {}
         self._calling: dict[str, set[Frames]] = {}
+        self._places = Places()
         self._stopping = threading.Event()
         check_listen(address, token)
         self._listener = Listener(self._serve, address, self.limits.connections)
@@ -131,10 +133,12 @@ class DeviceServer:
         """Serve a connection to its end."""
         frames = connection.frames
         try:
-            wants = welcome(frames, self._token)
-            connection.greeted = True
+            place = self._places.of(connection.peer)
+            with place.serving(frames):
+                wants = welcome(frames, self._token)
+                connection.greeted = True
             if wants.get("stream") == "session":
-                self._hold(self._begun(wants, connection.peer), frames)
+                self._hold(self._begun(wants, connection.peer, place), frames)
             elif wants.get("stream") == "calls":
                 self._serve_calls(field(wants, "session", str), frames)
             else:
@@ -155,11 +159,12 @@ class DeviceServer:
         try:
             with self._lock:
                 self._held[session.key] = frames
-            frames.send(self._welcome(session))
-            while True:
-                frames.receive()  # as short as a hello
-                session.renew()
-                frames.send({"alive": True})
+            with session.place.serving(frames):
+                frames.send(self._welcome(session))
+                while True:
+                    frames.receive()  # as short as a hello
+                    session.renew()
+                    frames.send({"alive": True})
         except SessionOverError as over:
             with suppress(GoneError):
                 frames.send({"over": str(over)})
@@ -171,7 +176,7 @@ class DeviceServer:
         finally:
             self._end(session, reason)
 
-    def _begun(self, hello: Header, peer: str) -> ClientSession:
+    def _begun(self, hello: Header, peer: str, place: Place) -> ClientSession:
         names = list(self.owners)
         wanted = hello.get("device") or names[0]
         if not isinstance(wanted, str) or wanted not in self.owners:
@@ -180,7 +185,7 @@ class DeviceServer:
             raise DeviceError("the server is being stopped; start another one")
         key = secrets.token_hex(16)
         name, owner = field(hello, "name", str)[:80], self.owners[wanted]
-        session = ClientSession(key, name, owner, self.traffic, peer, self.limits)
+        session = ClientSession(key, name, owner, self.traffic, peer, place, self.limits)
         while True:
             with self._lock:
                 everybody, most = list(self._sessions.values()), self.limits.clients

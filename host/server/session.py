@@ -15,9 +15,9 @@ from penstock.host.server.checks import MAX_POSITION, check_keys, check_task, re
 from penstock.host.server.joins import Call, Columns, JoinCalls, Reply
 from penstock.host.server.limits import Limits
 from penstock.host.server.owner import Owner
+from penstock.host.server.place import Place
 from penstock.host.server.residents import Resident
 from penstock.host.server.traffic import Hold, Traffic
-from penstock.host.server.turns import Place
 from penstock.host.wire.message import Header, MalformedError, count_field, field
 from penstock.host.wire.programs import modes_from, program_from
 from penstock.host.wire.tasks import result_message, task_from
@@ -66,6 +66,8 @@ class ClientSession:
         Counts what its calls hold.
     peer : str
         Where it is.
+    place : Place
+        Calls are handled in it.
     limits : Limits
     """
 
@@ -76,6 +78,7 @@ class ClientSession:
         owner: Owner,
         traffic: Traffic,
         peer: str,
+        place: Place,
         limits: Limits,
     ) -> None:
         self.key = key
@@ -87,8 +90,7 @@ class ClientSession:
         self.seen = time.monotonic()
         # When it made its latest call.
         self._called = self.seen
-        #: Calls are handled in it.
-        self.place = Place()
+        self.place = place
         self._lock = threading.Lock()
         self._over: str | None = None
         self._numbers = count(1)
@@ -133,8 +135,7 @@ class ClientSession:
         act = self._calls.get(field(header, "call", str))
         if act is None:
             raise MalformedError(f"there is no call {header['call']!r:.80}")
-        with self.place:
-            return act(header, columns, hold)
+        return act(header, columns, hold)
 
     @property
     def idle_s(self) -> float:

@@ -1,41 +1,14 @@
-"""Who is next: tasks of each client in turn, and one of its calls at a time."""
+"""Who is next: tasks of each client in turn."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 from penstock.errors import OverloadError
 
 Item = TypeVar("Item")
-
-
-class Place:
-    """Where calls of one client are handled, one at a time; a call that waits leaves it.
-
-    However many connections a client has, others then compete with one thread of it only.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exc: object) -> None:
-        self._lock.release()
-
-    @contextmanager
-    def left(self) -> Iterator[None]:
-        """Wait for something elsewhere, and come back."""
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._lock.acquire()
 
 
 class Turns(Generic[Item]):
@@ -95,6 +68,10 @@ class Turns(Generic[Item]):
                 self._waiting[client] = queue
             return item
         return None
+
+    def waits(self, but: Collection[str] = ()) -> bool:
+        """Whether there is a task whose turn it could be."""
+        return any(client not in but for client in self._waiting)
 
     def drop(self, client: str) -> list[Item]:
         """Take all tasks of a client out."""

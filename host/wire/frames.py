@@ -10,7 +10,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class Frames:
         self.connection = connection
         self._sending = threading.Lock()
         self._over = False
+        #: Entered while the other side is waited for.
+        self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
         #: Greetings are short; who has a session may send more.
         self.most_header, self.most_body = MOST_WELCOME_BYTES, 0
         connection.settimeout(None)
@@ -132,7 +134,12 @@ class Frames:
 
     def _send_all(self, buffers: list[memoryview]) -> None:
         while buffers:
-            sent = self.connection.sendmsg(buffers[:_MOST_BUFFERS])
+            some = buffers[:_MOST_BUFFERS]
+            try:
+                sent = self.connection.sendmsg(some, (), socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                with self.waiting():
+                    sent = self.connection.sendmsg(some)
             while buffers and sent >= len(buffers[0]):
                 sent -= len(buffers.pop(0))
             if sent:
@@ -189,7 +196,7 @@ class Frames:
             if patient and self._over:
                 raise GoneError("the connection was ended")
             try:
-                count = self.connection.recv_into(memory)
+                count = self._received(memory, patient)
             except BlockingIOError as cause:
                 if patient:
                     continue
@@ -199,6 +206,13 @@ class Frames:
             if not count:
                 raise GoneError("the connection was closed")
             memory, patient = memory[count:], False
+
+    def _received(self, memory: memoryview, patient: bool) -> int:
+        if not patient:
+            with suppress(BlockingIOError):
+                return self.connection.recv_into(memory, 0, socket.MSG_DONTWAIT)
+        with self.waiting():
+            return self.connection.recv_into(memory)
 
     def _skip(self, size: int) -> None:
         scratch = memoryview(bytearray(min(size, _SKIPPED)))

@@ -15,6 +15,7 @@ from penstock.cli.stopping import stops
 from penstock.cli.terminal import errors, results
 from penstock.errors import UsageError
 from penstock.host.device.registry import open_device, parse_device
+from penstock.host.promptness import run_in_short_slices
 from penstock.host.server.limits import Limits
 from penstock.host.server.owner import Owner
 from penstock.host.wire.address import Address, check_listen, read_token
@@ -80,6 +81,7 @@ def command(
         compile_s=compile_s,
     )
     sys.setswitchinterval(_SWITCH_S)
+    run_in_short_slices()
     with stops() as stop, ExitStack() as cleanup:
         owners = {}
         for name, own in named:

@@ -13,6 +13,7 @@ import pytest
 from numba import njit
 
 from penstock.errors import FileError
+from penstock.host import kept_code
 from penstock.host.kept_code import keep
 
 
@@ -115,3 +116,27 @@ def test_without_a_folder_it_still_runs(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "file"))
     assert compiled()(ONES) == 5
+
+
+def test_what_was_of_no_use_for_longest_makes_room(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert compiled(b"old")(ONES) == 5
+    assert compiled(b"used")(ONES) == 5
+    size = max(path.stat().st_size for path in folder.iterdir())
+    (first, second) = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    os.utime(second, ns=(0, 0))
+    os.utime(first, ns=(1, 1))
+    # Being loaded is of use.
+    assert loaded_by(compiled(b"used")) == 1
+    monkeypatch.setattr(kept_code, "LOOK_AT_ONE_OF", 1)
+    monkeypatch.setattr(kept_code, "MOST_BYTES", size * 5 // 2)
+    assert compiled(b"new")(ONES) == 5
+    assert len(list(folder.iterdir())) == 2
+    monkeypatch.setattr(kept_code, "MOST_BYTES", 1 << 30)
+    assert [loaded_by(compiled(what)) for what in (b"used", b"new", b"old")] == [1, 1, 0]
+
+
+def loaded_by(function: Any) -> int:
+    assert function(ONES) == 5
+    return loaded(function)

@@ -5,31 +5,68 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+from collections import OrderedDict
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from weakref import WeakValueDictionary, finalize
 
 from penstock.host.device.cpu import folds, loops, reduce, vector
 from penstock.host.kept_code import keep
 
+#: Sources that stay loaded though nobody uses them; each takes from half a MB to some MB.
+MOST_IDLE = 64
 #: What generated kernels call.
 _CALLED = (folds, loops, reduce, vector)
-_lock = threading.Lock()
+
+# A source that nobody uses any more may be forgotten while this thread holds it.
+_lock = threading.RLock()
 
 
-def load_source(source: str) -> ModuleType:
-    """The module of this source, with its function ``run``; one for each source."""
-    name = f"penstock_kernel_{hashlib.sha256(source.encode()).hexdigest()[:32]}"
-    with _lock:
-        if name in sys.modules:
-            return sys.modules[name]
+class Source:
+    """A loaded source.
+
+    Its module and machine code last as long as this does: Numba's own references go round, and are
+    never found to be garbage.
+
+    Parameters
+    ----------
+    name : str
+        Of its module.
+    text : str
+    """
+
+    def __init__(self, name: str, text: str) -> None:
         module = ModuleType(name)
         # Numba looks a function's module up by name while it compiles.
         sys.modules[name] = module
-        try:
-            exec(compile(source, f"<{name}>", "exec"), module.__dict__)
-        except BaseException:
-            del sys.modules[name]
-            raise
+        finalize(self, _forget, module).atexit = False
+        exec(compile(text, f"<{name}>", "exec"), module.__dict__)
         called = (Path(str(other.__file__)).read_bytes() for other in _CALLED)
-        keep(module.run, source.encode(), *called)
-        return module
+        #: Its function ``run``, compiled by Numba.
+        self.run: Any = keep(module.run, text.encode(), *called)
+
+
+_used: WeakValueDictionary[str, Source] = WeakValueDictionary()
+_latest: OrderedDict[str, Source] = OrderedDict()
+
+
+def load_source(text: str) -> Source:
+    """One for each source; the latest are there at once."""
+    name = f"penstock_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    with _lock:
+        source = _used.get(name)
+        if source is None:
+            source = _used[name] = Source(name, text)
+        _latest[name] = source
+        _latest.move_to_end(name)
+        if len(_latest) > MOST_IDLE:
+            _latest.popitem(last=False)
+        return source
+
+
+def _forget(module: ModuleType) -> None:
+    with _lock:
+        if sys.modules.get(module.__name__) is module:
+            del sys.modules[module.__name__]
+        module.__dict__.clear()

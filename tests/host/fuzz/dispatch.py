@@ -17,6 +17,7 @@ import numpy as np
 from penstock.host.server import calls
 from penstock.host.server.limits import Limits
 from penstock.host.server.owner import Owner
+from penstock.host.server.place import Places
 from penstock.host.server.session import ClientSession
 from penstock.host.server.traffic import Hold, Traffic
 from penstock.host.wire.bodies import Bodies
@@ -90,15 +91,18 @@ class Dispatch:
         self.seed = seed
         self.counts: Counter[str] = Counter()
         self._limits = limits()
+        self._places = Places()
         self._traffic = Traffic(self._limits.all_traffic, self._limits.client_traffic)
         self._device = FuzzedCpu(1)
         self._owner = Owner(self._device, self._limits)
         self._victim = self._session("victim")
-        hide(self._victim, self._traffic)
+        with self._victim.place.entered():
+            hide(self._victim, self._traffic)
         self._sessions = 0
 
     def _session(self, key: str) -> ClientSession:
-        return ClientSession(key, key, self._owner, self._traffic, "here", self._limits)
+        place = self._places.of(key)
+        return ClientSession(key, key, self._owner, self._traffic, "here", place, self._limits)
 
     def run(self, messages: int) -> None:
         """Send so many messages, and see that nothing that must not happen does.
@@ -174,7 +178,8 @@ class Dispatch:
         self.counts["messages"] += 1
         self.counts[what] += 1
         try:
-            answer, parts, going_on = calls._answer(session, frames, bodies, hold)
+            with session.place.serving(frames):
+                answer, parts, going_on = calls._answer(session, frames, bodies, hold)
         except GoneError:
             self.counts["gone"] += 1
             return False

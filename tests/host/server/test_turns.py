@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from penstock.errors import OverloadError
-from penstock.host.server.turns import Place, Turns
+from penstock.host.server.turns import Turns
 
 
 def test_one_of_each_client_in_turn() -> None:
@@ -61,31 +58,6 @@ def test_what_is_dropped_is_gone() -> None:
     assert turns.drop("a") == []
     assert turns.next() == 3
     assert turns.next() is None
-
-
-def test_calls_of_a_client_are_handled_one_at_a_time_but_while_they_wait() -> None:
-    place, answered, inside, most = Place(), threading.Event(), 0, 0
-
-    def handle() -> None:
-        nonlocal inside, most
-        with place:
-            inside += 1
-            most = max(most, inside)
-            inside -= 1
-            with place.left():
-                assert answered.wait(30)
-            inside += 1
-            most = max(most, inside)
-            inside -= 1
-
-    with ThreadPoolExecutor(4) as threads:
-        calls = [threads.submit(handle) for _ in range(4)]
-        # The others come in although each of them waits.
-        with place:
-            answered.set()
-        for call in calls:
-            call.result(30)
-    assert most == 1
 
 
 def test_what_was_begun_goes_on_in_the_next_turn_of_its_client() -> None:

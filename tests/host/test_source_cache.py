@@ -1,0 +1,67 @@
+"""Generated kernels as modules: one for each source, and no more than are used or were of late."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from weakref import ref
+
+import pytest
+
+from penstock.host.device.cpu import source_cache
+from penstock.host.device.cpu.source_cache import load_source
+
+SOURCE = """
+from numba import njit
+@njit(nogil=True)
+def part(x):
+    return x + {0}
+@njit(nogil=True)
+def run(x):
+    return part(x) * 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def two_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_cache, "MOST_IDLE", 2)
+    source_cache._latest.clear()
+
+
+def modules() -> set[str]:
+    gc.collect()
+    return {name for name in sys.modules if name.startswith("penstock_kernel_")}
+
+
+def test_a_source_is_loaded_once() -> None:
+    assert load_source(SOURCE.format(1)) is load_source(SOURCE.format(1))
+    assert load_source(SOURCE.format(1)) is not load_source(SOURCE.format(2))
+
+
+def test_what_nobody_uses_is_forgotten_with_its_code() -> None:
+    before = modules()
+    first = load_source(SOURCE.format(10))
+    assert first.run(1) == 22
+    compiled = ref(first.run)
+    del first
+    for number in (11, 12, 13):
+        assert load_source(SOURCE.format(number)).run(1) == 2 * (1 + number)
+    assert len(modules() - before) == 2
+    assert compiled() is None
+
+
+def test_what_is_used_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = load_source(SOURCE.format(20))
+    assert used.run(1) == 42
+    for number in (21, 22, 23):
+        load_source(SOURCE.format(number))
+    assert load_source(SOURCE.format(20)) is used
+    # Another form of it can still be compiled.
+    assert used.run(1.5) == 43.0
+
+
+def test_a_source_that_cannot_be_loaded_leaves_nothing() -> None:
+    before = modules()
+    with pytest.raises(ZeroDivisionError):
+        load_source("1 / 0")
+    assert modules() == before
