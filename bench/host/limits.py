@@ -101,6 +101,7 @@ LARGER: dict[str, Callable[[], str]] = {
     "1,000 aggregates of pairs": lambda: _many(1000, "sum(a.x * {0} + b.y) AS c{0}"),
     "1,000 aggregates of one side": lambda: _many(1000, "sum(b.y + {0}) AS c{0}"),
     "a name of 1,000,000 characters": lambda: _where(f"a.{'x' * 1_000_000} = 1"),
+    "a text of 1,000,000 characters": lambda: _where(f"a.s = '{'x' * 1_000_000}'"),
     "a text of 2,000,000 characters": lambda: _where(f"a.s = '{'x' * 2_000_000}'"),
     "60 joins": lambda: f"SELECT a.id FROM a{' JOIN b' * 60} ON a.t = b.t",
 }

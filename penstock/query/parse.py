@@ -28,9 +28,10 @@ _MOST_JOINS = 8
 #: begun, so the time is linear.
 _TOKEN = re.compile(
     r"--[^\n]*"
-    r"|/\*(?:[^*]|\*(?!/))*"
-    r"|'(?:[^'\\]|\\.)*'?"
-    r'|"(?:[^"\\]|\\.)*"?'
+    # Possessive, since each step that could be taken back would take memory.
+    r"|/\*(?:[^*]++|\*(?!/))*+"
+    r"|'(?:[^'\\]++|\\.)*+'?"
+    r'|"(?:[^"\\]++|\\.)*+"?'
     r"|`[^`]*`?"
     r"|\w+|[^\w\s]",
     re.DOTALL,
