@@ -41,6 +41,8 @@ from penstock.host.stats import Stats
 
 #: Evaluations beyond which no device's task is small.
 HERE_EVALUATIONS = 1 << 22
+#: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
+MOST_BATCHES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +295,12 @@ class Session:
         """Batches that are not complete."""
         with self._lock:
             return self._gatherer.open
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another batch would keep lanes busy, and not just wait for them."""
+        with self._lock:
+            return self._gatherer.open < MOST_BATCHES and not self.dispatcher.queued
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
         """What each lane does."""

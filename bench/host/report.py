@@ -13,6 +13,7 @@ from bench.host.overhead import LEAST_S
 from bench.host.overload import Plan
 from bench.host.prediction import counted_cycles, sustained_rates
 from bench.host.runs import CPU, Measurements, Run, at_load, name_of
+from bench.host.small_pushes import ROWS, small_pushes
 from bench.host.traffic import Traffic
 from bench.rows import Row
 from bench.store import Store
@@ -21,6 +22,8 @@ from bench.store import Store
 RATE_TOLERANCE, CYCLES_TOLERANCE = 0.15, 0.05
 #: Most that p99 of the latency may be, in targets, below this load.
 TARGETS, BELOW_LOAD = 2.0, 0.8
+#: Most that a push of a few rows may take, in seconds.
+SMALL_P50_S, SMALL_P99_S = 2e-3, 5e-3
 #: Most that the host adds to a task, in seconds.
 OVERHEAD_P50_S, OVERHEAD_P99_S = 200e-6, 1e-3
 _OVERHEAD_AIM = f"<= {OVERHEAD_P50_S * 1e6:.0f}, {OVERHEAD_P99_S * 1e6:.0f} us"
@@ -49,6 +52,8 @@ class Scale:
     #: Systems that are measured at each latency target, in seconds.
     targets_s: tuple[float, ...]
     at_targets: tuple[int, ...]
+    #: Pushes of a few rows.
+    pushes: int
     #: Rate ratios, and the system that they are measured on.
     ratios: tuple[float, ...]
     ratio_units: int
@@ -73,6 +78,7 @@ FULL = Scale(
     results=1_200_000,
     targets_s=(0.2, 0.02),
     at_targets=(64, 256, CPU),
+    pushes=5_000,
     ratios=(1.0, 2.0, 3.0, 4.0),
     ratio_units=256,
     rising=(16, 64, 256, CPU),
@@ -92,6 +98,7 @@ QUICK = Scale(
     results=50_000,
     targets_s=(0.2,),
     at_targets=(16, CPU),
+    pushes=500,
     ratios=(1.0, 4.0),
     ratio_units=16,
     rising=(16,),
@@ -121,6 +128,7 @@ class Report:
         self.predictions()
         self.throughput()
         self.latency_targets()
+        self.small_pushes()
         self.ratios()
         self.rising()
         self.overheads()
@@ -225,6 +233,20 @@ class Report:
                         values=one.as_json(),
                     )
                 )
+
+    def small_pushes(self) -> None:
+        """Pushes of a few rows without a latency target."""
+        found = small_pushes(self.scale.pushes)
+        p50, p99 = np.quantile(found, (0.5, 0.99))
+        self.add(
+            Row(
+                f"cpu: {len(found):,} pushes of {ROWS} rows at latency 0, until polled",
+                f"p50 {p50 * 1e3:.2f}, p99 {p99 * 1e3:.2f} ms",
+                f"<= {SMALL_P50_S * 1e3:.0f}, {SMALL_P99_S * 1e3:.0f} ms",
+                bool(p50 <= SMALL_P50_S and p99 <= SMALL_P99_S),
+                values=found.tolist(),
+            )
+        )
 
     def ratios(self) -> None:
         """Figure 10: rate ratios, with ordered output and without."""

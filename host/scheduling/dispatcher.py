@@ -77,6 +77,11 @@ class Dispatcher:
         return len(self._open)
 
     @property
+    def queued(self) -> int:
+        """Orders that wait for others on their lane."""
+        return sum(len(lane.queue) for lane in self._lanes)
+
+    @property
     def parked(self) -> list[str]:
         """Names of the lanes that are out of service."""
         return [name for name, lane in zip(self.names, self._lanes, strict=True) if lane.parked]

@@ -14,9 +14,6 @@ from penstock.host.session import Session
 from penstock.host.stream.flow import Flow
 from penstock.host.stream.intake import Intake
 
-#: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
-MOST_BATCHES = 4
-
 
 class Pace:
     """Steps the session: at once, or by a clock if there is a latency target.
@@ -114,7 +111,7 @@ class Pace:
             due = self._due()
             # True before it is looked at: what ends from then on wakes the thread.
             self._held = True
-            self._held = self.session.outstanding >= MOST_BATCHES or self.budget.results_full
+            self._held = self.budget.results_full or not self.session.has_room
             if self._held:  # until a batch is complete or rows are taken
                 due = now + LOOK_S if self.budget.results_full else None
             elif due is not None and due <= now:
