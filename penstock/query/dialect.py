@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -26,6 +27,29 @@ class Penstock(Spark):
     class Parser(Spark.Parser):
         # GROUP BY may begin with window(...).
         QUERY_MODIFIER_TOKENS: ClassVar = Spark.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
+
+        # Its BITWISE is one level of precedence; Spark has &, then ^, then |, all after << and >>.
+        BITWISE: ClassVar = {}
+
+        def _parse_bitwise(self) -> Any:
+            shifted = super()._parse_bitwise
+
+            def both() -> Any:
+                return self._chain(shifted, TokenType.AMP, exp.BitwiseAnd)
+
+            def one_of_them() -> Any:
+                return self._chain(both, TokenType.CARET, exp.BitwiseXor)
+
+            return self._chain(one_of_them, TokenType.PIPE, exp.BitwiseOr)
+
+        def _chain(
+            self, operand: Callable[[], Any], sign: TokenType, node: type[exp.Binary]
+        ) -> Any:
+            """Operands with a sign between them, the first two of which belong together."""
+            this = operand()
+            while this is not None and self._match(sign):
+                this = self.expression(node(this=this, expression=operand()))
+            return this
 
         def _parse_table_parts(self, *args: Any, **kwargs: Any) -> Any:
             table = super()._parse_table_parts(*args, **kwargs)

@@ -104,6 +104,10 @@ def conjunction(terms: list[E]) -> E:
 def conjuncts(e: E) -> list[E]:
     if e.op == "and":
         return conjuncts(e.args[0]) + conjuncts(e.args[1])
+    if e.op == "between" and e.value != "not":
+        # x BETWEEN a AND b is x >= a AND x <= b, and each of them may be of one side.
+        x, low, high = e.args
+        return [binary("ge", x, low), binary("le", x, high)]
     return [e]
 
 
@@ -130,6 +134,8 @@ PRECEDENCE = {
 
 def bare_operand(e: E, parent: E) -> bool:
     """Whether an operand needs no parentheses."""
+    if e.op == "key":
+        return bare_operand(e.args[0], parent)
     own, other = PRECEDENCE.get(e.op), PRECEDENCE.get(parent.op)
     if own is None or other is None:
         return own is None

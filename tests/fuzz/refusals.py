@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from tests.fuzz.oracle import Expected
 from tests.fuzz.query import Case
 
@@ -49,6 +51,11 @@ def no_time(case: Case, expected: Expected) -> bool:
     return any(row[0] is None for side in case.rows for row in side)
 
 
+def integer_time(case: Case, expected: Expected) -> bool:
+    """Whether some side has an integer for its time."""
+    return any(pa.types.is_integer(own[0].arrow) for own in case.query.columns)
+
+
 REFUSALS = [
     Refusal(
         "aggregates over other joins than inner ones",
@@ -86,6 +93,12 @@ REFUSALS = [
         "lossy cast across both sides",
         "QueryError",
         r"casts a value computed from both sides in a way that may round or overflow",
+    ),
+    Refusal(
+        "a column of durations beside an integer time",
+        "QueryError",
+        r"of integer and duration\[\w+\] has no meaning",
+        integer_time,
     ),
     Refusal("not of the band form", "DeviceError", r"runs the band form alone"),
     Refusal(

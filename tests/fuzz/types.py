@@ -78,6 +78,7 @@ def type_of(arrow: pa.DataType) -> Type:
         (pa.types.is_float32, F32),
         (pa.types.is_float64, F64),
         (pa.types.is_boolean, BOOL),
+        (pa.types.is_null, BOOL),  # a column of NULLs is of any type
         (pa.types.is_date, DATE),
         (pa.types.is_timestamp, TS),
         (pa.types.is_duration, DUR),

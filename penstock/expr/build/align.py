@@ -93,7 +93,10 @@ def align(args: Sequence[Expr], what: str) -> list[Expr]:
         names = " and ".join(dict.fromkeys(str(a.type) for a in args))
         hint = ""
         if Kind.DURATION in kinds:
-            hint = "; write INTERVAL on both sides, or declare the unit of an integer time column"
+            hint = (
+                "; write INTERVAL on both sides, or declare the unit of an integer time column, "
+                "which then takes INTERVALs, but no columns of durations: those need timestamps"
+            )
         elif kinds & {Kind.STRING, Kind.BINARY}:
             hint = "; compare text with text, or CAST one side"
         raise ExprTypeError(f"{what} of {names} has no meaning{hint}")
