@@ -97,7 +97,7 @@ LARGER: dict[str, Callable[[], str]] = {
     "a sum of 20,000": lambda: _where(" + ".join(["a.x", "b.x"] * 10_000) + " < 9000"),
     "1,000 columns": lambda: _many(1000, "a.x + {0} AS c{0}"),
     "10,000 columns": lambda: _many(10_000, "a.x + {0} AS c{0}"),
-    "4 aggregates of pairs": lambda: _many(4, "sum(a.x * {0} + b.y) AS c{0}"),
+    "8 aggregates of pairs": lambda: _many(8, "sum(a.x * {0} + b.y) AS c{0}"),
     "1,000 aggregates of pairs": lambda: _many(1000, "sum(a.x * {0} + b.y) AS c{0}"),
     "1,000 aggregates of one side": lambda: _many(1000, "sum(b.y + {0}) AS c{0}"),
     "a name of 1,000,000 characters": lambda: _where(f"a.{'x' * 1_000_000} = 1"),

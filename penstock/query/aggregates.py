@@ -35,9 +35,9 @@ _FUNCTIONS: dict[type[exp.Expr], str] = {
 #: Digits of Spark's widest decimal, and how many more than its terms a sum of decimals has.
 _MOST_DIGITS, _MORE_DIGITS = 38, 10
 
-#: Values computed from both tables that one query may aggregate: the first time, each takes about
-#: a second to compile.
-MOST_COMPUTED = 32
+#: Values computed from both tables that one query may aggregate: the first time, each takes some
+#: half a second to compile.
+MOST_COMPUTED = 8
 
 _WHAT_INSTEAD = (
     "group by columns of one table, or write a query without GROUP BY, which gives the pairs, and "
