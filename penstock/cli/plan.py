@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +23,9 @@ from penstock.host.perfmodel.transfers import Link
 
 #: Rate of a load of which the rate is asked for.
 _ANY_RATE = 1.0
+
+#: What no number of a plan is below or above.
+_LEAST, _MOST = 1e-15, 1e15
 
 
 def command(
@@ -133,14 +135,20 @@ def _seconds(text: str, option: str) -> float:
 
 
 def _above_0(value: float, option: str) -> float:
-    if not 0 < value < math.inf:
+    if not value > 0:
         raise UsageError(f"--{option} must be above 0, not {value:g}")
-    return value
+    return _in_range(value, option)
 
 
 def _not_below_0(value: float, option: str) -> float:
-    if not 0 <= value < math.inf:
+    if not value >= 0:
         raise UsageError(f"--{option} must not be negative, not {value:g}")
+    return _in_range(value, option) if value else value
+
+
+def _in_range(value: float, option: str) -> float:
+    if not _LEAST <= value <= _MOST:
+        raise UsageError(f"--{option} must be from {_LEAST:g} to {_MOST:g}, not {value:g}")
     return value
 
 

@@ -26,6 +26,7 @@ CARD = (*WINDOW, "--board", "u280")
         ([*CARD, "--rate", "1", "--link", "0"], "--link must be above 0, not 0"),
         ([*CARD, "--rate", "1", "--transfer-us", "-1"], "--transfer-us must not be negative"),
         ([*CARD, "--rate", "1", "--pipelines", "0"], "--pipelines must be above 0, not 0"),
+        ([*CARD, "--rate", "1", "--ratio", "1e308"], "--ratio must be from 1e-15 to 1e+15"),
         ([*CARD, "--rate", "1e9"], "do not sustain this rate; use more pipelines"),
         (["--clock", "-1", *WINDOW, "--rate", "1"], "--clock must be above 0, not -1"),
         (["--window", "180", "--board", "u50"], "--window takes a duration with its unit"),
