@@ -36,10 +36,16 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder for the streams, the result, the picture.")] = (
         Path("build/demo")
     ),
-    seconds: Annotated[int, typer.Option(help="Length of the streams.")] = 3_600,
-    diff: Annotated[int, typer.Option(help="Manhattan distance in steps of 1e-5 degree.")] = 120,
-    window: Annotated[int, typer.Option(help="Seconds before and after an order.")] = 180,
-    units: Annotated[int, typer.Option(help="Join units of the simulated pipeline.")] = 32,
+    seconds: Annotated[int, typer.Option(help="Length of the streams.", min=1, max=86_400)] = 3_600,
+    diff: Annotated[
+        int, typer.Option(help="Manhattan distance in steps of 1e-5 degree.", min=1, max=100_000)
+    ] = 120,
+    window: Annotated[
+        int, typer.Option(help="Seconds before and after an order.", min=0, max=86_400)
+    ] = 180,
+    units: Annotated[
+        int, typer.Option(help="Join units of the simulated pipeline.", min=1, max=1_024)
+    ] = 32,
     seed: Annotated[int, typer.Option(help="Of the generated city.")] = 1,
 ) -> None:
     """Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware."""
