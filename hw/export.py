@@ -50,6 +50,10 @@ def kernel_verilog(
     return KERNEL_WAIVERS + text
 
 
+#: Kernels that v++ links into one bitstream, at most.
+MOST_KERNELS = 60
+
+
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:
     """Write all of a join kernel that packaging and host software need.
 
@@ -98,6 +102,8 @@ def write_package(
     entry = find_board(board)
     link = {}
     if entry.flow is Flow.VITIS:
+        if kernels > MOST_KERNELS:
+            raise UsageError(f"a card takes at most {MOST_KERNELS} kernels, not {kernels}")
         link["link.cfg"] = link_config(
             kernels,
             entry.memory,

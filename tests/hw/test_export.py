@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import UsageError
 from penstock.expr import build
 from penstock.hw.cells import _cells, _path
 from penstock.hw.export import TOP, export, export_kernel
@@ -118,3 +119,8 @@ Longest topological path in part (length=5):
     assert path.cells == ("INV", "CARRY4", "CARRY4", "LUT6", "CARRY8")
     assert (path.luts, path.chains) == (2, [8, 8])
     assert str(path) == "INV, 2 x CARRY4, LUT6, CARRY8"
+
+
+def test_a_card_takes_so_many_kernels(tmp_path):
+    with pytest.raises(UsageError, match="at most 60 kernels, not 61"):
+        export_kernel(KernelConfig.fit(JoinConfig(units=4)), "u280", tmp_path, kernels=61)
