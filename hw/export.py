@@ -115,6 +115,10 @@ def write_package(
         )
     elif kernels != 1:
         raise UsageError(f"{board} is no Alveo card: it takes 1 kernel, not {kernels}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{out} cannot be made: {error.strerror}") from None
     described = {"board": board, **description.table()}
     texts = {
         f"{description.kernel}.v": verilog(),
@@ -124,10 +128,6 @@ def write_package(
         "kernel.xml": description.kernel_xml(),
         **link,
     }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"{out} cannot be made: {error.strerror}") from None
     for name, text in texts.items():
         _write(out / name, text)
     return [out / name for name in texts]

@@ -43,7 +43,7 @@ ON abs(a.x - b.x) < 26 AND b.t BETWEEN a.t - 20000 AND a.t + 20000"""
 #: What else a row has: nothing, or text of both sides.
 NOTES = {"numbers": "a.x AS x", "text": "a.note AS note, b.note AS other"}
 #: Rows that the join still gives when it is polled again, at least.
-LEAST_ROWS = 500_000
+LEAST_ROWS = 250_000
 #: Tuples of one push.
 ROWS = 2000
 _CLEAR_HIGHEST = Path("/proc/self/clear_refs")

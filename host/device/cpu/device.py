@@ -18,6 +18,9 @@ from penstock.host.device.window_join import WindowKernel
 from penstock.host.device.window_ranges import RangeWindowKernel
 from penstock.program import BandProgram, Mode, Program, WindowProgram
 
+#: Threads that a device takes, at most.
+MOST_THREADS = 1 << 12
+
 
 class CpuDevice(Device):
     """Runs every program on the cores of this machine, one task per thread.
@@ -33,7 +36,7 @@ class CpuDevice(Device):
     Raises
     ------
     UsageError
-        ``threads`` is below 1.
+        ``threads`` is below 1, or more than any machine has cores.
     """
 
     name = "cpu"
@@ -45,6 +48,8 @@ class CpuDevice(Device):
             threads = len(os.sched_getaffinity(0))
         if threads < 1:
             raise UsageError(f"device cpu needs at least one thread, not {threads!r}")
+        if threads > MOST_THREADS:
+            raise UsageError(f"device cpu takes at most {MOST_THREADS} threads, not {threads!r}")
         self.lanes = threads
         pool = ThreadPoolExecutor(threads, "penstock-cpu", promptness.only_computes)
         self._host = Host(pool, self._count, ResultMemory(kept=4 * threads))

@@ -35,6 +35,7 @@ def given(folder: Path, *more: str) -> list[str]:
         ("--time=z=t", "--time gives|time is given for z"),
         ("--show=-1", "takes a number of rows"),
         ("--threads=0", "at least one thread"),
+        ("--threads=99999999999999999999", "at most 4096 threads"),
         ("--metrics-port=99999999", "cannot serve metrics|port"),
         ("--metrics-port=-1", "cannot serve metrics|port"),
         ("--device=", "no device named ''"),
