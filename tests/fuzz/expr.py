@@ -134,8 +134,6 @@ PRECEDENCE = {
 
 def bare_operand(e: E, parent: E) -> bool:
     """Whether an operand needs no parentheses."""
-    if e.op == "key":
-        return bare_operand(e.args[0], parent)
     own, other = PRECEDENCE.get(e.op), PRECEDENCE.get(parent.op)
     if own is None or other is None:
         return own is None
@@ -159,6 +157,8 @@ def text(e: E, names: tuple[str, str] = SIDES, bare: bool = False) -> str:
     def inner(e: E) -> str:
         """In parentheses unless it is one word or a call."""
         whole = text(e, names, bare)
+        if e.op == "key":
+            e = e.args[0]
         negative = e.op == "lit" and whole.startswith("-")
         if bare and not negative:
             return whole if bare_operand(e, parent) else f"({whole})"
