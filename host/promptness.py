@@ -78,8 +78,11 @@ def run_in_short_slices() -> None:
     number = _SCHED_SETATTR.get(platform.machine())
     if sys.platform != "linux" or number is None:
         return
-    # struct sched_attr: its size, policy 0 (SCHED_OTHER), and as sched_runtime the slice.
-    attributes = struct.pack("=IIQiIQQQII", 56, 0, 0, 0, 0, SLICE_NS, 0, 0, 0, 0)
+    policy, nice = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+    if policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
+        return
+    # struct sched_attr: its size, policy, flags, nice, priority, and as sched_runtime the slice.
+    attributes = struct.pack("=IIQiIQQQII", 56, policy, 0, nice, 0, SLICE_NS, 0, 0, 0, 0)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).syscall(number, 0, attributes, 0)
 

@@ -300,7 +300,7 @@ class Session:
     def has_room(self) -> bool:
         """Whether another batch would keep lanes busy, and not just wait for them."""
         with self._lock:
-            return self._gatherer.open < MOST_BATCHES and not self.dispatcher.queued
+            return self._gatherer.open < MOST_BATCHES and self.dispatcher.has_room
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
         """What each lane does."""
@@ -389,8 +389,9 @@ class Session:
                     self._gatherer.more(order.batch, len(chunk.rest))
                     instructions = [*instructions, *self.dispatcher.add(chunk.rest)]
                 self._do(instructions)
-            if not first:
-                return
+                if not first:
+                    self._noted()  # the lane is free again
+                    return
             try:
                 self._publish(self.dispatcher.names[lane], chunk)
             except Exception as error:  # must reach the caller, not end the lane's thread

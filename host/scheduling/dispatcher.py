@@ -77,9 +77,12 @@ class Dispatcher:
         return len(self._open)
 
     @property
-    def queued(self) -> int:
-        """Orders that wait for others on their lane."""
-        return sum(len(lane.queue) for lane in self._lanes)
+    def has_room(self) -> bool:
+        """Whether no order waits for a lane, or some lane could take another one at once."""
+        lanes = [lane for lane in self._lanes if not lane.parked]
+        return not any(lane.queue for lane in lanes) or any(
+            len(lane.started) < self.depth for lane in lanes
+        )
 
     @property
     def parked(self) -> list[str]:

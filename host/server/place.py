@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from weakref import WeakValueDictionary
@@ -21,6 +22,32 @@ FADING_S = 0.05
 LEAST_LOAD_S = 100e-6
 #: Seconds of a pause.
 LEAST_PAUSE_S, MOST_PAUSE_S = 200e-6, 5e-3
+
+
+class _Line:
+    """A lock that goes to who has waited for longest; one who comes back at once would have it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def acquire(self) -> None:
+        with self._lock:
+            if not self._held:
+                self._held = True
+                return
+            own = threading.Lock()
+            own.acquire()
+            self._waiting.append(own)
+        own.acquire()
+
+    def release(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
 
 
 class Places:
@@ -52,7 +79,7 @@ class Place:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._lock = threading.Lock()
+        self._line = _Line()
         self._entered = 0.0
         # Seconds that it was in use, fading, until a moment; those since its latest pause.
         self._load, self._until = 0.0, 0.0
@@ -91,7 +118,7 @@ class Place:
             self._enter()
 
     def _enter(self) -> None:
-        self._lock.acquire()
+        self._line.acquire()
         now = self._entered = time.perf_counter()
         if self._since_pause < LEAST_PAUSE_S:
             return
@@ -106,4 +133,4 @@ class Place:
         used = now - self._entered
         self._load, self._until = self.load(now) + used, now
         self._since_pause += used
-        self._lock.release()
+        self._line.release()

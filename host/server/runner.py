@@ -86,17 +86,17 @@ class Runner:
         OverloadError
             Too many tasks of the client wait.
         """
-        evaluations = int((task.end - task.start).sum())
-        if evaluations <= min(HERE_EVALUATIONS, kernel.here_evaluations):
-            job = Job(client, Whole(lambda: kernel.submit(window, task)))
-            if self._take(job):
-                self._run_here(job, kernel, window, task)
-                return job.future
         if not self.device.is_even:
             return self.submit(client, lambda: kernel.submit(window, task))
         with self._lock:
             pace = self._paces.setdefault(kernel, Pace())
-        return self._submit(Job(client, Sliced(kernel, window, task, pace)))
+        job = Job(client, Sliced(kernel, window, task, pace))
+        # A task of one short slice runs in this thread, sooner than another could begin.
+        least = min(kernel.here_evaluations, HERE_EVALUATIONS, pace.evaluations(True))
+        if int((task.end - task.start).sum()) <= least and self._take(job):
+            self._run_here(job, kernel, window, task, pace)
+            return job.future
+        return self._submit(job)
 
     def _take(self, job: Job) -> bool:
         """Let a job begin at once, if a lane is free and nobody waits; whether it may."""
@@ -108,9 +108,12 @@ class Runner:
             self._began(job)
         return True
 
-    def _run_here(self, job: Job, kernel: Kernel, window: WindowBuffer, task: Task) -> None:
+    def _run_here(
+        self, job: Job, kernel: Kernel, window: WindowBuffer, task: Task, pace: Pace
+    ) -> None:
         try:
             result = kernel.run(window, task)
+            pace.learn(result)
             job.evaluations = int(result.counters.get("evaluations", 0))
         except Exception as error:  # a device may raise anything
             self._ended(job, None, error)

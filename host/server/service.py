@@ -159,12 +159,11 @@ class DeviceServer:
         try:
             with self._lock:
                 self._held[session.key] = frames
-            with session.place.serving(frames):
-                frames.send(self._welcome(session))
-                while True:
-                    frames.receive()  # as short as a hello
-                    session.renew()
-                    frames.send({"alive": True})
+            frames.send(self._welcome(session))
+            while True:
+                frames.receive()  # as short as a hello
+                session.renew()
+                frames.send({"alive": True})
         except SessionOverError as over:
             with suppress(GoneError):
                 frames.send({"over": str(over)})

@@ -306,12 +306,12 @@ class ClientSession:
             check_task(window.opened.program, window.buffer.capacity, task, most)
             # Its result, before the device makes it.
             hold.more(result_bytes(task))
-            future = self.owner.run(self.key, kernel, window.buffer, task)
-            # The device may use the window for longer than anybody waits for the task.
-            with self._lock:
-                window.users += 1
-            future.add_done_callback(lambda _: self._let_go(window))
             with self.place.left():
+                future = self.owner.run(self.key, kernel, window.buffer, task)
+                # The device may use the window for longer than anybody waits for the task.
+                with self._lock:
+                    window.users += 1
+                future.add_done_callback(lambda _: self._let_go(window))
                 result = self.owner.result(future)
             return result_message(result)
 

@@ -73,3 +73,21 @@ def test_threads_of_the_cpu_device_only_compute() -> None:
     thread.join(10)
     assert found == [os.SCHED_BATCH]
     assert os.sched_getscheduler(0) != os.SCHED_BATCH
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="slices are Linux's")
+def test_short_slices_leave_niceness_and_policy_as_they_are() -> None:
+    found = []
+
+    def run() -> None:
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + 3)
+        promptness.only_computes()
+        before = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+        promptness.run_in_short_slices()
+        found.append((before, (os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0))))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(30)
+    ((before, after),) = found
+    assert after == before

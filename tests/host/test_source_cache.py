@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from weakref import ref
 
 import pytest
@@ -30,7 +31,7 @@ def two_idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def modules() -> set[str]:
     gc.collect()
-    return {name for name in sys.modules if name.startswith("penstock_kernel_")}
+    return modules_now()
 
 
 def test_a_source_is_loaded_once() -> None:
@@ -65,3 +66,25 @@ def test_a_source_that_cannot_be_loaded_leaves_nothing() -> None:
     with pytest.raises(ZeroDivisionError):
         load_source("1 / 0")
     assert modules() == before
+
+
+def test_a_source_that_goes_in_any_thread_waits_for_nothing() -> None:
+    """A collection may begin where another thread holds the lock and waits for this one."""
+    gone = load_source(SOURCE.format(30))
+    cycle: list[object] = [gone]
+    cycle.append(cycle)
+    for number in (31, 32):
+        load_source(SOURCE.format(number))
+    del gone, cycle
+    before = modules_now()
+    with source_cache._lock:
+        collecting = threading.Thread(target=gc.collect)
+        collecting.start()
+        collecting.join(30)
+        assert not collecting.is_alive()
+    load_source(SOURCE.format(32))
+    assert len(modules_now()) == len(before) - 1
+
+
+def modules_now() -> set[str]:
+    return {name for name in sys.modules if name.startswith("penstock_kernel_")}

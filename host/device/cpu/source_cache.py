@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,8 +19,7 @@ MOST_IDLE = 64
 #: What generated kernels call.
 _CALLED = (folds, loops, reduce, vector)
 
-# A source that nobody uses any more may be forgotten while this thread holds it.
-_lock = threading.RLock()
+_lock = threading.Lock()
 
 
 class Source:
@@ -49,11 +48,15 @@ class Source:
 
 _used: WeakValueDictionary[str, Source] = WeakValueDictionary()
 _latest: OrderedDict[str, Source] = OrderedDict()
+#: Modules of sources that have gone.
+_over: deque[ModuleType] = deque()
 
 
 def load_source(text: str) -> Source:
     """One for each source; the latest are there at once."""
     name = f"penstock_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    # What leaves is freed when the lock is free again: that takes a lock of LLVM's.
+    oldest = None
     with _lock:
         source = _used.get(name)
         if source is None:
@@ -61,12 +64,27 @@ def load_source(text: str) -> Source:
         _latest[name] = source
         _latest.move_to_end(name)
         if len(_latest) > MOST_IDLE:
-            _latest.popitem(last=False)
-        return source
+            _, oldest = _latest.popitem(last=False)
+    del oldest
+    _tidy()
+    return source
 
 
 def _forget(module: ModuleType) -> None:
-    with _lock:
-        if sys.modules.get(module.__name__) is module:
-            del sys.modules[module.__name__]
+    """A source has gone. Any thread may be here, holding any lock, so none is waited for."""
+    _over.append(module)
+    _tidy()
+
+
+def _tidy() -> None:
+    if not _lock.acquire(blocking=False):
+        return  # whoever holds it comes here next
+    try:
+        gone = [_over.popleft() for _ in range(len(_over))]
+        for module in gone:
+            if sys.modules.get(module.__name__) is module:
+                del sys.modules[module.__name__]
+    finally:
+        _lock.release()
+    for module in gone:
         module.__dict__.clear()

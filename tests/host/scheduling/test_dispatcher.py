@@ -50,6 +50,21 @@ def test_no_more_than_the_depth_is_started() -> None:
     assert [o for _, o in starts(then)] == orders[2:]
 
 
+def test_there_is_room_while_some_lane_could_begin() -> None:
+    dispatcher = Dispatcher("ab", RoundRobin(), depth=1)
+    orders = [order() for _ in range(3)]
+    assert dispatcher.has_room
+    dispatcher.add(orders[:2])
+    assert dispatcher.has_room  # none waits
+    dispatcher.add(orders[2:])
+    assert not dispatcher.has_room
+    # One lane has the order that waits, the other one nothing.
+    dispatcher.done(1, orders[1])
+    assert dispatcher.has_room
+    dispatcher.done(0, orders[0])
+    assert dispatcher.has_room
+
+
 def test_a_failure_goes_to_another_lane() -> None:
     dispatcher = Dispatcher("ab", RoundRobin())
     one = order()

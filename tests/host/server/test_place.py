@@ -102,6 +102,32 @@ def test_a_peer_that_reads_no_answer_does_not_keep_its_other_connections(
         served.result(30)
 
 
+def test_who_has_waited_for_longest_comes_next() -> None:
+    """Who leaves for a moment does not come back before the others."""
+    place, order, ready = Places().of("a"), [], threading.Event()
+
+    def wait(number: int) -> None:
+        ready.set()
+        with place.entered():
+            order.append(number)
+
+    with ThreadPoolExecutor(3) as threads:
+        with place.entered():
+            waiting = []
+            for number in range(3):
+                ready.clear()
+                waiting.append(threads.submit(wait, number))
+                assert ready.wait(30)
+                while len(place._line._waiting) <= number:
+                    threading.Event().wait(0.001)
+            with place.left():
+                pass
+            order.append(3)
+        for one in waiting:
+            one.result(30)
+    assert order == [0, 1, 2, 3]
+
+
 class Clock:
     """Time that passes as a test says, or as somebody sleeps."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,24 @@ def test_a_small_task_runs_in_the_thread_that_asks(
     assert runner.counters["tasks"] == 1
     assert runner.counters["evaluations"] == 8 * WINDOW
     assert runner.load() == (0, 0)
+
+
+def test_a_task_that_takes_more_than_a_slice_is_not_small(
+    device: CpuDevice, ran: Ran, window: WindowBuffer
+) -> None:
+    runner = Runner(device, 4)
+    run = ran.kernel.run
+
+    def slow(window: WindowBuffer, task: Task) -> Result:
+        result = run(window, task)
+        return replace(result, ran=(0.0, 60.0))
+
+    ran.kernel.run = slow
+    assert runner.run("a", ran.kernel, window, task(8)).done()
+    assert len(ran.threads) == 1
+    # It took a minute, so the next one runs in slices.
+    assert len(runner.result(runner.run("a", ran.kernel, window, task(8))).i) == 8
+    assert len(ran.threads) == 1
 
 
 def test_a_larger_task_runs_on_the_device(
