@@ -100,6 +100,11 @@ REFUSALS = [
         r"of integer and duration\[\w+\] has no meaning",
         integer_time,
     ),
+    Refusal(
+        "more digits than a decimal has",
+        "QueryError",
+        r"output column \w+ may need \d+ digits; CAST its operands",
+    ),
     Refusal("not of the band form", "DeviceError", r"runs the band form alone"),
     Refusal(
         "group of a stream that is never complete",
