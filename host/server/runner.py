@@ -90,11 +90,12 @@ class Runner:
             return self.submit(client, lambda: kernel.submit(window, task))
         with self._lock:
             pace = self._paces.setdefault(kernel, Pace())
-        job = Job(client, Sliced(kernel, window, task, pace))
+        work = Sliced(kernel, window, task, pace)
+        job = Job(client, work)
         # A task of one short slice runs in this thread, sooner than another could begin.
         least = min(kernel.here_evaluations, HERE_EVALUATIONS, pace.evaluations(True))
-        if int((task.end - task.start).sum()) <= least and self._take(job):
-            self._run_here(job, kernel, window, task, pace)
+        if work.evaluations <= least and self._take(job):
+            self._run_here(job, work)
             return job.future
         return self._submit(job)
 
@@ -108,12 +109,10 @@ class Runner:
             self._began(job)
         return True
 
-    def _run_here(
-        self, job: Job, kernel: Kernel, window: WindowBuffer, task: Task, pace: Pace
-    ) -> None:
+    def _run_here(self, job: Job, work: Sliced) -> None:
         try:
-            result = kernel.run(window, task)
-            pace.learn(result)
+            result = work.kernel.run(work.window, work.task)
+            work.pace.learn(result)
             job.evaluations = int(result.counters.get("evaluations", 0))
         except Exception as error:  # a device may raise anything
             self._ended(job, None, error)

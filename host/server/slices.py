@@ -123,6 +123,11 @@ class Sliced:
         self._upto = np.cumsum(self.task.end - self.task.start)
         self._merged: Merged | None = None
 
+    @property
+    def evaluations(self) -> int:
+        """Of the whole task."""
+        return int(self._upto[-1]) if len(self._upto) else 0
+
     def begin(self, shared: bool) -> Future[Result]:
         step = self._step = self._next(self.pace.evaluations(shared))
         task = self.task

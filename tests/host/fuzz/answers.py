@@ -30,7 +30,7 @@ from penstock.host.wire.tasks import result_message
 from penstock.host.wire.welcome import Welcome
 from penstock.program import BandProgram, Mode, Program
 from tests.host.fuzz.changes import changed, frame, message
-from tests.host.fuzz.talk import joined, programs, task
+from tests.host.fuzz.talk import WELCOME, joined, programs, task
 
 #: Part of the answers that are changed.
 RATE = 0.7
@@ -202,18 +202,8 @@ def _greet(rng: Random) -> None:
     if token is not None:
         # Whatever nonce the client will say, this is no proof of it.
         hello["proof"] = proof(token, Role.SERVER, PROTOCOL, nonce, nonce)
-    device = {"name": "cpu", "lanes": 2, "key_widths": [16, 32], "what": "A CPU."}
-    welcome: Header = {
-        "session": "s" * 32,
-        "version": "1",
-        "device": "cpu",
-        "lanes": 2,
-        "depth": 16,
-        "key_widths": [16, 32, 64],
-        "task_evaluations": None,
-        "lease_s": 15.0,
-        "devices": [device, device],
-    }
+    # Of two devices, so that there is more to change.
+    welcome = WELCOME | {"devices": WELCOME["devices"] * 2}
     try:
         for true in (hello, welcome):
             said = changed(rng, true) if rng.random() < 0.6 else true

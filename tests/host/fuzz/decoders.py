@@ -24,7 +24,7 @@ from penstock.host.wire.welcome import Welcome
 from penstock.program import BandProgram, Program
 from tests.host.fuzz.answers import _result
 from tests.host.fuzz.changes import changed, flipped
-from tests.host.fuzz.talk import joined, keys, programs, task
+from tests.host.fuzz.talk import WELCOME, joined, keys, programs, task
 
 #: Window tuples of the tasks.
 _CAPACITY = 40
@@ -53,21 +53,8 @@ def _messages(rng: Random) -> list[Message]:
         made.append(("join task", *arrivals_message(arrived), _arrives(window)))
         told = error_header(PenstockError("no"))
         made.append(("error", told, [], lambda header, _: error_from(header, "here")))
-        made.append(("welcome", _WELCOME, [], lambda header, _: Welcome.parsed(header)))
+        made.append(("welcome", WELCOME, [], lambda header, _: Welcome.parsed(header)))
     return made
-
-
-_WELCOME = {
-    "session": "s" * 32,
-    "version": "1",
-    "device": "cpu",
-    "lanes": 2,
-    "depth": 16,
-    "key_widths": [16, 32, 64],
-    "task_evaluations": None,
-    "lease_s": 15.0,
-    "devices": [{"name": "cpu", "lanes": 2, "key_widths": [16, 32], "what": "A CPU."}],
-}
 
 
 def _opens(header: dict[str, Any], columns: list[np.ndarray]) -> object:

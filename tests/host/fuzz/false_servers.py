@@ -22,7 +22,7 @@ from penstock.host.wire.handshake import welcome
 from penstock.host.wire.segment import Segment
 from tests.host.fuzz.answers import _result, _true
 from tests.host.fuzz.changes import changed, message
-from tests.host.fuzz.talk import programs, task
+from tests.host.fuzz.talk import WELCOME, programs, task
 from tests.host.kit.serving import socket_address
 
 #: Part of the answers that are changed: few, so that conversations go on.
@@ -30,17 +30,7 @@ RATE = 0.15
 #: Calls of one device.
 _CALLS = 12
 _WAIT_S = 30.0
-_WELCOME = {
-    "session": "s" * 32,
-    "version": "1",
-    "device": "cpu",
-    "lanes": 2,
-    "depth": 16,
-    "key_widths": [16, 32, 64],
-    "task_evaluations": None,
-    "lease_s": 5.0,
-    "devices": [],
-}
+_WELCOME = WELCOME | {"lease_s": 5.0, "devices": []}
 
 
 class FalseServer:

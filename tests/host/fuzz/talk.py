@@ -26,6 +26,19 @@ from tests.penstock.kit.devices import InterpretingCpu
 #: Window tuples and stream tuples, at most.
 MOST_ROWS = 64
 
+#: What a server says at first.
+WELCOME: dict[str, Any] = {
+    "session": "s" * 32,
+    "version": "1",
+    "device": "cpu",
+    "lanes": 2,
+    "depth": 16,
+    "key_widths": [16, 32, 64],
+    "task_evaluations": None,
+    "lease_s": 15.0,
+    "devices": [{"name": "cpu", "lanes": 2, "key_widths": [16, 32], "what": "A CPU."}],
+}
+
 Call = tuple[dict[str, Any], list[np.ndarray] | None]
 
 _WIDE = integer(-(1 << 80), 1 << 80, nullable=False)
