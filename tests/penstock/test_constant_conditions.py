@@ -97,6 +97,13 @@ def query(kind: str, on: str, where: str) -> tuple[str, str]:
     return text, text
 
 
+def check(device: Device, in_duckdb: Oracle, text: str, oracle: str) -> None:
+    """The rows of tables and of streams are DuckDB's."""
+    found = rows_of(penstock.sql(text, TABLES, time=TIME, params=PARAMS, device=device))
+    assert found == in_duckdb(oracle)
+    assert streamed(text, device) == found
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("constant", CONSTANTS)
 def test_where(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> None:
@@ -108,9 +115,7 @@ def test_where(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> N
         with pytest.raises(QueryError, match="WHERE tests a"):
             penstock.sql(text, TABLES, time=TIME, device=device)
         return
-    found = rows_of(penstock.sql(text, TABLES, time=TIME, params=PARAMS, device=device))
-    assert found == in_duckdb(oracle)
-    assert streamed(text, device) == found
+    check(device, in_duckdb, text, oracle)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,9 +123,7 @@ def test_where(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> N
 def test_on(device: Device, in_duckdb: Oracle, kind: str, constant: str) -> None:
     on = f"{WINDOW} AND {constant.replace('SIDE', 'b')}"
     text, oracle = query(kind, on, "TRUE")
-    found = rows_of(penstock.sql(text, TABLES, time=TIME, params=PARAMS, device=device))
-    assert found == in_duckdb(oracle)
-    assert streamed(text, device) == found
+    check(device, in_duckdb, text, oracle)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,9 +136,7 @@ def test_a_window_is_not_needed_where_nothing_matches(
         constant = constant.replace("b.x", "3")
     on, where = (constant, "TRUE") if place == "on" else ("a.x = b.x", constant)
     text, oracle = query(kind, on, where)
-    found = rows_of(penstock.sql(text, TABLES, time=TIME, params=PARAMS, device=device))
-    assert found == in_duckdb(oracle)
-    assert streamed(text, device) == found
+    check(device, in_duckdb, text, oracle)
 
 
 @pytest.mark.parametrize("kind", KINDS)
