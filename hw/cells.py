@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from penstock.hw.export import TOP, export
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.verilog import run_yosys
+from .export import TOP, export
+from .join.config import JoinConfig
+from .verilog import run_yosys
 
 #: UltraScale+.
 FAMILY = "xcup"

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from penstock.hw.cells import Cells, synthesise
+from .cells import Cells, synthesise
 
 #: Modules that are counted by themselves, by the end of their names.
 _PART = re.compile(r"\.(unit|block|pipeline|lane)_\d+$")

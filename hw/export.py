@@ -9,14 +9,15 @@ from pathlib import Path
 from penstock.constraints.boards import Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.pipeline import Pipeline
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
-from penstock.hw.kernel.description import Description
-from penstock.hw.kernel.kernel import KERNEL, Kernel
-from penstock.hw.kernel.link import link_config
-from penstock.hw.verilog import verilog
+
+from .join.config import JoinConfig
+from .join.pipeline import Pipeline
+from .kernel.config import KernelConfig
+from .kernel.describe import describe
+from .kernel.description import Description
+from .kernel.kernel import KERNEL, Kernel
+from .kernel.link import link_config
+from .verilog import verilog
 
 #: Module name of the pipeline unless the caller has another.
 TOP = "penstock_join"

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import DeviceError, MissingToolError
-from penstock.hw.tools import run_tool
-from penstock.hw.verilog import run_yosys
+
+from .tools import run_tool
+from .verilog import run_yosys
 
 #: Seeds of the placer; their results differ by some 7 %.
 SEEDS = (1, 2, 3)

@@ -15,10 +15,11 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.lib import wiring
 
 from penstock.errors import MissingToolError
-from penstock.hw._square import techmap
-from penstock.hw.merge import merge_modules
-from penstock.hw.tools import run_tool
 from penstock.private_folder import private_folder_if_possible
+
+from ._square import techmap
+from .merge import merge_modules
+from .tools import run_tool
 
 #: Calls in calls that a design of some thousand units may take.
 _RECURSION = 100_000

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from penstock.constraints.boards import Board, Flow
 from penstock.errors import MissingToolError
-from penstock.hw.board.scripts import DESIGN, PACKAGE
-from penstock.hw.kernel.description import Description
-from penstock.hw.tools import run_tool
+
+from ..kernel.description import Description
+from ..tools import run_tool
+from .scripts import DESIGN, PACKAGE
 
 #: Releases that the scripts are written for, from the first to the last year.
 _FIRST, _LAST = 2021, 2024

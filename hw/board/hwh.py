@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as xml
 
 from penstock.constraints.boards import Board
-from penstock.hw.board import gpio
-from penstock.hw.board.placement import STRIDE_BYTES, System, register_range, system_of
-from penstock.hw.kernel.description import CONTROL, Description
-from penstock.hw.kernel.registers import RANGE_BYTES, Access, Register
+
+from ..kernel.description import CONTROL, Description
+from ..kernel.registers import RANGE_BYTES, Access, Register
+from . import gpio
+from .placement import STRIDE_BYTES, System, register_range, system_of
 
 #: PYNQ sets the clocks of the programmable logic to what the handoff says; the first is ours.
 _CLOCKS = 4

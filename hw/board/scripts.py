@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.constraints.boards import Board, Flow
-from penstock.hw.board.placement import STRIDE_BYTES, System, register_range, system_of
-from penstock.hw.kernel.description import CONTROL, Description
-from penstock.hw.kernel.registers import RANGE_BYTES
+
+from ..kernel.description import CONTROL, Description
+from ..kernel.registers import RANGE_BYTES
+from .placement import STRIDE_BYTES, System, register_range, system_of
 
 #: Names of the files.
 PACKAGE, DESIGN, XDC = "package.tcl", "design.tcl", "board.xdc"

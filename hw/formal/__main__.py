@@ -2,6 +2,6 @@
 
 import sys
 
-from penstock.hw.formal.registry import document
+from .registry import document
 
 sys.stdout.write(document())

@@ -6,13 +6,14 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 
-from penstock.hw.formal.head import HeadProof
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, flit_layout
-from penstock.hw.join.modes import CODES, Folding
 from penstock.program import Mode
+
+from ..join.config import JoinConfig
+from ..join.flit import Kind, flit_layout
+from ..join.modes import CODES, Folding
+from .head import HeadProof
+from .proof import Claim, Mutation, Proof
+from .properties import AnyConst, AnySeq, Assert, Assume
 
 _PAIRS = frozenset({Mode.PAIRS})
 

@@ -6,8 +6,8 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Shape, Signal, signed, unsigned
 
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnySeq, Assert
+from .proof import Claim, Mutation, Proof
+from .properties import AnySeq, Assert
 
 _SHAPES = (
     (unsigned(32), unsigned(32)),

@@ -6,9 +6,9 @@ from types import ModuleType
 
 from amaranth.hdl import Array, Elaboratable, Module, Signal
 
-from penstock.hw.formal.inside import Inside, Items
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnySeq, Assert
+from .inside import Inside, Items
+from .proof import Claim, Mutation, Proof
+from .properties import AnySeq, Assert
 
 _DEPTH, _WIDTH = 3, 2
 

@@ -7,11 +7,11 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib import data, stream
 
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnySeq, Assert
-from penstock.hw.formal.streams import feed, moves
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, pass_layout
+from ..join.config import JoinConfig
+from ..join.flit import Kind, pass_layout
+from .proof import Claim, Mutation, Proof
+from .properties import AnySeq, Assert
+from .streams import feed, moves
 
 _CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from amaranth.hdl import Const, Elaboratable, Fragment, Module, Mux, Signal, Value
 
-from penstock.hw.formal.properties import Assert
+from .properties import Assert
 
 
 class Inside:

@@ -7,12 +7,12 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
 
-from penstock.hw.formal.inside import Inside, Items
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnyConst, AnySeq, Assert
-from penstock.hw.formal.streams import feed, moves
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import LANES, KernelConfig
+from ..join.config import JoinConfig
+from ..kernel.config import LANES, KernelConfig
+from .inside import Inside, Items
+from .proof import Claim, Mutation, Proof
+from .properties import AnyConst, AnySeq, Assert
+from .streams import feed, moves
 
 # One block more than there are lanes: the first lane has two.
 _CONFIG = replace(

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable
 
-from penstock.hw.formal.sby import Verdict, prove
+from .sby import Verdict, prove
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib.wiring import In
 
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnySeq, Assert
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig, register_map
-from penstock.hw.kernel.control import LITE
-from penstock.hw.kernel.registers import RANGE_BYTES, Ctrl, PassCount
+from ..join.config import JoinConfig
+from ..kernel.config import KernelConfig, register_map
+from ..kernel.control import LITE
+from ..kernel.registers import RANGE_BYTES, Ctrl, PassCount
+from .proof import Claim, Mutation, Proof
+from .properties import AnySeq, Assert
 
 _REGISTERS = register_map(KernelConfig.fit(JoinConfig(units=2, tests=1)))
 

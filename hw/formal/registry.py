@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.hw.formal import (
+from . import (
     aggregates,
     block,
     compare,
@@ -18,7 +18,7 @@ from penstock.hw.formal import (
     window_output,
     writer,
 )
-from penstock.hw.formal.proof import Proof
+from .proof import Proof
 
 PROOFS: tuple[Proof, ...] = (
     *unit.PROOFS,

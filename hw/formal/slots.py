@@ -7,10 +7,10 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
-from penstock.hw.formal.inside import Inside
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import Assert
-from penstock.hw.formal.streams import drain, feed, moves
+from .inside import Inside
+from .proof import Claim, Mutation, Proof
+from .properties import Assert
+from .streams import drain, feed, moves
 
 #: Words of four slots, each with an item that leaves a bit of it unused.
 _WORD_BITS = 16

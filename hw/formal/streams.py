@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.formal.properties import AnySeq, Assert, Assume
-from penstock.hw.kernel.axi import BURST, WRITTEN
+from ..kernel.axi import BURST, WRITTEN
+from .properties import AnySeq, Assert, Assume
 
 #: Width of a memory word in proofs: what the parts do with a word does not depend on it.
 WORD_BITS = 2

@@ -7,10 +7,10 @@ from types import ModuleType
 
 from amaranth.hdl import Array, Cat, Elaboratable, Module, Signal
 
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnyConst, AnySeq, Assert
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, flit_layout
+from ..join.config import JoinConfig
+from ..join.flit import Kind, flit_layout
+from .proof import Claim, Mutation, Proof
+from .properties import AnyConst, AnySeq, Assert
 
 
 class UnitProof(Elaboratable):

@@ -12,11 +12,11 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib import stream
 
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
-from penstock.hw.formal.streams import feed, moves
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import Side, State
+from ..window.config import WindowConfig
+from ..window.layout import Side, State
+from .proof import Claim, Mutation, Proof
+from .properties import AnyConst, AnySeq, Assert, Assume
+from .streams import feed, moves
 
 
 def _config(banks: int, *, parallel: bool = True) -> WindowConfig:

@@ -7,10 +7,10 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data
 
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
-from penstock.hw.window.config import IN_FLIGHT, WindowConfig
-from penstock.hw.window.layout import Side, record_layout
+from ..window.config import IN_FLIGHT, WindowConfig
+from ..window.layout import Side, record_layout
+from .proof import Claim, Mutation, Proof
+from .properties import AnyConst, AnySeq, Assert, Assume
 
 _CONFIG = WindowConfig(
     depth=4, banks=2, key_bits=1, payload_a_bits=1, payload_b_bits=1, records=IN_FLIGHT

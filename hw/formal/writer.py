@@ -6,12 +6,12 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 
-from penstock.hw.formal.inside import Inside, Items
-from penstock.hw.formal.proof import Claim, Mutation, Proof
-from penstock.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
-from penstock.hw.formal.streams import WORD_BITS, WRITE_PORT, drain, feed, moves
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
+from ..join.config import JoinConfig
+from ..kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
+from .inside import Inside, Items
+from .proof import Claim, Mutation, Proof
+from .properties import AnyConst, AnySeq, Assert, Assume
+from .streams import WORD_BITS, WRITE_PORT, drain, feed, moves
 
 _CONFIG = KernelConfig(join=JoinConfig(units=2, tests=1), burst_words=2, write_words=4)
 

@@ -13,8 +13,9 @@ Two operations take a carry as a third argument: ``ADD(a, b, c)`` is ``a + b + c
 from __future__ import annotations
 
 from penstock.expr.node import Expr, Op, node, transform
-from penstock.hw.hls.delay import is_inversion
 from penstock.types import BOOL, Kind, integer
+
+from .delay import is_inversion
 
 _BOOL = BOOL.as_nullable(False)
 _BIT = integer(0, 1, nullable=False)

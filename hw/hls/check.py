@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.expr.build import raw_factor
 from penstock.expr.node import Expr, Op, show, walk
+from penstock.expr.ops import raw_factor
 from penstock.program import GeneralProgram
 from penstock.types import Kind, Type
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
-from penstock.hw.hls.delay import LUT_INPUTS
+from .delay import LUT_INPUTS
 
 #: Inputs of the top link that are compared behind the chain, in the LUT that reads its result.
 _TOP_INPUTS = 2

@@ -10,10 +10,11 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.errors import DeviceError
 from penstock.expr.node import Expr, Op, walk
-from penstock.hw.hls.compare import SIMULATION, at_most
-from penstock.hw.hls.delay import is_inversion, is_sign_test
-from penstock.hw.hls.schedule import Schedule
 from penstock.types import Type
+
+from .compare import SIMULATION, at_most
+from .delay import is_inversion, is_sign_test
+from .schedule import Schedule
 
 
 def shape_of(dtype: Type) -> Shape:

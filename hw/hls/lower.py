@@ -8,12 +8,13 @@ the scheduler can place each step of a long operation in a stage of its own.
 from __future__ import annotations
 
 from penstock.errors import DeviceError
-from penstock.expr.build import raw_factor
 from penstock.expr.node import Expr, Op, node, transform
-from penstock.hw.hls.carry import absorb_carries
-from penstock.hw.hls.check import refusal
+from penstock.expr.ops import raw_factor
 from penstock.program import GeneralProgram
 from penstock.types import BOOL, Kind, integer
+
+from .carry import absorb_carries
+from .check import refusal
 
 _BOOL = BOOL.as_nullable(False)
 

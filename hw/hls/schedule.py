@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from penstock.expr.node import Expr, Op, node, show, walk
-from penstock.hw.hls.delay import DelayModel, is_wire
+
+from .delay import DelayModel, is_wire
 
 
 @dataclass(frozen=True)

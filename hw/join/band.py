@@ -7,9 +7,9 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.hls.compare import at_most
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import entry_layout
+from ..hls.compare import at_most
+from .config import JoinConfig
+from .flit import entry_layout
 
 
 def band_match(table: int, keys: list[int], bounds: list[tuple[int, int]]) -> bool:

@@ -7,10 +7,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, entry_layout, flit_layout, record_layout, tail_layout
-from penstock.hw.join.modes import keep_control
-from penstock.hw.join.unit import Unit, unit_controls
+from .config import JoinConfig
+from .flit import Kind, entry_layout, flit_layout, record_layout, tail_layout
+from .modes import keep_control
+from .unit import Unit, unit_controls
 
 
 def back_layout(config: JoinConfig) -> data.StructLayout:

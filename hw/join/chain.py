@@ -8,14 +8,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import (
-    entry_layout,
-    pass_layout,
-    record_layout,
-    report_layout,
-    tuple_layout,
-)
+from .config import JoinConfig
+from .flit import entry_layout, pass_layout, record_layout, report_layout, tuple_layout
 
 
 def task_members(config: JoinConfig) -> dict[str, wiring.Member]:

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.hw.checks import check_range
-from penstock.hw.hls.check import refusal
-from penstock.hw.hls.delay import DelayModel
-from penstock.hw.hls.lower import lower, lower_value
-from penstock.hw.hls.schedule import Schedule, schedule
-from penstock.hw.join.modes import MODE_BITS, Folding, refused_sum
 from penstock.passes import Pass, plan, plan_batches
 from penstock.program import MAX_BAND_TESTS, GeneralProgram, Mode
 
+from ..checks import check_range
+from ..hls.check import refusal
+from ..hls.delay import DelayModel
+from ..hls.lower import lower, lower_value
+from ..hls.schedule import Schedule, schedule
+from .modes import MODE_BITS, Folding, refused_sum
+
 if TYPE_CHECKING:
-    from penstock.hw.join.chain import BaseChain
+    from .chain import BaseChain
 
 #: Most units of a block: its mask and its ordinal are one 64-bit record.
 MAX_UNITS_PER_BLOCK = 32
@@ -306,6 +307,6 @@ class JoinConfig:
     def chain(self) -> BaseChain:
         """The hardware of this build."""
         # The classes of the chain need this module.
-        from penstock.hw.join.pipeline import Chain
+        from .pipeline import Chain
 
         return Chain(self)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import signed
 from amaranth.lib import data, enum
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.modes import MODE_BITS
+from .config import JoinConfig
+from .modes import MODE_BITS
 
 
 class Kind(enum.Enum, shape=3):

@@ -9,8 +9,8 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.hls.compare import at_most
-from penstock.hw.join.modes import Folding
+from ..hls.compare import at_most
+from .modes import Folding
 
 
 @dataclass

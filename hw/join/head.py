@@ -9,13 +9,14 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.join.block import back_layout
-from penstock.hw.join.chain import TaskPorts, task_members
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, flit_layout
-from penstock.hw.join.modes import keep_control
-from penstock.hw.join.occupancy import Closed, Turn, Values
 from penstock.passes import Pass
+
+from .block import back_layout
+from .chain import TaskPorts, task_members
+from .config import JoinConfig
+from .flit import Kind, flit_layout
+from .modes import keep_control
+from .occupancy import Closed, Turn, Values
 
 
 def merge(

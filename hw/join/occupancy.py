@@ -5,8 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.modes import keep_control
+from .config import JoinConfig
+from .modes import keep_control
 
 
 class Turn:

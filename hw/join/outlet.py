@@ -7,8 +7,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, tail_layout
+from .config import JoinConfig
+from .flit import Kind, tail_layout
 
 
 class Outlet(wiring.Component):

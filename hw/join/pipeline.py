@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.join.block import Block
-from penstock.hw.join.chain import (
+from .block import Block
+from .chain import (
     BaseChain,
     ChainPorts,
     connect_flags,
@@ -15,10 +15,10 @@ from penstock.hw.join.chain import (
     task_members,
     value_members,
 )
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import record_layout, result_layout
-from penstock.hw.join.head import Head
-from penstock.hw.join.outlet import Outlet
+from .config import JoinConfig
+from .flit import record_layout, result_layout
+from .head import Head
+from .outlet import Outlet
 
 
 class Collector(wiring.Component):

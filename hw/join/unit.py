@@ -8,11 +8,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.hls.datapath import Datapath
-from penstock.hw.join.band import BandTest
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import Kind, flit_layout, tail_layout
-from penstock.hw.join.fold import Fold
+from ..hls.datapath import Datapath
+from .band import BandTest
+from .config import JoinConfig
+from .flit import Kind, flit_layout, tail_layout
+from .fold import Fold
 
 
 @dataclass

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.config import WORD_BITS, WORD_BYTES
+from .config import WORD_BITS, WORD_BYTES
 
 #: A request for a burst of whole words. The length is one less than its words, as in AXI.
 BURST = data.StructLayout({"address": 64, "length": 8, "id": 1})

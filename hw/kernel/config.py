@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.hw.checks import check_power_range, check_range
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
+from ..checks import check_power_range, check_range
+from ..join.config import JoinConfig
+from .registers import REGISTERS, RegisterMap, Table
 
 #: Width of the memory ports, and so of a memory word.
 WORD_BITS = 512

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.registers import RANGE_BYTES, Ctrl, Gier, IpIer, IpIsr, RegisterMap
+from .registers import RANGE_BYTES, Ctrl, Gier, IpIer, IpIsr, RegisterMap
 
 ADDRESS_BITS = (RANGE_BYTES - 1).bit_length()
 

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.hw.join.modes import CODES
-from penstock.hw.kernel.config import LANES, RECORD_BITS, WORD_BYTES, KernelConfig, register_map
-from penstock.hw.kernel.description import Description
-from penstock.hw.kernel.kernel import KERNEL, PORTS
-from penstock.hw.kernel.layout import (
-    HEADER,
-    PASS_SLOTS,
-    Status,
-    tuple_slots,
-    value_slots,
-    window_slots,
-)
+from ..join.modes import CODES
+from .config import LANES, RECORD_BITS, WORD_BYTES, KernelConfig, register_map
+from .description import Description
+from .kernel import KERNEL, PORTS
+from .layout import HEADER, PASS_SLOTS, Status, tuple_slots, value_slots, window_slots
 
 
 def describe(config: KernelConfig) -> Description:

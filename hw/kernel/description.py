@@ -12,8 +12,8 @@ from enum import IntEnum
 from typing import Any, ClassVar
 from xml.etree import ElementTree as xml
 
-from penstock.hw.kernel.config import WORD_BYTES
-from penstock.hw.kernel.registers import RANGE_BYTES, Register, RegisterMap
+from .config import WORD_BYTES
+from .registers import RANGE_BYTES, Register, RegisterMap
 
 #: The register file's port.
 CONTROL = "s_axi_control"

@@ -7,10 +7,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.join.flit import tuple_layout
-from penstock.hw.kernel.axi import READ_PORT, ReadPort
-from penstock.hw.kernel.config import WORD_BYTES, KernelConfig
-from penstock.hw.kernel.layout import (
+from ..join.flit import tuple_layout
+from .axi import READ_PORT, ReadPort
+from .config import WORD_BYTES, KernelConfig
+from .layout import (
     PASS_SLOTS,
     Slots,
     pass_item_layout,
@@ -19,9 +19,9 @@ from penstock.hw.kernel.layout import (
     tuple_slots,
     window_slots,
 )
-from penstock.hw.kernel.pass_check import SPAN, PassCheck
-from penstock.hw.kernel.reader import FETCH, Reader
-from penstock.hw.kernel.slots import Unpacker, run_layout
+from .pass_check import SPAN, PassCheck
+from .reader import FETCH, Reader
+from .slots import Unpacker, run_layout
 
 #: Passes that are checked ahead of the head, so that their window tuples are fetched in time.
 PASSES_AHEAD = 16

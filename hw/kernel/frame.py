@@ -9,9 +9,9 @@ from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.control import LITE, RegisterFile
-from penstock.hw.kernel.description import CONTROL
-from penstock.hw.kernel.registers import RegisterMap
+from .control import LITE, RegisterFile
+from .description import CONTROL
+from .registers import RegisterMap
 
 
 class Framed(Protocol):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from penstock.hw.kernel.axi import MemoryPort, memory_members
-from penstock.hw.kernel.config import KernelConfig, register_map
-from penstock.hw.kernel.frame import Frame
-from penstock.hw.kernel.shell import Shell
+from .axi import MemoryPort, memory_members
+from .config import KernelConfig, register_map
+from .frame import Frame
+from .shell import Shell
 
 #: Name of the module, and of the kernel.
 KERNEL = "penstock_kernel"

@@ -7,8 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.join.flit import record_layout
-from penstock.hw.kernel.config import LANES, RECORD_BITS, WORD_BITS, KernelConfig
+from ..join.flit import record_layout
+from .config import LANES, RECORD_BITS, WORD_BITS, KernelConfig
 
 
 class Lane(wiring.Component):

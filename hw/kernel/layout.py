@@ -27,9 +27,9 @@ from enum import IntEnum
 
 from amaranth.lib import data
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.join.flit import pass_layout
-from penstock.hw.kernel.config import WORD_BITS, KernelConfig
+from ..join.config import JoinConfig
+from ..join.flit import pass_layout
+from .config import WORD_BITS, KernelConfig
 
 #: Slot width of a pass.
 PASS_BITS = 128

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from penstock.hw.checks import check_integer
-from penstock.hw.kernel.kernel import KERNEL, PORTS
-from penstock.hw.kernel.registers import REGISTERS, Register
+from ..checks import check_integer
+from .kernel import KERNEL, PORTS
+from .registers import REGISTERS, Register
 
 #: Memory resources that ``v++`` connects ports to.
 _MEMORIES = ("HBM", "DDR")

@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.layout import pass_item_layout, task_pass_layout
+from .config import KernelConfig
+from .layout import pass_item_layout, task_pass_layout
 
 #: Window positions of a pass.
 SPAN = data.StructLayout({"begin": 32, "end": 32})

@@ -10,11 +10,11 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
 
-from penstock.hw.join.chain import ChainPorts
-from penstock.hw.join.flit import pass_layout, record_layout
-from penstock.hw.join.modes import keep_control
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.layout import task_pass_layout
+from ..join.chain import ChainPorts
+from ..join.flit import pass_layout, record_layout
+from ..join.modes import keep_control
+from .config import KernelConfig
+from .layout import task_pass_layout
 
 #: Passes that wait for a head, so that one head may begin a pass while another ends the last one.
 PASSES_READY = 4

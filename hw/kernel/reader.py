@@ -9,8 +9,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.axi import READ_PORT, ReadPort
-from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
+from .axi import READ_PORT, ReadPort
+from .config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
 
 #: Words of memory to fetch, from an address that is a multiple of 64.
 FETCH = data.StructLayout({"address": 64, "words": 33})

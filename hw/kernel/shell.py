@@ -6,20 +6,21 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.join.flit import report_layout
-from penstock.hw.join.modes import CODES, one_of
-from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
-from penstock.hw.kernel.config import WORD_BYTES, KernelConfig, register_map
-from penstock.hw.kernel.control import arguments_layout
-from penstock.hw.kernel.counters import STEPS, Counters
-from penstock.hw.kernel.feeder import Feeder
-from penstock.hw.kernel.lanes import Lanes
-from penstock.hw.kernel.layout import HEADER, Status, header_layout, value_slots
-from penstock.hw.kernel.pipelines import Pipelines
-from penstock.hw.kernel.registers import Passes, Register, Results, Tuples, Window
-from penstock.hw.kernel.slots import Packer
-from penstock.hw.kernel.writer import Writer
 from penstock.program import Mode
+
+from ..join.flit import report_layout
+from ..join.modes import CODES, one_of
+from .axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
+from .config import WORD_BYTES, KernelConfig, register_map
+from .control import arguments_layout
+from .counters import STEPS, Counters
+from .feeder import Feeder
+from .lanes import Lanes
+from .layout import HEADER, Status, header_layout, value_slots
+from .pipelines import Pipelines
+from .registers import Passes, Register, Results, Tuples, Window
+from .slots import Packer
+from .writer import Writer
 
 
 class Shell(wiring.Component):

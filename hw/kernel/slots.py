@@ -6,8 +6,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.config import WORD_BITS
-from penstock.hw.kernel.layout import Slots
+from .config import WORD_BITS
+from .layout import Slots
 
 
 def run_layout(slots: Slots) -> data.StructLayout:

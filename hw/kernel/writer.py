@@ -7,8 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.axi import WRITE_PORT, WritePort
-from penstock.hw.kernel.config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
+from .axi import WRITE_PORT, WritePort
+from .config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
 
 #: Bursts that may wait for their words, and bursts whose answer may be outstanding.
 BURSTS_AHEAD = 8

@@ -9,9 +9,9 @@ from amaranth.hdl import Cat, Module, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import Side, State, counters_layout, tuple_layout, word_layout
-from penstock.hw.window.operator import WindowJoin
+from .config import WindowConfig
+from .layout import Side, State, counters_layout, tuple_layout, word_layout
+from .operator import WindowJoin
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.hw.checks import check_power, check_range
-from penstock.hw.join.config import JoinConfig
 from penstock.program import MAX_BAND_TESTS
+
+from ..checks import check_power, check_range
+from ..join.config import JoinConfig
 
 #: Most queue banks that are read per cycle.
 MAX_BANKS = 64

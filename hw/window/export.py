@@ -12,10 +12,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from penstock.errors import FileError, PenstockError
-from penstock.hw.cells import Cells, synthesise
-from penstock.hw.verilog import verilog
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.operator import WindowJoin
+
+from ..cells import Cells, synthesise
+from ..verilog import verilog
+from .config import WindowConfig
+from .operator import WindowJoin
 
 #: Module name of the operator unless the caller has another.
 TOP = "penstock_window"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.lib import data, enum
 
-from penstock.hw.window.config import WindowConfig
+from .config import WindowConfig
 
 
 class Side(enum.Enum, shape=1):

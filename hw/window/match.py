@@ -6,9 +6,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from penstock.hw.join.flit import entry_layout as band_entry_layout
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import (
+from ..join.flit import entry_layout as band_entry_layout
+from .config import WindowConfig
+from .layout import (
     Side,
     State,
     entry_layout,
@@ -17,8 +17,8 @@ from penstock.hw.window.layout import (
     table_layout,
     tuple_layout,
 )
-from penstock.hw.window.pair import PairTest
-from penstock.hw.window.queue import Queue
+from .pair import PairTest
+from .queue import Queue
 
 
 class MatchUnit(wiring.Component):

@@ -6,18 +6,11 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.input import InputLayer
-from penstock.hw.window.layout import (
-    Side,
-    State,
-    counters_layout,
-    table_layout,
-    tuple_layout,
-    word_layout,
-)
-from penstock.hw.window.match import MatchLayer, settings
-from penstock.hw.window.output import OutputLayer
+from .config import WindowConfig
+from .input import InputLayer
+from .layout import Side, State, counters_layout, table_layout, tuple_layout, word_layout
+from .match import MatchLayer, settings
+from .output import OutputLayer
 
 
 class WindowJoin(wiring.Component):

@@ -10,8 +10,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.window.config import IN_FLIGHT, WindowConfig
-from penstock.hw.window.layout import Side, record_layout, result_layout, word_layout
+from .config import IN_FLIGHT, WindowConfig
+from .layout import Side, record_layout, result_layout, word_layout
 
 
 class Expander(wiring.Component):

@@ -6,10 +6,10 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.hls.compare import at_most
-from penstock.hw.join.band import BandTest
-from penstock.hw.join.flit import entry_layout
-from penstock.hw.window.config import WindowConfig
+from ..hls.compare import at_most
+from ..join.band import BandTest
+from ..join.flit import entry_layout
+from .config import WindowConfig
 
 
 class PairTest(wiring.Component):

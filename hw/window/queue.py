@@ -7,8 +7,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import Side, entry_layout
+from .config import WindowConfig
+from .layout import Side, entry_layout
 
 
 class Queue(wiring.Component):

@@ -6,8 +6,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import Side, tuple_layout
+from .config import WindowConfig
+from .layout import Side, tuple_layout
 
 
 class Source(wiring.Component):

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from penstock.errors import PenstockError
-from penstock.hw.join.fjoin.size import count_fjoin
+
+from .size import count_fjoin
 
 parser = argparse.ArgumentParser(prog="python -m penstock.hw.join.fjoin", description=__doc__)
 parser.add_argument("--units", type=int, default=16, help="join units (default: 16)")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
-from penstock.hw.join.chain import BaseChain
-from penstock.hw.join.fjoin.config import FJoinConfig
-from penstock.hw.join.fjoin.pipeline import FJoinPipeline
-from penstock.hw.join.flit import pass_layout
+from ..chain import BaseChain
+from ..flit import pass_layout
+from .config import FJoinConfig
+from .pipeline import FJoinPipeline
 
 
 class FJoinChain(BaseChain):

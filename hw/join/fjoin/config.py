@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import DeviceError
-from penstock.hw.checks import check_power
-from penstock.hw.join.config import JoinConfig
 from penstock.program import Mode
 
+from ...checks import check_power
+from ..config import JoinConfig
+
 if TYPE_CHECKING:
-    from penstock.hw.join.chain import BaseChain
+    from ..chain import BaseChain
 
 #: Results in the outlet's FIFO above which the units are stalled.
 STALL_LEVEL = 4
@@ -85,6 +86,6 @@ class FJoinConfig(JoinConfig):
     def chain(self) -> BaseChain:
         """The hardware of this build."""
         # The classes of the chain need this module.
-        from penstock.hw.join.fjoin.chain import FJoinChain
+        from .chain import FJoinChain
 
         return FJoinChain(self)

@@ -10,9 +10,9 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.hls.datapath import key_layout
-from penstock.hw.join.fjoin.config import STALL_LEVEL, FJoinConfig
-from penstock.hw.join.fjoin.unit import FJoinUnit, channel, result_layout, window_layout
+from ...hls.datapath import key_layout
+from .config import STALL_LEVEL, FJoinConfig
+from .unit import FJoinUnit, channel, result_layout, window_layout
 
 
 class FJoinPipeline(wiring.Component):

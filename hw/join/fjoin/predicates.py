@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import int_of, integer
 
@@ -11,11 +11,10 @@ def manhattan(key_bits: int, *, limit: int) -> GeneralProgram:
     """``abs(s0 - w0) + abs(s1 - w1) < limit``, of two signed keys per side: the paper's own."""
     number = int_of(key_bits, nullable=False)
     parts = [
-        build.absolute(build.sub(build.key("s", i, number), build.key("w", i, number)))
-        for i in range(2)
+        ops.absolute(ops.sub(ops.key("s", i, number), ops.key("w", i, number))) for i in range(2)
     ]
     return GeneralProgram(
-        (number, number), (number, number), build.lt(build.add(*parts), build.const(limit))
+        (number, number), (number, number), ops.lt(ops.add(*parts), ops.const(limit))
     )
 
 
@@ -27,17 +26,16 @@ def general_form(program: BandProgram) -> GeneralProgram:
     """
     code = integer(0, (1 << program.key_bits) - 1, nullable=False)
     tests = [
-        build.and_(
-            build.le(build.key("s", 2 * d, code), build.key("w", d, code)),
-            build.le(build.key("w", d, code), build.key("s", 2 * d + 1, code)),
+        ops.and_(
+            ops.le(ops.key("s", 2 * d, code), ops.key("w", d, code)),
+            ops.le(ops.key("w", d, code), ops.key("s", 2 * d + 1, code)),
         )
         for d in range(program.tests)
     ]
     cubes = [
-        build.and_(*(test for d, test in enumerate(tests) if cube >> d & 1))
-        for cube in program.cubes
+        ops.and_(*(test for d, test in enumerate(tests) if cube >> d & 1)) for cube in program.cubes
     ]
     payload = () if program.payload is None else (program.payload,)
     return GeneralProgram(
-        (code,) * (2 * program.tests), (code,) * program.tests + payload, build.or_(*cubes)
+        (code,) * (2 * program.tests), (code,) * program.tests + payload, ops.or_(*cubes)
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.hw.cells import Cells, synthesise
-from penstock.hw.join.fjoin.config import FJoinConfig
-from penstock.hw.join.fjoin.pipeline import FJoinPipeline
-from penstock.hw.join.fjoin.predicates import manhattan
-from penstock.hw.verilog import verilog
+from ...cells import Cells, synthesise
+from ...verilog import verilog
+from .config import FJoinConfig
+from .pipeline import FJoinPipeline
+from .predicates import manhattan
 
 #: Table 4 of the paper: cells of one pipeline by its units, kernel around it included, by Vivado.
 #: Its tuples have 128 bits, and its predicate is the same distance in three stages.

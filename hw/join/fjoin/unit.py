@@ -6,9 +6,10 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.hls.datapath import key_layout, plain_logic
-from penstock.hw.hls.lower import lower
 from penstock.program import GeneralProgram
+
+from ...hls.datapath import key_layout, plain_logic
+from ...hls.lower import lower
 
 
 def stream_layout(program: GeneralProgram, seq_bits: int) -> data.StructLayout:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.hw.checks import check_power_range
-from penstock.hw.kernel.config import LANES, PAGE_WORDS
-from penstock.hw.window.config import IN_FLIGHT, WindowConfig
+from ...checks import check_power_range
+from ...kernel.config import LANES, PAGE_WORDS
+from ..config import IN_FLIGHT, WindowConfig
 
 #: Width of what a tuple carries into its results: its number in the task.
 NUMBER_BITS = 32

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.hw.kernel.config import LANES, WORD_BYTES
-from penstock.hw.kernel.description import Description
-from penstock.hw.window.kernel.config import TUPLES_IN_FLIGHT, WindowKernelConfig
-from penstock.hw.window.kernel.kernel import KERNEL, PORTS
-from penstock.hw.window.kernel.layout import HEADER, RESULT_SLOTS, Status, item_slots
-from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, register_map
-from penstock.hw.window.kernel.tables import table_words
+from ...kernel.config import LANES, WORD_BYTES
+from ...kernel.description import Description
+from .config import TUPLES_IN_FLIGHT, WindowKernelConfig
+from .kernel import KERNEL, PORTS
+from .layout import HEADER, RESULT_SLOTS, Status, item_slots
+from .registers import MEMORY_REGISTERS, register_map
+from .tables import table_words
 
 
 def describe(config: WindowKernelConfig) -> Description:

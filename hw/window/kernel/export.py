@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.hw.export import KERNEL_WAIVERS, write_package
-from penstock.hw.verilog import verilog
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.describe import describe
-from penstock.hw.window.kernel.kernel import KERNEL, WindowKernel
-from penstock.hw.window.kernel.stream_kernel import STREAM_KERNEL, StreamKernel, describe_stream
+from ...export import KERNEL_WAIVERS, write_package
+from ...verilog import verilog
+from ..config import WindowConfig
+from .config import WindowKernelConfig
+from .describe import describe
+from .kernel import KERNEL, WindowKernel
+from .stream_kernel import STREAM_KERNEL, StreamKernel, describe_stream
 
 
 def window_kernel_verilog(

@@ -6,13 +6,13 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.kernel.axi import READ_PORT, ReadPort
-from penstock.hw.kernel.feeder import words_of
-from penstock.hw.kernel.reader import Reader
-from penstock.hw.kernel.slots import Unpacker
-from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.layout import item_layout, item_slots
-from penstock.hw.window.layout import Side, tuple_layout
+from ...kernel.axi import READ_PORT, ReadPort
+from ...kernel.feeder import words_of
+from ...kernel.reader import Reader
+from ...kernel.slots import Unpacker
+from ..layout import Side, tuple_layout
+from .config import WindowKernelConfig
+from .layout import item_layout, item_slots
 
 #: What a task reads, as its arguments say.
 JOB = data.StructLayout({"address": 64, "tuples": 32})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from penstock.hw.kernel.axi import MemoryPort, memory_members
-from penstock.hw.kernel.frame import Frame
-from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, register_map
-from penstock.hw.window.kernel.shell import WindowShell
+from ...kernel.axi import MemoryPort, memory_members
+from ...kernel.frame import Frame
+from .config import WindowKernelConfig
+from .registers import MEMORY_REGISTERS, register_map
+from .shell import WindowShell
 
 #: Name of the module, and of the kernel.
 KERNEL = "penstock_window_kernel"

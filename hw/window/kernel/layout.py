@@ -19,11 +19,11 @@ from enum import IntEnum
 
 from amaranth.lib import data
 
-from penstock.hw.kernel.layout import Slots
-from penstock.hw.kernel.layout import Status as JoinStatus
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.kernel.config import NUMBER_BITS
-from penstock.hw.window.layout import Side, tuple_layout
+from ...kernel.layout import Slots
+from ...kernel.layout import Status as JoinStatus
+from ..config import WindowConfig
+from ..layout import Side, tuple_layout
+from .config import NUMBER_BITS
 
 
 class Status(IntEnum):

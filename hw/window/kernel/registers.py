@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from penstock.hw.kernel.registers import Access, Ctrl, Gier, IpIer, IpIsr, Register, RegisterMap
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.kernel.tables import table_words
+from ...kernel.registers import Access, Ctrl, Gier, IpIer, IpIsr, Register, RegisterMap
+from ..config import WindowConfig
+from .tables import table_words
 
 
 class Tuples(Register):

@@ -6,27 +6,20 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from penstock.hw.kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
-from penstock.hw.kernel.config import LANES, WORD_BYTES
-from penstock.hw.kernel.control import arguments_layout
-from penstock.hw.kernel.counters import Counters
-from penstock.hw.kernel.slots import Packer
-from penstock.hw.kernel.writer import Writer
-from penstock.hw.window.kernel.config import TUPLES_IN_FLIGHT, WindowKernelConfig
-from penstock.hw.window.kernel.feeder import Dealer, TupleReader
-from penstock.hw.window.kernel.layout import (
-    HEADER,
-    RESULT,
-    RESULT_SLOTS,
-    STEPS,
-    Status,
-    header_layout,
-)
-from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, register_map
-from penstock.hw.window.kernel.state import operator_state
-from penstock.hw.window.kernel.tables import write_tables
-from penstock.hw.window.layout import State
-from penstock.hw.window.operator import WindowJoin
+from ...kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
+from ...kernel.config import LANES, WORD_BYTES
+from ...kernel.control import arguments_layout
+from ...kernel.counters import Counters
+from ...kernel.slots import Packer
+from ...kernel.writer import Writer
+from ..layout import State
+from ..operator import WindowJoin
+from .config import TUPLES_IN_FLIGHT, WindowKernelConfig
+from .feeder import Dealer, TupleReader
+from .layout import HEADER, RESULT, RESULT_SLOTS, STEPS, Status, header_layout
+from .registers import MEMORY_REGISTERS, register_map
+from .state import operator_state
+from .tables import write_tables
 
 
 class WindowShell(wiring.Component):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Value
 
-from penstock.hw.window.layout import State
-from penstock.hw.window.operator import WindowJoin
+from ..layout import State
+from ..operator import WindowJoin
 
 
 def operator_state(operator: WindowJoin) -> Value:

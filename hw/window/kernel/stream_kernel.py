@@ -6,13 +6,13 @@ from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.description import Description, StreamPort
-from penstock.hw.kernel.frame import Frame
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.kernel.registers import STREAM_REGISTERS, register_map
-from penstock.hw.window.kernel.stream_shell import STEPS, StreamShell
-from penstock.hw.window.kernel.tables import table_words
-from penstock.hw.window.layout import Side, tuple_layout, word_layout
+from ...kernel.description import Description, StreamPort
+from ...kernel.frame import Frame
+from ..config import WindowConfig
+from ..layout import Side, tuple_layout, word_layout
+from .registers import STREAM_REGISTERS, register_map
+from .stream_shell import STEPS, StreamShell
+from .tables import table_words
 
 #: Name of the module, and of the kernel.
 STREAM_KERNEL = "penstock_window_stream"

@@ -6,14 +6,14 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.hw.kernel.control import arguments_layout
-from penstock.hw.kernel.counters import Counters
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.kernel.registers import STREAM_REGISTERS, register_map
-from penstock.hw.window.kernel.state import operator_state
-from penstock.hw.window.kernel.tables import write_tables
-from penstock.hw.window.layout import Side, State, tuple_layout, word_layout
-from penstock.hw.window.operator import WindowJoin
+from ...kernel.control import arguments_layout
+from ...kernel.counters import Counters
+from ..config import WindowConfig
+from ..layout import Side, State, tuple_layout, word_layout
+from ..operator import WindowJoin
+from .registers import STREAM_REGISTERS, register_map
+from .state import operator_state
+from .tables import write_tables
 
 #: Counters, and the width of what each adds per cycle.
 STEPS = {

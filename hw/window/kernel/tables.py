@@ -5,8 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Array, Cat, Module, Signal, Value
 from amaranth.lib import data
 
-from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.operator import WindowJoin
+from ..config import WindowConfig
+from ..operator import WindowJoin
 
 
 def table_words(config: WindowConfig) -> int:
