@@ -29,11 +29,11 @@ examples: setup ## Run the examples and write their pages into docs/examples
 
 .PHONY: test
 test: setup ## Run the tests, without the slow ones
-	$(BIN)/pytest -n auto -m 'not slow' $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup -m 'not slow' $(ARGS)
 
 .PHONY: test-full
 test-full: setup test-board test-spark ## Run all tests
-	$(BIN)/pytest -n auto $(ARGS)
+	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
 .PHONY: fuzz
 fuzz: setup ## Run random queries against a plain evaluator and DuckDB: ARGS="--jobs 2 --device cpu"
@@ -115,11 +115,11 @@ chaos: setup ## Kill processes of streaming joins in Spark, and see that no row 
 
 .PHONY: interrupts
 interrupts: setup ## Interrupt calls of streams and race them with close, 500 times in each way
-	$(BIN)/pytest tests/host/stream -m slow -k 'interrupts or push' $(ARGS)
+	$(BIN)/pytest tests/host/join/stream -m slow -k 'interrupts or push' $(ARGS)
 
 .PHONY: fuzz-wire
 fuzz-wire: setup ## Send random messages to a device server and its clients, on from the last run
-	$(BIN)/python -m tests.host.fuzz $(ARGS)
+	$(BIN)/python -m tests.host.devices.remote.fuzz $(ARGS)
 
 .PHONY: damage
 damage: setup ## Damage files of streaming joins' checkpoints in Spark, and see that no row is wrong

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError
+from .errors import PenstockError
 
 if TYPE_CHECKING:
-    from penstock.api import Flow, Pruning, Running, sql, stream
+    from .api import Flow, Pruning, Running, sql, stream
 
 __all__ = ["Flow", "PenstockError", "Pruning", "Running", "sql", "stream"]
 
@@ -15,7 +15,7 @@ __all__ = ["Flow", "PenstockError", "Pruning", "Running", "sql", "stream"]
 def __getattr__(name: str) -> object:
     # The runtime loads kernels and Arrow; code that only names an error need not wait for it.
     if name in ("Flow", "Pruning", "Running", "sql", "stream"):
-        from penstock import api
+        from . import api
 
         return getattr(api, name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

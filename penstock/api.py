@@ -1,4 +1,4 @@
-"""The calls of ``import penstock``: a join of tables, and a join of streams."""
+"""Joins tables and opens joins of streams: the calls of ``import penstock``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock import arguments
-from penstock.errors import UsageError, memory_explained
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
-from penstock.host.files import read_table
-from penstock.host.operators import table_join
-from penstock.host.pruning.sizes import Pruning, pruning_sizes
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream, Span
-from penstock.query.compiler import Rows, Within, compile_query
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream, Span
+from penstock.host.join.table.operators import table_join
+from penstock.host.prune.sizes import Pruning, pruning_sizes
+from penstock.host.rows.files import read_table
+
+from . import arguments
+from .errors import UsageError, memory_explained
+from .query.compiler import compile_query
+from .query.options import QueryOptions, Rows, Within
 
 __all__ = [
     "Flow",
@@ -33,8 +35,8 @@ __all__ = [
     "using",
 ]
 
-#: What a table may be given as: Arrow data, a path, or anything with the Arrow C stream interface
-#: (pandas and Polars frames, DuckDB relations).
+#: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
+#: frames, DuckDB relations).
 TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
 
 
@@ -69,13 +71,13 @@ def sql(
     within : int or timedelta, optional
         Time window of this size before and after.
     params : mapping, optional
-        Values of names in the query that are not columns.
+        Values of the names in the query that are not columns.
     scale : mapping of "table.column" to int, optional
         Decimal digits of float columns that hold fixed-point numbers.
     time_zone : str, optional
-        Zone of the session, as Spark's ``spark.sql.session.timeZone``: in it literals are read,
-        days begin, and timestamps without a zone meet those with one. Computed instants are given
-        in it. By default UTC, and computed instants are given as timestamps without a zone.
+        Zone of the session, as Spark's ``spark.sql.session.timeZone``. Literals and timestamps
+        without a zone are read in it, days begin in it, and computed instants are given in it. By
+        default UTC, and computed instants are given as timestamps without a zone.
     disorder : int, timedelta or mapping of alias to either, optional
         How far out of order rows may be; a row further behind is an error. By default tables may
         be in any order.
@@ -85,8 +87,8 @@ def sql(
         "range", or "window" for the window-join operator: ROWS windows and band form; see
         docs/window-operator.md.
     pruning : bool or Pruning
-        Whether pairs that bounds of many rows rule out are left out before the device sees them
-        (range joins only); the result is the same.
+        Whether the host leaves out pairs that bounds of many rows rule out, before the device sees
+        them (range joins only). The result is the same.
 
     Returns
     -------
@@ -110,34 +112,23 @@ def sql(
     ... ).to_pylist()
     [{'id': 1, 'cab': 7}]
     """
+    options = QueryOptions(
+        time=time, rows=rows, within=within, params=params, scale=scale, time_zone=time_zone
+    )
     chosen = _operator(operator)
     arguments.mapping()("tables", tables)
     arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
     _check_device(device)
+    sizes = pruning_sizes(pruning)
     with memory_explained():
-        return _joined(
-            query, tables, chosen, device, disorder, pruning_sizes(pruning),
-            time=time, rows=rows, within=within, params=params, scale=scale, time_zone=time_zone,
-        )  # fmt: skip
-
-
-def _joined(
-    query: str,
-    tables: Mapping[str, TableLike],
-    operator: Operator,
-    device: str | Device,
-    disorder: Span | Mapping[str, Span] | None,
-    pruning: Pruning | None,
-    **options: Any,
-) -> pa.Table:
-    loaded = {name: as_table(name, table) for name, table in tables.items()}
-    schemas = {name: table.schema for name, table in loaded.items()}
-    compiled = compile_query(query, schemas, **options)
-    with using(device) as opened:
-        join = table_join(compiled, operator)(
-            compiled, loaded, opened, disorder=disorder, pruning=pruning
-        )
-        return pa.Table.from_batches(join, join.schema)
+        loaded = {name: as_table(name, table) for name, table in tables.items()}
+        schemas = {name: table.schema for name, table in loaded.items()}
+        compiled = compile_query(query, schemas, options)
+        with using(device) as opened:
+            join = table_join(compiled, chosen)(
+                compiled, loaded, opened, disorder=disorder, pruning=sizes
+            )
+            return pa.Table.from_batches(join, join.schema)
 
 
 def stream(
@@ -161,10 +152,10 @@ def stream(
     Parameters
     ----------
     schemas : mapping of table name to pyarrow.Schema
-        What the batches will look like.
+        Schemas of the batches.
     unique : mapping of alias to column or columns, optional
-        Columns whose values no two rows of a source share. Groups by them are complete with
-        their row; others need the event time among their keys, see docs/streams.md.
+        Columns whose values no two rows of a source share. A group by them is complete with its
+        row; other groups need the event time among their keys, see docs/streams.md.
     disorder : int, timedelta or mapping of source to either
         How far out of order rows may be; later ones go to ``late()``. 0 by default: in order.
     device : str, Device or sequence of Device
@@ -172,7 +163,7 @@ def stream(
     flow : Flow, optional
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
-        Whether ``stream.trace`` keeps what the lanes did when.
+        Whether ``stream.trace`` records what each lane did when.
     query, time, rows, within, params, scale, time_zone
         As for :func:`sql`.
 
@@ -181,6 +172,15 @@ def stream(
     JoinStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
+    options = QueryOptions(
+        time=time,
+        rows=rows,
+        within=within,
+        params=params,
+        scale=scale,
+        unique=unique,
+        time_zone=time_zone,
+    )
     arguments.one_or_each(arguments.span)("disorder", disorder)
     if isinstance(device, Sequence) and not isinstance(device, str):
         for one in device:
@@ -190,24 +190,14 @@ def stream(
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
     with memory_explained():
-        compiled = compile_query(
-            query,
-            schemas,
-            time=time,
-            rows=rows,
-            within=within,
-            params=params,
-            scale=scale,
-            unique=unique,
-            time_zone=time_zone,
-        )
-        opened = open_device(device) if isinstance(device, str) else device
+        compiled = compile_query(query, schemas, options)
+        is_named = isinstance(device, str)
         return JoinStream(
             compiled,
             schemas,
-            opened,
+            open_device(device) if is_named else device,
             disorder=disorder,
-            close_device=isinstance(device, str),
+            close_device=is_named,
             flow=flow,
             trace=trace,
         )
@@ -229,24 +219,21 @@ def _operator(name: str) -> Operator:
 
 @contextmanager
 def using(device: str | Device) -> Iterator[Device]:
-    """The device; one given by name is opened here and closed at the end."""
+    """Give an open device; one that is given by name is closed at the end."""
     if isinstance(device, Device):
         yield device
         return
-    opened = open_device(device)
-    try:
+    with open_device(device) as opened:
         yield opened
-    finally:
-        opened.close()
 
 
 def as_table(name: str, table: TableLike) -> pa.Table:
-    """Arrow table of what a caller gave.
+    """Read a table that a caller gave.
 
     Raises
     ------
     UsageError
-        It is nothing that can be read as a table.
+        It cannot be read as a table.
     """
     if isinstance(table, pa.Table):
         return table

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.errors import UsageError
+from .errors import UsageError
 
 Check = Callable[[str, Any], Any]
 
@@ -22,7 +22,7 @@ MOST_SECONDS = 10**9
 
 
 def refuse(name: str, wanted: str, value: object) -> UsageError:
-    """The error of an argument that is something else than what is wanted."""
+    """Make the error for an argument that is not what is wanted."""
     try:
         shown = repr(value)
     except Exception:  # of a foreign object, or an integer of too many digits
@@ -31,20 +31,23 @@ def refuse(name: str, wanted: str, value: object) -> UsageError:
     return UsageError(f"{name} must be {wanted}, not {shown} ({type(value).__name__})")
 
 
-def text(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise refuse(name, "text", value)
-    return value
+def instance(of: type | tuple[type, ...], wanted: str) -> Check:
+    """Check for an object of a class, or of one of several."""
+
+    def checked(name: str, value: Any) -> Any:
+        if not isinstance(value, of):
+            raise refuse(name, wanted, value)
+        return value
+
+    return checked
 
 
-def flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise refuse(name, "True or False", value)
-    return value
+text = instance(str, "text")
+flag = instance(bool, "True or False")
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """An integer of these bounds, of Python or NumPy."""
+    """Check an integer of Python or NumPy, and its bounds."""
     if not is_whole(value):
         raise refuse(name, "a whole number", value)
     if not least <= value <= most:
@@ -54,12 +57,12 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether it is an integer; True and False are none."""
+    """Whether a value is an integer; True and False are not."""
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def number(name: str, value: Any, above: float | None = None) -> float:
-    """A number that is finite, not negative, and above a bound if there is one."""
+    """Check a number: finite, not negative, and above a bound if there is one."""
     is_number = math.isfinite(value) if isinstance(value, float) else is_whole(value)
     if not is_number:
         raise refuse(name, "a finite number", value)
@@ -69,36 +72,37 @@ def number(name: str, value: Any, above: float | None = None) -> float:
 
 
 def seconds(name: str, value: Any, above: float | None = None) -> float:
-    """A number of seconds that clocks can wait for."""
+    """Check a number of seconds that clocks can wait for."""
     if number(name, value, above) > MOST_SECONDS:
         raise refuse(name, f"at most {MOST_SECONDS:,} seconds", value)
     return value
 
 
-def span(name: str, value: Any) -> int | datetime.timedelta:
-    """A number of a time column's unit, or a duration."""
-    if isinstance(value, datetime.timedelta):
-        return value
-    if not is_whole(value):
-        raise refuse(name, "a whole number or a timedelta", value)
-    return int(value)
+def _whole_or(of: type, wanted: str) -> Check:
+    """Check for a whole number, or an object of a class."""
+
+    def checked(name: str, value: Any) -> Any:
+        if isinstance(value, of):
+            return value
+        if not is_whole(value):
+            raise refuse(name, f"a whole number or {wanted}", value)
+        return int(value)
+
+    return checked
 
 
-def moment(name: str, value: Any) -> int | datetime.datetime:
-    if isinstance(value, datetime.datetime):
-        return value
-    if not is_whole(value):
-        raise refuse(name, "a whole number or a datetime", value)
-    return int(value)
+#: A number of a time column's unit, or a duration.
+span = _whole_or(datetime.timedelta, "a timedelta")
+moment = _whole_or(datetime.datetime, "a datetime")
 
 
 def optional(check: Check) -> Check:
-    """The check, for an argument that may be None."""
+    """Let a check accept None."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def mapping(check: Check | None = None) -> Check:
-    """A mapping of text to what a check takes; None takes anything."""
+    """Check a mapping from names to values; without a check, these may be anything."""
 
     def checked(name: str, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
@@ -113,13 +117,13 @@ def mapping(check: Check | None = None) -> Check:
 
 
 def one_or_each(check: Check) -> Check:
-    """What the check takes, or a mapping of text to that."""
+    """Accept one value for all, or a mapping from names to values."""
     each = mapping(check)
     return lambda name, value: (each if isinstance(value, Mapping) else check)(name, value)
 
 
 def texts(name: str, value: Any) -> str | Sequence[str]:
-    """A text, or several."""
+    """Check a text, or a list of texts."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Sequence) or isinstance(value, bytes):
@@ -127,14 +131,3 @@ def texts(name: str, value: Any) -> str | Sequence[str]:
     for one in value:
         text(f"each of {name}", one)
     return value
-
-
-def instance(of: type | tuple[type, ...], wanted: str) -> Check:
-    """An object of a class, or of one of several."""
-
-    def checked(name: str, value: Any) -> Any:
-        if not isinstance(value, of):
-            raise refuse(name, wanted, value)
-        return value
-
-    return checked

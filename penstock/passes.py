@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Pass:
-    """Stream tuples ``[first, stop)`` meet window positions ``[begin, end)``."""
+    """One flow of window positions ``[begin, end)`` past stream tuples ``[first, stop)``."""
 
     first: int
     stop: int
@@ -24,7 +24,9 @@ class Pass:
 
 
 def plan(start: np.ndarray, end: np.ndarray, units: int) -> list[Pass]:
-    """Fewest passes for tuples with ranges ``[start, end)``, both non-decreasing, none empty.
+    """Cut tuples with ranges ``[start, end)`` into the fewest passes.
+
+    Starts and ends do not fall, and no range is empty.
 
     A new pass begins where the unit is busy, and where no tuple is active: skipping the gap costs
     less than the window tuples in it.
@@ -41,7 +43,7 @@ def plan(start: np.ndarray, end: np.ndarray, units: int) -> list[Pass]:
 
 
 def plan_batches(start: np.ndarray, end: np.ndarray, units: int) -> list[Pass]:
-    """Passes of a pipeline that loads all tuples, lets the window flow, and clears all units.
+    """Cut for a pipeline that loads all tuples, lets the window flow, and clears all units.
 
     At most ``units`` tuples a pass. The window flows over a gap where no tuple is active, unless
     it is longer than the pipeline: draining and clearing costs more than shorter ones.
@@ -58,7 +60,7 @@ def plan_batches(start: np.ndarray, end: np.ndarray, units: int) -> list[Pass]:
 def recover(
     passes: Sequence[Pass], start: np.ndarray, units: int, unit: np.ndarray, ordinal: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Stream index and window position of matches, from the unit and the ordinal.
+    """Find the stream index and window position of matches, from the unit and the ordinal.
 
     The ordinal counts the task's window flits, so it names the pass and the position. A tuple
     that was loaded into a unit before position p has ``start <= p``, and the last such tuple is

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_dir
 
-from penstock.errors import FileError
+from .errors import FileError
 
 _log = logging.getLogger("penstock.cache")
 
@@ -29,11 +29,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 class PrivateFolder:
     """An open folder of this user alone.
 
-    Parameters
-    ----------
-    path : Path
-        For messages, and for tools that take no descriptor.
-    descriptor : int
+    Its path is for messages, and for tools that take no descriptor.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -41,16 +37,16 @@ class PrivateFolder:
         self._descriptor = descriptor
 
     def open(self, name: str, flags: int) -> int:
-        """A file in the folder, made with mode 600 if ``flags`` say so; links are not followed."""
+        """Open a file; with ``O_CREAT`` it is made with mode 600. Links are not followed."""
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor)
 
     def place(self, name: str) -> str:
-        """A path of a file for what takes no descriptor; it holds while the folder is open."""
+        """The path of a file, for functions without descriptors; valid while the folder is open."""
         here = f"/proc/self/fd/{self._descriptor}"
         return f"{here if os.path.isdir(here) else self.path}/{name}"
 
     def read(self, name: str) -> bytes | None:
-        """A file's content; None if there is no such file."""
+        """Read a file; None if there is none."""
         try:
             handle = self.open(name, os.O_RDONLY)
         except FileNotFoundError:
@@ -59,7 +55,7 @@ class PrivateFolder:
             return file.read()
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file in place at once, so that no other process reads half of it."""
+        """Write a file under another name and rename it, so that nobody reads half of it."""
         part = f".{name}.{secrets.token_hex(8)}.part"
         handle = self.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
@@ -72,12 +68,12 @@ class PrivateFolder:
             raise
 
     def used(self, name: str) -> None:
-        """Say that a file is of use, so that :meth:`trim` keeps it for longer."""
+        """Mark a file as used now, so that :meth:`trim` keeps it for longer."""
         with suppress(OSError):
             os.utime(name, dir_fd=self._descriptor, follow_symlinks=False)
 
     def trim(self, most_bytes: int) -> None:
-        """Remove the files that were of no use for longest, where all take more than so much."""
+        """Remove the least recently used files until all take no more than this."""
         files = []
         with os.scandir(self._descriptor) as entries:
             for entry in entries:
@@ -95,7 +91,7 @@ class PrivateFolder:
 
 @contextmanager
 def private_folder(path: Path) -> Iterator[PrivateFolder]:
-    """A folder with mode 700 that this user owns; made if it is not there.
+    """Open a folder with mode 700 that this user owns; it is made if it is missing.
 
     A folder of this user that others may only read is closed to them.
 
@@ -135,13 +131,7 @@ def private_folder_if_possible(path: Path) -> Iterator[PrivateFolder | None]:
 
 
 def cache_folder(name: str) -> Path:
-    """A folder below the user's cache folder, or below ``$PENSTOCK_CACHE_DIR``; it may be missing.
-
-    Parameters
-    ----------
-    name : str
-        What is kept there.
-    """
+    """Path of a folder in the user's cache, or in ``$PENSTOCK_CACHE_DIR``; it may be missing."""
     return Path(os.environ.get("PENSTOCK_CACHE_DIR") or user_cache_dir("penstock")) / name
 
 

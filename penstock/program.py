@@ -1,4 +1,4 @@
-"""What a join device is asked to compute: a predicate over prepared keys.
+"""Programs for join devices: predicates over prepared keys.
 
 A program knows nothing of SQL, columns, NULL or time. ``s`` is the stream side (loaded into the
 join units), ``w`` the window side (flows past them). The host computes the prepared keys of each
@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.expr.node import Expr
-from penstock.types import Type
+from .errors import DeviceError
+from .expr.node import Expr
+from .types import Type
 
 #: Most band tests of one program; beyond it the truth table (2**D bits) stops being small.
 MAX_BAND_TESTS = 8
@@ -35,7 +36,7 @@ class Mode(Enum):
 
     @property
     def needs_value(self) -> bool:
-        """Whether the program must say what is folded."""
+        """Whether the program needs a value to fold."""
         return self not in (Mode.PAIRS, Mode.COUNT, Mode.EXISTS)
 
 
@@ -133,7 +134,23 @@ class WindowProgram:
     a, b : BandProgram or GeneralProgram
         By which a tuple of side A, or of side B, is matched with the window over the other side:
         the arriving tuple is the program's stream tuple.
+    rows : (int, int)
+        ROWS of the windows over A and over B.
     """
 
     a: Program
     b: Program
+    rows: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        if min(self.rows) < 0:
+            raise DeviceError(f"windows cannot have {self.rows[0]} and {self.rows[1]} rows")
+
+    @property
+    def modes(self) -> frozenset[Mode]:
+        """Modes that the program can be asked for."""
+        return frozenset({Mode.PAIRS})
+
+
+#: What a device can be asked to open: a range join's program, or a window join's.
+AnyProgram = Program | WindowProgram

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-_MICROSECONDS = {
-    "d": 86_400_000_000,
-    "h": 3_600_000_000,
-    "m": 60_000_000,
-    "s": 1_000_000,
-    "ms": 1_000,
-    "us": 1,
+_UNITS = {
+    "d": "days",
+    "h": "hours",
+    "m": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
 }
 
 
 def parsed_span(text: str) -> int | timedelta:
-    """``180`` in the unit of a time column, or a duration: d, h, m, s, ms or us after a number.
+    """Read a number of a time column's unit, or a duration: a number with d, h, m, s, ms or us.
 
     Raises
     ------
@@ -30,6 +30,6 @@ def parsed_span(text: str) -> int | timedelta:
     if unit is None:
         return amount
     try:
-        return timedelta(microseconds=amount * _MICROSECONDS[unit])
+        return timedelta(**{_UNITS[unit]: amount})
     except OverflowError:
         raise ValueError(f"a duration of at most {timedelta.max.days} days, not {text!r}") from None

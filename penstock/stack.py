@@ -1,11 +1,12 @@
-"""Room for deep recursion: a thread with a large stack, and a higher limit while it runs."""
+"""Make room for deep recursion: a thread with a large stack, and a higher limit while it runs."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -21,51 +22,43 @@ _usual_limit = 0
 
 
 def run_deep(work: Callable[[], T]) -> T:
-    """What ``work`` returns or raises, with room for FRAMES calls inside one another.
+    """Do work with room for FRAMES calls inside one another.
 
     Raises
     ------
     RecursionError
         It needs more; nothing else is harmed.
     """
-    job = _Job(work)
+    result: Future[T] = Future()
     with _lock:
         before = threading.stack_size(STACK_BYTES)
         try:
-            thread = threading.Thread(target=job.run, name="penstock-deep", daemon=True)
+            thread = threading.Thread(
+                target=_run, args=(work, result), name="penstock-deep", daemon=True
+            )
             thread.start()
         finally:
             threading.stack_size(before)
-    thread.join()
-    return job.result()
+    try:
+        return result.result()
+    finally:
+        del result  # an error's traceback holds this frame
 
 
-class _Job(Generic[T]):
-    def __init__(self, work: Callable[[], T]) -> None:
-        self.work = work
-        self.returned: list[T] = []
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        _raise_limit()
-        try:
-            self.returned.append(self.work())
-        except BaseException as error:  # the caller's thread raises it
-            self.error = error
-        finally:
-            _restore_limit()
-
-    def result(self) -> T:
-        if self.error is None:
-            return self.returned[0]
-        try:
-            raise self.error
-        finally:
-            self.error = None  # its traceback holds this frame
+def _run(work: Callable[[], T], result: Future[T]) -> None:
+    _raise_limit()
+    try:
+        returned = work()
+    except BaseException as error:  # the caller's thread raises it
+        _restore_limit()
+        result.set_exception(error)
+    else:
+        _restore_limit()
+        result.set_result(returned)
 
 
 def _raise_limit() -> None:
-    """The limit is the process's, so it is raised by the first job and restored by the last."""
+    """Raise the recursion limit of the process; the first job does, and the last restores it."""
     global _running, _usual_limit
     with _lock:
         if not _running:

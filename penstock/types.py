@@ -12,11 +12,11 @@ from enum import Enum
 
 import pyarrow as pa
 
-from penstock.errors import SchemaError
+from .errors import SchemaError
 
 
 class Kind(Enum):
-    """What a value means. INT to DURATION are integers."""
+    """The meaning of a value. INT to DURATION are integers."""
 
     # Members are themselves alone; Enum's own hash is written in Python, and is asked for often.
     __hash__ = object.__hash__
@@ -41,6 +41,8 @@ TIMES = TIMESTAMPS | {Kind.DATE}
 INTEGRAL = TIMES | {Kind.INT, Kind.DECIMAL, Kind.DURATION}
 FLOATING = frozenset({Kind.FLOAT32, Kind.FLOAT64})
 TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
+
+_BITS = {Kind.BOOL: 1, Kind.FLOAT32: 32, Kind.FLOAT64: 64}
 
 #: Length of one unit of time in nanoseconds.
 UNIT_NS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -92,13 +94,7 @@ class Type:
     @property
     def bits(self) -> int:
         """Width in bits of a register that holds every value in ``[lo, hi]``; 1 for booleans."""
-        if self.kind is Kind.BOOL:
-            return 1
-        if self.kind is Kind.FLOAT32:
-            return 32
-        if self.kind is Kind.FLOAT64:
-            return 64
-        return bits_for(self.lo, self.hi)
+        return _BITS[self.kind] if self.kind in _BITS else bits_for(self.lo, self.hi)
 
     @property
     def signed_bits(self) -> int:
@@ -157,6 +153,17 @@ def decimal(precision: int, scale: int, *, nullable: bool = True) -> Type:
     return Type(Kind.DECIMAL, -bound, bound, scale=scale, nullable=nullable)
 
 
+_OF_ARROW = {
+    pa.bool_(): BOOL,
+    pa.float32(): FLOAT32,
+    pa.float64(): FLOAT64,
+    pa.string(): STRING,
+    pa.large_string(): STRING,
+    pa.binary(): BINARY,
+    pa.large_binary(): BINARY,
+}
+
+
 def from_arrow(dtype: pa.DataType, *, column: str, nullable: bool = True) -> Type:
     """Type of an Arrow column.
 
@@ -167,15 +174,11 @@ def from_arrow(dtype: pa.DataType, *, column: str, nullable: bool = True) -> Typ
     """
     if pa.types.is_dictionary(dtype):
         dtype = dtype.value_type
-    if pa.types.is_boolean(dtype):
-        return BOOL.as_nullable(nullable)
+    if dtype in _OF_ARROW:
+        return _OF_ARROW[dtype].as_nullable(nullable)
     if pa.types.is_integer(dtype):
         signed = pa.types.is_signed_integer(dtype)
         return int_of(dtype.bit_width, signed=signed, nullable=nullable)
-    if pa.types.is_float32(dtype):
-        return FLOAT32.as_nullable(nullable)
-    if pa.types.is_float64(dtype):
-        return FLOAT64.as_nullable(nullable)
     if pa.types.is_decimal(dtype):
         return decimal(dtype.precision, max(dtype.scale, 0), nullable=nullable)
     if pa.types.is_date(dtype):
@@ -185,10 +188,6 @@ def from_arrow(dtype: pa.DataType, *, column: str, nullable: bool = True) -> Typ
         return replace(int_of(64), kind=kind, unit=dtype.unit, nullable=nullable)
     if pa.types.is_duration(dtype):
         return replace(int_of(64), kind=Kind.DURATION, unit=dtype.unit, nullable=nullable)
-    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype):
-        return STRING.as_nullable(nullable)
-    if pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
-        return BINARY.as_nullable(nullable)
     if pa.types.is_null(dtype):
         return NULL
     raise SchemaError(

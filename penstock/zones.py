@@ -1,4 +1,4 @@
-"""Time zones: by how much wall clocks differ from instants, and when that changes.
+"""Time zones: how far wall clocks are ahead of UTC, and when that changes.
 
 A zone is a table of its transitions from 1800 to 2499; later years repeat the last 400 of them, as
 the calendar does. Wall clocks that are skipped or shown twice are resolved as in ``java.time``, and
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from penstock.errors import UsageError
-from penstock.types import UNIT_NS
+from .errors import UsageError
+from .types import UNIT_NS
 
 _DAY_S = 86_400
 #: Days and weekdays repeat after 400 years.
@@ -79,7 +79,7 @@ class Zone:
     at : sequence of int
         When the offset changes, in seconds since 1970, ascending.
     offsets : sequence of int
-        What a wall clock is ahead of UTC in seconds, before the first transition and after each.
+        Seconds that a wall clock is ahead of UTC, before the first transition and after each.
     """
 
     def __init__(self, name: str, label: str, at: list[int], offsets: list[int]) -> None:
@@ -87,6 +87,7 @@ class Zone:
         self.label = label
         self._at = np.array(at, np.int64)
         self._offsets = np.array(offsets, np.int64)
+        self._least_s, self._most_s = min(offsets), max(offsets)
         before, after = self._offsets[:-1], self._offsets[1:]
         self._before = before
         self._after = after
@@ -97,16 +98,16 @@ class Zone:
 
     @property
     def fixed_s(self) -> int | None:
-        """The offset in seconds of a zone that never changes it, else None."""
+        """The offset in seconds of a zone that never changes it; None for others."""
         return None if len(self._at) else int(self._offsets[0])
 
-    @cached_property
-    def span_s(self) -> tuple[int, int]:
-        """Least and greatest offset."""
-        return int(self._offsets.min()), int(self._offsets.max())
+    def span(self, unit: str) -> tuple[int, int]:
+        """The least and greatest offset, in this unit."""
+        step = UNIT_NS["s"] // UNIT_NS[unit]
+        return self._least_s * step, self._most_s * step
 
     def local(self, instants: np.ndarray, unit: str, *, floor: bool = False) -> np.ndarray:
-        """Wall clocks of instants.
+        """Convert instants to wall clocks.
 
         Parameters
         ----------
@@ -114,7 +115,7 @@ class Zone:
         unit : str
             Of both.
         floor : bool
-            Give the earliest wall clock of that instant and all later ones, which never falls.
+            Give the earliest wall clock of that instant and of all later ones; it never falls.
         """
         step = UNIT_NS["s"] // UNIT_NS[unit]
         seconds, shift = _folded(instants // step)
@@ -133,9 +134,10 @@ class Zone:
         near: np.ndarray | None = None,
         start: bool = False,
     ) -> np.ndarray:
-        """Instants of wall clocks.
+        """Convert wall clocks to instants.
 
-        One that is shown twice is the earlier; one that is skipped moves on by what is skipped.
+        A wall clock that is shown twice is the earlier instant; one that is skipped moves on by the
+        length of the gap.
 
         Parameters
         ----------
@@ -143,7 +145,7 @@ class Zone:
         unit : str
             Of all.
         near : ndarray, optional
-            Instants: of two with one wall clock, that with the offset of this instant is taken.
+            Instants: where a wall clock is shown twice, the one with the same offset is taken.
         start : bool
             A wall clock that is skipped becomes the moment of the transition, as the start of a day
             does; so instants never fall where wall clocks rise.
@@ -168,14 +170,14 @@ class Zone:
 
 
 def _folded(seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds within the table, and what was taken off them."""
+    """Bring seconds into the range of the table; also give how much was subtracted."""
     over = np.maximum(seconds - (_LAST_S - _CYCLE_S), 0) // _CYCLE_S * _CYCLE_S
     return np.maximum(seconds - over, _FIRST_S).astype(np.int64), over
 
 
 @lru_cache(maxsize=64)
 def find_zone(name: str) -> Zone | None:
-    """The zone of a name, None if there is none.
+    """Find the zone of a name; None if there is none.
 
     Parameters
     ----------
@@ -198,7 +200,7 @@ def find_zone(name: str) -> Zone | None:
 
 
 def zone_of(name: str) -> Zone:
-    """The zone of a name; see :func:`find_zone`.
+    """Find the zone of a name; see :func:`find_zone`.
 
     Raises
     ------
@@ -228,7 +230,7 @@ def _fixed(name: str, match: re.Match[str]) -> Zone | None:
 
 
 def _transitions(info: ZoneInfo) -> tuple[list[int], list[int]]:
-    """When the offset changes, and the offsets: zoneinfo tells only which one a time has."""
+    """Find when the offset changes, and the offsets; zoneinfo tells only that of a time."""
     at: list[int] = []
     moment, step = _wall(_FIRST_S), timedelta(seconds=_STEP_S)
     known = info.utcoffset(moment)

@@ -27,7 +27,7 @@ case $form in
     through 3.1.2 "board" "${boards[@]}" "${suite[@]}" "$@"
     through 4.0.0 "board" "${boards[@]}" "${suite[@]}" "$@"
     printf '== a worker of a Spark cluster\n'
-    # No one environment has both, see spark_bridge/cluster/board.py.
+    # No one environment has both, see sim/local_spark/board.py.
     PENSTOCK_BOARD_PYTHON=$folder/4.0.0/bin/python "${VENV:-.venv}/bin/pytest" -q -m slow \
       tests/spark_bridge/cluster/test_board.py "$@"
     ;;

@@ -11,12 +11,19 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
-from penstock.host.driver.folds import read_folds
-from penstock.host.driver.work import Outcome, PipelineKernel, PipelineWindow, Stop, Work
+from penstock.host.devices.kernel.folds import read_folds
+from penstock.host.devices.kernel.work import (
+    Outcome,
+    PipelineKernel,
+    PipelineTask,
+    PipelineWindow,
+    Stop,
+)
 from penstock.hw.join.config import JoinConfig
-from penstock.program import BandProgram, Mode, Program
-from penstock.sim._pipeline import Cycle, PipelineSimulator, Run
-from penstock.sim.pipeline_device import PipelineDevice, value_bits
+from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
+
+from ._pipeline import Cycle, PipelineSimulator, Run
+from .pipeline_device import PipelineDevice, value_bits
 
 
 @lru_cache(maxsize=16)
@@ -98,7 +105,7 @@ class AmaranthKernel(PipelineKernel):
             future.set_exception(error)
         return future
 
-    def _execute(self, window: WindowBuffer, work: Work) -> Outcome:
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
         if not isinstance(window, AmaranthWindow) or window.rows is None:
             raise DeviceError("the window is not one of this kernel's, or was freed")
         rows = len(work.start)
@@ -163,8 +170,9 @@ class AmaranthDevice(PipelineDevice):
         self.trace: list[Cycle] = []
         self._private: list[PipelineSimulator] = []
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
         self._check_program(program, modes)
+        assert not isinstance(program, WindowProgram)
         build = {"modes": modes | PAIRS, "value_bits": value_bits(program, modes)}
         if isinstance(program, BandProgram):
             config = self._join_config(tests=program.tests, key_bits=program.key_bits, **build)

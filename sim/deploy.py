@@ -9,12 +9,13 @@ from pathlib import Path
 from penstock.constraints.boards import Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
-from penstock.host.device.board.link import INDEX
-from penstock.host.device.board.package import DESCRIPTION, Package
-from penstock.host.wire.programs import program_header
+from penstock.host.device.programs import program_header
+from penstock.host.devices.board.link import INDEX
+from penstock.host.devices.board.package import DESCRIPTION, Package
 from penstock.hw.board.placement import clock_of
 from penstock.hw.kernel.link import compute_units
-from penstock.sim.builds import Build
+
+from .builds import Build
 
 
 def write_package(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.host.device.base import PAIRS
+from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Kernel
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form
-from penstock.program import BandProgram, Mode, Program, WindowProgram
-from penstock.sim.amaranth_device import AmaranthDevice, AmaranthKernel
-from penstock.sim.pipeline_device import PipelineDevice
-from penstock.sim.rtl_device import RtlDevice, RtlKernel
+from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
+
+from .amaranth_device import AmaranthDevice, AmaranthKernel
+from .pipeline_device import PipelineDevice
+from .rtl_device import RtlDevice
 
 
 class _Builds(PipelineDevice):
@@ -19,17 +20,17 @@ class _Builds(PipelineDevice):
     def _join_config(self, **program: Any) -> FJoinConfig:
         return FJoinConfig(units=self._units, **program)
 
-    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if isinstance(program, WindowProgram):
+            return f"the paper's pipeline does {RANGE_JOINS_ONLY.removeprefix('it does ')}"
         if modes != PAIRS:
             return "the paper's unit emits pairs only; use another device for aggregates"
         return super().refuses(program, modes)
 
-    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
-        return "the paper's pipeline does range joins only; use the range operator"
-
-    def _built_in(self, program: Program, modes: frozenset[Mode]) -> Program:
+    def _built_in(self, program: AnyProgram, modes: frozenset[Mode]) -> Program:
         """What is built for a program: the unit takes no bounds and no table at run time."""
         self._check_program(program, modes)
+        assert not isinstance(program, WindowProgram)
         return general_form(program) if isinstance(program, BandProgram) else program
 
 
@@ -42,7 +43,7 @@ class FJoinDevice(_Builds, RtlDevice):
 
     name = "fjoin"
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return super().open(self._built_in(program, modes), modes)
 
 
@@ -56,5 +57,5 @@ class FJoinAmaranthDevice(_Builds, AmaranthDevice):
     name = "fjoin-amaranth"
     key_widths = (8, 32)
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
         return super().open(self._built_in(program, modes), modes)

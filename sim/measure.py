@@ -14,7 +14,8 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
 from penstock.host.device.storage import key_dtype
 from penstock.program import BandProgram, Mode
-from penstock.sim.pipeline_device import PipelineDevice
+
+from .pipeline_device import PipelineDevice
 
 #: Seconds after which a task counts as hung: ten million cycles of 512 units take some minutes.
 TIMEOUT_S = 1800.0

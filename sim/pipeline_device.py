@@ -8,18 +8,26 @@ from threading import Lock
 from typing import Any
 
 from penstock.errors import DeviceError
-from penstock.expr import build
-from penstock.host.device.base import PAIRS, Device
+from penstock.expr import ops
+from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Device
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
 from penstock.hw.join.modes import refused_sum
-from penstock.program import MAX_BAND_TESTS, BandProgram, GeneralProgram, Mode, Program
+from penstock.program import (
+    MAX_BAND_TESTS,
+    AnyProgram,
+    BandProgram,
+    GeneralProgram,
+    Mode,
+    Program,
+    WindowProgram,
+)
 
 #: Width of positions in every build of these devices.
 POSITION_BITS = 32
 
 #: A program that every pipeline can be built for.
-ANY_PROGRAM = GeneralProgram((), (), build.const(True))
+ANY_PROGRAM = GeneralProgram((), (), ops.const(True))
 
 
 def block_of(units: int) -> int:
@@ -79,7 +87,9 @@ class PipelineDevice(Device):
             **program,
         )
 
-    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if isinstance(program, WindowProgram):
+            return RANGE_JOINS_ONLY
         if missing := modes - program.modes:
             names = ", ".join(sorted(mode.value for mode in missing))
             return f"it has nothing to fold for {names}"
@@ -98,7 +108,7 @@ class PipelineDevice(Device):
             return f"the program's codes have {program.key_bits} bits, not 2 to {widest}"
         return None
 
-    def _check_program(self, program: Program, modes: frozenset[Mode]) -> None:
+    def _check_program(self, program: AnyProgram, modes: frozenset[Mode]) -> None:
         """Raise what a refused program is an error for."""
         if reason := self.refuses(program, modes):
             raise DeviceError(f"the {self.name} device cannot run this program: {reason}")

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
-from penstock.host.device.window_join import WindowKernel
-from penstock.host.driver.driver import Job, KernelDriver
-from penstock.host.driver.packing import Packing
-from penstock.host.driver.window_driver import form_refusal
-from penstock.host.driver.work import Outcome, PipelineKernel, PipelineWindow, Work
+from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
+from penstock.host.devices.kernel.driver import JoinKernelTask, KernelDriver
+from penstock.host.devices.kernel.packing import Packing
+from penstock.host.devices.kernel.window_driver import operator_refusal
+from penstock.host.devices.kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
@@ -28,11 +27,12 @@ from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.kernel import KERNEL, PORTS
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.program import BandProgram, Mode, Program, WindowProgram
-from penstock.sim.pipeline_device import ANY_PROGRAM, PipelineDevice, value_bits
-from penstock.sim.verilated.board import Board, MemoryModel
-from penstock.sim.verilated.build import Tools, board_library, cache_folder
-from penstock.sim.window.kernel import RtlWindowKernel
+from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
+
+from .pipeline_device import ANY_PROGRAM, PipelineDevice, value_bits
+from .verilated.board import Board, MemoryModel
+from .verilated.build import Tools, board_library, cache_folder
+from .window.kernel import RtlWindowKernel
 
 #: Where a task's memory is, far apart so that an address that runs away meets nothing.
 _ADDRESSES = {"passes": 1 << 40, "tuples": 2 << 40, "window": 3 << 40, "results": 4 << 40}
@@ -122,7 +122,7 @@ class RtlKernel(PipelineKernel):
             self._boards.get().close()
             self._open -= 1
 
-    def _execute(self, window: WindowBuffer, work: Work) -> Outcome:
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
         if not isinstance(window, RtlWindow) or window.memory is None:
             raise DeviceError("the window is not one of this kernel's, or was freed")
         if not self._open:
@@ -131,7 +131,7 @@ class RtlKernel(PipelineKernel):
         results = self._simulate(job, window.memory)
         return self._driver.outcome(job, results)
 
-    def _simulate(self, job: Job, window: np.ndarray) -> np.ndarray:
+    def _simulate(self, job: JoinKernelTask, window: np.ndarray) -> np.ndarray:
         """Run a task on a kernel that is free; the memory of its results."""
         results = np.empty(job.result_bytes, np.uint8)
         memory = {**job.images, "window": window, "results": results}
@@ -218,10 +218,14 @@ class RtlDevice(PipelineDevice):
         )
         Tools.find()
         self._threads = ThreadPoolExecutor(lanes, thread_name_prefix="penstock-rtl")
-        self._kernels: list[RtlKernel | RtlWindowKernel] = []
+        self._kernels: list[Kernel] = []
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> RtlKernel:
-        kernel = RtlKernel(self, program, modes, self.build_for(program, modes))
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        self._check_program(program, modes)
+        if isinstance(program, WindowProgram):
+            kernel = RtlWindowKernel(self, program, self._window_build(program))
+        else:
+            kernel = RtlKernel(self, program, modes, self.build_for(program, modes))
         with self._lock:
             self._kernels.append(kernel)
         return kernel
@@ -245,22 +249,20 @@ class RtlDevice(PipelineDevice):
             join = self._join_config(program=program, modes=modes | PAIRS)
         return KernelConfig.fit(join, self._pipelines)
 
-    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
-        if reason := form_refusal(program):
-            return reason
-        for part in (program.a, program.b):
-            if reason := self.refuses(part):
-                return reason
-        if max(rows) > self._depth:
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        if not isinstance(program, WindowProgram):
+            return super().refuses(program, modes)
+        reason = (
+            operator_refusal(program, modes) or self.refuses(program.a) or self.refuses(program.b)
+        )
+        if reason is None and max(program.rows) > self._depth:
             return (
-                f"its queues hold {self._depth} rows, fewer than {max(rows)}; open it with a "
-                "larger rows_depth (--rows-depth)"
+                f"its queues hold {self._depth} rows, fewer than {max(program.rows)}; open it with "
+                "a larger rows_depth (--rows-depth)"
             )
-        return None
+        return reason
 
-    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
-        if reason := self.refuses_window_join(program, rows):
-            raise DeviceError(f"the {self.name} device cannot do this window join: {reason}")
+    def _window_build(self, program: WindowProgram) -> WindowKernelConfig:
         parts = [part for part in (program.a, program.b) if isinstance(part, BandProgram)]
         tests, bits = (max(getattr(part, name) for part in parts) for name in ("tests", "key_bits"))
         window = WindowConfig(
@@ -269,10 +271,7 @@ class RtlDevice(PipelineDevice):
             tests=next(number for number in _BUILDS if number >= tests),
             key_bits=next(width for width in self.key_widths if width >= bits),
         )
-        kernel = RtlWindowKernel(self, program, WindowKernelConfig(window=window))
-        with self._lock:
-            self._kernels.append(kernel)
-        return kernel
+        return WindowKernelConfig(window=window)
 
     def start(self, run: Any, *arguments: Any) -> Future[Any]:
         """Run a task in a thread of the device."""

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.spark_bridge.api import explain, join, sql
-    from penstock.spark_bridge.metrics import watch
-    from penstock.spark_bridge.streaming import stream
-    from penstock.spark_bridge.table_function import register
+    from .api import explain, join, sql
+    from .metrics import watch
+    from .streaming import stream
+    from .table_function import register
 
 __all__ = ["explain", "join", "register", "sql", "stream", "watch"]
 
@@ -24,7 +24,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # PySpark is optional, and Java is looked for (spark_bridge.java) before any of it is imported.
+    # PySpark is optional, and Java is looked for before any of it is imported.
     if name in _HOMES:
         return getattr(import_module(f"penstock.spark_bridge.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
-from penstock.query.compiler import Rows, Within
-from penstock.spark_bridge.batch.explain import explained
-from penstock.spark_bridge.batch.join import BatchPlan
-from penstock.spark_bridge.request import Request
+
+from .batch.explain import explained
+from .batch.join import BatchPlan
+from .request import CommonOptions, JoinOptions, Request
 
 if TYPE_CHECKING:
-    from penstock.spark_bridge.streaming.join import StreamingJoin
+    from .streaming.join import StreamingJoin
 
 #: SQL of each ``how`` of :func:`join`.
 _HOW = {
@@ -33,16 +32,10 @@ def sql(
     query: str,
     tables: Mapping[str, DataFrame | str],
     *,
-    time: Mapping[str, str] | None = None,
-    rows: Rows | None = None,
-    within: Within | None = None,
-    params: Mapping[str, Any] | None = None,
-    scale: Mapping[str, int] | None = None,
-    device: str | None = None,
-    device_options: Mapping[str, Any] | None = None,
     lanes: int | None = None,
     partitioning: str | None = None,
     ordered: bool = False,
+    **options: Unpack[JoinOptions],
 ) -> DataFrame:
     """Join two DataFrames over a time or ROWS window, on devices.
 
@@ -57,14 +50,6 @@ def sql(
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
     tables : mapping of name to DataFrame or str
         A string names a table or temporary view of the session.
-    time, rows, within, params, scale
-        As for :func:`penstock.sql`.
-    device : str, optional
-        Name of a device that the executors have, such as ``"cpu"`` or
-        ``"remote?address=unix:///run/penstock.sock"``; see docs/spark.md for what counts without.
-    device_options : mapping, optional
-        Arguments of the device's class. The CPU device gets ``threads=1``, since Spark already
-        runs a task per core.
     lanes : int, optional
         Most tasks of the join. By default as many as the work is worth, at most
         ``spark.sql.shuffle.partitions`` unless a lane would hold too many rows.
@@ -75,6 +60,9 @@ def sql(
         Sort pairs by the arrival of their later row, then of their earlier one, and put rows
         without a match where their window closes. A row arrives at its time, at equal times left
         before right and then, in batch, by its place in the DataFrame.
+    **options
+        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
+        :class:`penstock.spark_bridge.request.JoinOptions`.
 
     Returns
     -------
@@ -96,9 +84,7 @@ def sql(
     ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
     ... )  # doctest: +SKIP
     """
-    options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
-    request = Request.of(spark, query, tables, options, device, device_options, ordered=ordered)
-    return _run(request, lanes, partitioning)
+    return _run(Request.of(spark, query, tables, options, ordered=ordered), lanes, partitioning)
 
 
 def join(
@@ -107,18 +93,14 @@ def join(
     *,
     on: str = "TRUE",
     time: str | tuple[str, str] | None = None,
-    within: Within | None = None,
     rows: int | tuple[int, int] | None = None,
     how: str = "inner",
     select: str = "*",
     names: tuple[str, str] = ("l", "r"),
-    params: Mapping[str, Any] | None = None,
-    scale: Mapping[str, int] | None = None,
-    device: str | None = None,
-    device_options: Mapping[str, Any] | None = None,
     lanes: int | None = None,
     partitioning: str | None = None,
     ordered: bool = False,
+    **options: Unpack[CommonOptions],
 ) -> DataFrame:
     """Join two DataFrames; made for ``left.transform(join, right, on=...)``.
 
@@ -131,8 +113,6 @@ def join(
         Condition in Spark's SQL, over the two ``names``.
     time : str or (str, str), optional
         Time column of both sides, or of each; ``"column:unit"`` gives an integer column a unit.
-    within : int or timedelta, optional
-        Time window of this size before and after, on top of what ``on`` says.
     rows : int or (int, int), optional
         ROWS window, of both sides or of each.
     how : str
@@ -141,8 +121,8 @@ def join(
         Output columns, as in SQL.
     names : (str, str)
         What ``on`` and ``select`` call the sides.
-    params, scale, device, device_options, lanes, partitioning, ordered
-        As for :func:`sql`.
+    lanes, partitioning, ordered, **options
+        As for :func:`sql`; ``within`` is on top of what ``on`` says.
 
     Returns
     -------
@@ -159,10 +139,14 @@ def join(
     ... )  # doctest: +SKIP
     """
     spark = left.sparkSession
-    text, options = _text(names, on, time, rows, how, select)
-    options |= {"within": within, "params": params, "scale": scale}
+    text = _text(names, on, how, select)
+    given: JoinOptions = {
+        **options,
+        "time": _of_both(names, time, str),
+        "rows": _of_both(names, rows, int),
+    }
     tables = {names[0]: left, names[1]: right}
-    request = Request.of(spark, text, tables, options, device, device_options, ordered=ordered)
+    request = Request.of(spark, text, tables, given, ordered=ordered)
     return _run(request, lanes, partitioning)
 
 
@@ -171,23 +155,16 @@ def explain(
     query: str,
     tables: Mapping[str, DataFrame | str],
     *,
-    time: Mapping[str, str] | None = None,
-    rows: Rows | None = None,
-    within: Within | None = None,
-    params: Mapping[str, Any] | None = None,
-    scale: Mapping[str, int] | None = None,
-    device: str | None = None,
-    device_options: Mapping[str, Any] | None = None,
     lanes: int | None = None,
     partitioning: str | None = None,
+    **options: Unpack[JoinOptions],
 ) -> str:
-    """What :func:`sql` would do: window, lanes and why so many, device, form, evaluations.
+    """Describe how :func:`sql` would run: window, lanes and why so many, device, form, evaluations.
 
     Parameters and errors as for :func:`sql`; the same small jobs run. Of streams: in the files
     design.
     """
-    options = {"time": time, "rows": rows, "within": within, "params": params, "scale": scale}
-    request = Request.of(spark, query, tables, options, device, device_options)
+    request = Request.of(spark, query, tables, options)
     if request.is_streaming:
         return _streaming(request, lanes, partitioning).explain()
     return explained(BatchPlan.of(request, lanes, partitioning))
@@ -209,33 +186,25 @@ def _streaming(request: Request, lanes: int | None, partitioning: str | None) ->
         )
     if partitioning is not None:
         raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
-    from penstock.spark_bridge.streaming.join import planned
+    from .streaming.join import planned
 
-    # What stream() would have said: a checkpoint of either call is one of the other.
-    options = {**request.options, "unique": None}
-    return planned(replace(request, options=options), lanes=lanes)
+    return planned(request, lanes=lanes)
 
 
-def _text(
-    names: tuple[str, str],
-    on: str,
-    time: str | tuple[str, str] | None,
-    rows: int | tuple[int, int] | None,
-    how: str,
-    select: str,
-) -> tuple[str, dict[str, Any]]:
-    """The query of a call of :func:`join`, and what it is compiled with."""
+def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:
+    """The query of a call of :func:`join`."""
     if how not in _HOW:
         raise UsageError(f"how must be one of {', '.join(_HOW)}, not {how!r}")
     if len(names) != 2 or names[0] == names[1] or not all(n.isidentifier() for n in names):
         raise UsageError(f"names must be two different identifiers, not {names!r}")
-    times = (time, time) if isinstance(time, str) else time
-    counts = (rows, rows) if isinstance(rows, int) else rows
-    options: dict[str, Any] = {
-        "time": None if times is None else dict(zip(names, times, strict=True)),
-        "rows": None if counts is None else dict(zip(names, counts, strict=True)),
-    }
     left, right = names
     if select == "*" and how in ("semi", "anti"):
         select = f"{left}.*"
-    return f"SELECT {select} FROM {left} {_HOW[how]} {right} ON {on}", options
+    return f"SELECT {select} FROM {left} {_HOW[how]} {right} ON {on}"
+
+
+def _of_both(names: tuple[str, str], value: Any, single: type) -> dict[str, Any] | None:
+    """A value per side, from one of each or one for both."""
+    if value is None:
+        return None
+    return dict(zip(names, (value, value) if isinstance(value, single) else value, strict=True))

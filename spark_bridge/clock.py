@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from penstock.expr.node import Op
-from penstock.query.plan import Side
-from penstock.rewrite.linear import linear
+from penstock.plan.linear import linear
+from penstock.plan.query import Side
 
 _DAY_US = 86_400_000_000
 _MINUTE_US = 60_000_000
@@ -41,7 +41,7 @@ class Clock:
         return self.factor * ticks + self.offset
 
     def reaches(self, time: int) -> int:
-        """Fewest ticks of a time that is not before this one."""
+        """Least ticks whose time is this one or later."""
         return -((self.offset - time) // self.factor)
 
 

@@ -1,4 +1,4 @@
-"""A query as it travels to the tasks: its text, and what it was compiled with.
+"""A query as it travels to the tasks: its text and its options.
 
 Compiled expressions do not travel: equal nodes must be one object within a process. There the text
 is compiled again, once for all tasks of the query.
@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.plan.query import JoinQuery, named_by_side
 from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery, named_by_side
-from penstock.spark_bridge.ordering import Ordering, without_places
+
+from .ordering import Ordering, without_places
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class _Hashed:
-    """Something that is equal to what looks the same."""
+    """A value that is compared and hashed by its ``repr``."""
 
     value: Any
 

@@ -130,13 +130,13 @@ class Conf:
         "streaming.residentBytes",
         1 << 29,
         _whole(0),
-        "about as many bytes of such blocks keeps a Python worker at most",
+        "about how many bytes of such blocks a Python worker keeps at most",
     )
     output_rows: int = key(
         "output.batchRows", 1 << 16, _whole(1), "most rows of a batch that goes to Spark"
     )
     output_bytes: int = key(
-        "output.batchBytes", 1 << 24, _whole(1), "about as many bytes has such a batch at most"
+        "output.batchBytes", 1 << 24, _whole(1), "about how many bytes such a batch has at most"
     )
 
     metrics_port: int | None = key(

@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 from penstock.errors import DeviceError, PenstockError, UsageError
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device, parse_device
-from penstock.spark_bridge.conf import Conf
-from penstock.spark_bridge.slots import slot
+
+from .conf import Conf
+from .slots import slot
 
 #: Environment variable that names the device of an executor.
 VARIABLE = "PENSTOCK_DEVICE"
@@ -124,7 +125,7 @@ class DeviceChoice:
         return DeviceChoice(DeviceSpec(spec.name, merged, "device="), conf)
 
     def resolved(self, addresses: Mapping[str, list[str]] | None = None) -> DeviceSpec:
-        """The device of a task, or, without addresses, what the driver expects.
+        """The device of a task, or, without addresses, the one that the driver expects.
 
         Parameters
         ----------
@@ -156,7 +157,7 @@ class DeviceChoice:
             It cannot be opened, or no turn came in time.
         """
         # Inside, since it is the worker's cache that is meant.
-        from penstock.spark_bridge.devices import shared_device
+        from .devices import shared_device
 
         spec = self.resolved(_task_addresses())
         slots = self.slots(spec)
@@ -174,7 +175,7 @@ class DeviceChoice:
 
     def instead_of(self, device: Device, reason: str) -> Device | None:
         """The CPU device, for a task that a device cannot run; None if it is not to be used."""
-        from penstock.spark_bridge.devices import shared_device
+        from .devices import shared_device
 
         if self.conf.fallback != "cpu" or device.name == "cpu":
             return None
@@ -182,7 +183,7 @@ class DeviceChoice:
         return shared_device("cpu")
 
     def _or_cpu(self, spec: DeviceSpec, *, shared: bool) -> Device:
-        from penstock.spark_bridge.devices import shared_device
+        from .devices import shared_device
 
         try:
             if shared:
@@ -196,7 +197,7 @@ class DeviceChoice:
 
 
 def warn_of_fallback(spec: DeviceSpec | str, reason: str) -> None:
-    """Say in the executor's log why a task runs on the CPU device."""
+    """Write to the executor's log why a task runs on the CPU device."""
     sys.stderr.write(f"penstock: device cpu instead of {spec}: {reason}\n")
     sys.stderr.flush()
 

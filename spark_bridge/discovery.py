@@ -1,4 +1,4 @@
-"""What Spark runs on a host to learn which devices it has: ``penstock-spark-devices``.
+"""The discovery script ``penstock-spark-devices``, which tells Spark the devices of a host.
 
 Spark calls the script that ``spark.executor.resource.fpga.discoveryScript`` names, and hands each
 address that it prints to one task at a time. An address is a device as ``spark.penstock.device``
@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 from penstock.errors import MissingToolError, PenstockError
-from penstock.spark_bridge.devices import DeviceSpec
+
+from .devices import DeviceSpec
 
 #: Environment variable with the devices of a host, separated by blanks or commas.
 VARIABLE = "PENSTOCK_SPARK_DEVICES"
@@ -47,7 +48,7 @@ def discovery_script() -> Path:
 
 
 def addresses() -> list[str]:
-    """Devices of this host: those of the variable, or a device server's that is there.
+    """Devices of this host: those that the variable names, or a device server that is there.
 
     Raises
     ------
@@ -61,7 +62,7 @@ def addresses() -> list[str]:
 
 
 def main() -> int:
-    """Print what Spark reads; returns the exit code."""
+    """Print the devices as Spark reads them; return the exit code."""
     resource = sys.argv[1] if len(sys.argv) > 1 else RESOURCE
     try:
         found = addresses()

@@ -1,4 +1,4 @@
-"""What is told of every join: its window, the form of its predicate, its devices."""
+"""Facts that every explanation has: window, form of the predicate, devices."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from penstock.errors import PenstockError, QueryError
 from penstock.host.device.registry import open_device
+from penstock.plan.band import BandForm
+from penstock.plan.forms import join_form
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 from penstock.query.overflow import beyond_spark
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
-from penstock.rewrite.band import BandForm
-from penstock.rewrite.forms import join_form
-from penstock.spark_bridge.devices import NOTHING, DeviceChoice
+
+from .devices import NOTHING, DeviceChoice
 
 #: A fact: what it is about, or nothing where it goes on from the one before; and the text.
 Fact = tuple[str, str]
@@ -22,7 +23,7 @@ def told(facts: Iterable[Fact]) -> str:
 
 
 def subject(query: JoinQuery) -> list[Fact]:
-    """What is joined, over which window, and which arithmetic Spark would not do exactly."""
+    """The sides, the window, and the arithmetic that Spark would not do exactly."""
     return [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
         ("window", str(query.window)),

@@ -13,9 +13,9 @@ from operator import and_, or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.node import Expr, Op
-from penstock.query.window import conjuncts_of
+from penstock.plan.time_bounds import conjuncts_of
 from penstock.types import Kind
 
 _LONG = range(-(1 << 63), 1 << 63)
@@ -36,7 +36,7 @@ def pushed(condition: Expr, column_of: ColumnOf) -> Column | None:
 
 def is_pushed(condition: Expr, column_of: ColumnOf) -> bool:
     """Whether Spark can test all of a condition."""
-    return condition is build.TRUE or all(
+    return condition is ops.TRUE or all(
         _condition(part, column_of) is not None for part in conjuncts_of(condition)
     )
 

@@ -1,4 +1,4 @@
-"""One input of a join as Spark rows: filtered, timed, brought to the schema of both."""
+"""The rows of both sides as one DataFrame, in slots that both use."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from penstock.query.plan import JoinQuery, Side
-from penstock.spark_bridge.clock import Clock, ticks
-from penstock.spark_bridge.filters import is_pushed, pushed
+from penstock.plan.query import JoinQuery, Side
+
+from .clock import Clock, ticks
+from .filters import is_pushed, pushed
 
 #: Columns of an input beside its own: a row's place in its input, and the ticks of its time.
 PLACE, TICKS = "place", "ticks"
@@ -20,8 +21,8 @@ PLACE, TICKS = "place", "ticks"
 Slots = Mapping[str, spark.DataType]
 
 
-class Input:
-    """One side of the join.
+class SideRows:
+    """Rows of one side, with the columns that the query needs in slots.
 
     Parameters
     ----------
@@ -32,60 +33,30 @@ class Input:
 
     Attributes
     ----------
-    clock : Clock or None
-        How its rows are placed in slices of time; None if they cannot be.
+    name : str
+        Of the side.
     slot_of : dict of column to slot
-        Where each column that the query needs travels.
+        Where each column travels: the k-th of a type in the k-th slot of that type, on either side.
     slots : dict of slot to Spark type
     """
 
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         self.name = side.side
-        self.clock = Clock.of(side)
         # By position: names may hold dots, or differ in case only.
         self._position = {field.name: f"c{i}" for i, field in enumerate(frame.schema)}
-        dtypes = {field.name: field.dataType for field in frame.schema}
+        self.dtypes = {field.name: field.dataType for field in frame.schema}
+        self.frame = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
         self.slot_of: dict[str, str] = {}
-        self.slots: dict[str, spark.DataType] = {}
-        self._assign(query.columns_of(side.side), dtypes)
-        frame = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
-        condition = pushed(side.filter, self._column)
-        if condition is not None:
-            frame = frame.filter(condition)
-        #: Whether Spark leaves out all rows that WHERE does.
-        self.is_filtered = is_pushed(side.filter, self._column)
-        if needs_places(query):
-            frame = frame.withColumn(PLACE, F.monotonically_increasing_id())
-        if self.clock is not None:
-            moment = ticks(self._column(self.clock.column), dtypes[self.clock.column])
-            frame = frame.withColumn(TICKS, moment)
-            if not query.is_rows and self.name not in query.kind.unmatched:
-                # A row without a time joins nothing; among ROWS it is an error.
-                frame = frame.filter(F.col(TICKS).isNotNull())
-        self.frame = frame
-
-    def _column(self, name: str) -> Column:
-        return F.col(self._position[name])
-
-    def _assign(self, columns: Iterable[str], dtypes: Mapping[str, spark.DataType]) -> None:
-        """The k-th column of a type travels in the k-th slot of that type, on either side."""
         used: Counter[str] = Counter()
-        for name in columns:
-            text = dtypes[name].simpleString()
-            slot = f"{text} {used[text]}"
-            used[text] += 1
-            self.slot_of[name] = slot
-            self.slots[slot] = dtypes[name]
+        for name in query.columns_of(side.side):
+            dtype = self.dtypes[name].simpleString()
+            self.slot_of[name] = f"{dtype} {used[dtype]}"
+            used[dtype] += 1
+        self.slots = {slot: self.dtypes[name] for name, slot in self.slot_of.items()}
 
-    @property
-    def moment(self) -> Column | None:
-        """Ticks of a row's time; None without a clock."""
-        return None if self.clock is None else F.col(TICKS)
-
-    @property
-    def hashed(self) -> Column:
-        """A hash of what a row holds: unlike a number, the same whenever the row is read."""
-        return F.xxhash64(*(self._column(name) for name in self.slot_of))
+    def column(self, name: str) -> Column:
+        """A column of the table."""
+        return F.col(self._position[name])
 
     def selected(self, slots: Slots, extra: Sequence[Column]) -> DataFrame:
         """The rows with the columns that both sides have, after some others.
@@ -101,9 +72,54 @@ class Input:
         columns = list(extra)
         for slot, dtype in slots.items():
             own = column_in.get(slot)
-            value = F.lit(None).cast(dtype) if own is None else self._column(own)
+            value = F.lit(None).cast(dtype) if own is None else self.column(own)
             columns.append(value.alias(slot))
         return self.frame.select(*columns)
+
+
+def union_of(sides: Iterable[SideRows], extra: Mapping[str, Sequence[Column]]) -> DataFrame:
+    """The rows of both sides in one schema: some columns, given by side, and the slots."""
+    left, right = sides
+    slots = left.slots | right.slots
+    return left.selected(slots, extra[left.name]).union(right.selected(slots, extra[right.name]))
+
+
+class Input(SideRows):
+    """One side of a batch join: filtered, and timed as far as Spark can do that.
+
+    Attributes
+    ----------
+    clock : Clock or None
+        How its rows are placed in slices of time; None if they cannot be.
+    is_filtered : bool
+        Whether Spark leaves out all rows that WHERE does.
+    """
+
+    def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
+        super().__init__(query, side, frame)
+        self.clock = Clock.of(side)
+        condition = pushed(side.filter, self.column)
+        if condition is not None:
+            self.frame = self.frame.filter(condition)
+        self.is_filtered = is_pushed(side.filter, self.column)
+        if needs_places(query):
+            self.frame = self.frame.withColumn(PLACE, F.monotonically_increasing_id())
+        if self.clock is not None:
+            moment = ticks(self.column(self.clock.column), self.dtypes[self.clock.column])
+            self.frame = self.frame.withColumn(TICKS, moment)
+            if not query.is_rows and self.name not in query.kind.unmatched:
+                # A row without a time joins nothing; among ROWS it is an error.
+                self.frame = self.frame.filter(F.col(TICKS).isNotNull())
+
+    @property
+    def moment(self) -> Column | None:
+        """Ticks of a row's time; None without a clock."""
+        return None if self.clock is None else F.col(TICKS)
+
+    @property
+    def hashed(self) -> Column:
+        """A hash of a row's values: unlike a row number, the same whenever the row is read."""
+        return F.xxhash64(*(self.column(name) for name in self.slot_of))
 
 
 def needs_places(query: JoinQuery) -> bool:

@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.node import Expr
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
+from penstock.plan.window import TimeWindow
 from penstock.query.nulls import null_supplied
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, other
-from penstock.query.window import TimeWindow
 from penstock.types import int_of
 
 #: Column of a batch DataFrame's rows: the place of a row in it.
@@ -60,7 +60,7 @@ class Ordering:
     places: bool
 
     def extended(self, query: JoinQuery) -> JoinQuery:
-        """The query with the arrivals of its rows after its own columns.
+        """The query with the arrivals of its rows as columns after its own.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class Ordering:
                 )
             values = [time]
             if self.places:
-                values.append(build.column(side, PLACE.name, int_of(64)))
+                values.append(ops.column(side, PLACE.name, int_of(64)))
             if side in query.kind.null_supplying:
                 values = [null_supplied(value) for value in values]
             more += zip(self._columns(side), values, strict=True)
@@ -116,7 +116,7 @@ class Ordering:
         return [name for side in self._sides(query) for name in self._columns(side)]
 
     def _sides(self, query: JoinQuery) -> tuple[str, ...]:
-        """Those whose columns the output has."""
+        """Sides whose columns are in the output."""
         return (LEFT,) if query.kind.is_existence else (LEFT, RIGHT)
 
     def _columns(self, side: str) -> list[str]:
@@ -128,7 +128,7 @@ class Ordering:
         return F.when(time.isNotNull(), _moment(time, _RANK[side], place))
 
     def _closing(self, side: str, query: JoinQuery) -> Column:
-        """When a row leaves alone."""
+        """The moment at which a row without a match leaves."""
         time, window = F.col(self._columns(side)[0]), query.window
         if not isinstance(window, TimeWindow):
             return self._arrival(side, time)
@@ -139,7 +139,7 @@ class Ordering:
 
 
 def _moment(time: Column, rank: int, place: Column, *, never: bool = False) -> Column:
-    """Something that sorts by time, after all others if it is never."""
+    """A sort key of a moment; ``never`` comes after all others."""
     return F.struct(
         F.lit(never).alias("never"),
         time.cast(_TIME).alias("time"),

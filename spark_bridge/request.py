@@ -1,25 +1,50 @@
-"""A call of the bridge, checked: what is asked of which DataFrames."""
+"""A call of the bridge, checked: a query over DataFrames."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
+from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery
-from penstock.spark_bridge.compiled import Compiled
-from penstock.spark_bridge.conf import Conf
-from penstock.spark_bridge.devices import DeviceChoice
-from penstock.spark_bridge.ordering import PLACE, Ordering, with_places
-from penstock.spark_bridge.resources import await_slot, check_resources
-from penstock.spark_bridge.time_zone import session_zone
-from penstock.spark_bridge.types import arrow_schema, check_used
+from penstock.query.options import Rows, Within
+
+from .compiled import Compiled
+from .conf import Conf
+from .devices import DeviceChoice
+from .ordering import PLACE, Ordering, with_places
+from .resources import await_slot, check_resources
+from .time_zone import session_zone
+from .types import arrow_schema, check_used
+
+
+class CommonOptions(TypedDict, total=False):
+    """Keyword arguments of every call: those of :func:`penstock.sql`, and the device.
+
+    ``device`` names a device that the executors have, such as ``"cpu"`` or
+    ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md tells which one it is otherwise.
+    ``device_options`` are arguments of the device's class. The CPU device gets ``threads=1``, since
+    Spark already runs a task per core.
+    """
+
+    within: Within | None
+    params: Mapping[str, Any] | None
+    scale: Mapping[str, int] | None
+    device: str | None
+    device_options: Mapping[str, Any] | None
+
+
+class JoinOptions(CommonOptions, total=False):
+    """Keyword arguments of calls that name the tables in the query."""
+
+    time: Mapping[str, str] | None
+    rows: Rows | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +82,9 @@ class Request:
         spark: SparkSession,
         text: str,
         tables: Mapping[str, DataFrame | str],
-        options: Mapping[str, Any],
-        device: str | None = None,
-        device_options: Mapping[str, Any] | None = None,
+        options: JoinOptions,
         *,
+        unique: Mapping[str, str | Sequence[str]] | None = None,
         ordered: bool = False,
     ) -> Request:
         """Check a call.
@@ -68,15 +92,24 @@ class Request:
         Raises
         ------
         QueryError, SchemaError, UsageError, DeviceError
+        TypeError
+            There is no such option.
         """
+        for name in options.keys() - JoinOptions.__optional_keys__:
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
         conf = Conf.read(spark)
-        choice = DeviceChoice.of(device, device_options, conf)
+        choice = DeviceChoice.of(options.get("device"), options.get("device_options"), conf)
         check_resources(spark, conf)
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         spark_schemas = {name: _struct(frame) for name, frame in frames.items()}
         schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
-        options = {**options, "time_zone": session_zone(spark, text)}
-        query = compile_query(text, schemas, **options)
+        compiling: dict[str, Any] = {
+            # All of them, given or not: checkpoints are compared by name.
+            **{name: options.get(name) for name in ("time", "rows", "within", "params", "scale")},
+            "unique": unique,
+            "time_zone": session_zone(spark, text),
+        }
+        query = compile_query(text, schemas, **compiling)
         check_used(query, spark_schemas)
         ordering = None
         if ordered:
@@ -90,7 +123,7 @@ class Request:
             spark=spark,
             text=text,
             frames=frames,
-            options=options,
+            options=compiling,
             query=query,
             schemas=schemas,
             device=choice,

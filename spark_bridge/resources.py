@@ -1,4 +1,4 @@
-"""Devices as Spark resources: what a session's settings must have."""
+"""Devices as Spark resources: checks of a session's settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from uuid import uuid4
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.spark_bridge.conf import Conf
+
+from .conf import Conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

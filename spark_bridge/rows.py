@@ -32,3 +32,17 @@ def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch as it is declared to Spark."""
     arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def message_of(rows: pa.Table | pa.RecordBatch) -> bytes:
+    """Rows as an Arrow message."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def table_of(message: bytes | pa.Buffer) -> pa.Table:
+    """The rows of :func:`message_of`."""
+    with pa.ipc.open_stream(message) as reader:
+        return reader.read_all()

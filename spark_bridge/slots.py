@@ -59,7 +59,7 @@ def _opened(name: str) -> int:
 
 
 def _locked_now(names: Sequence[str]) -> int | None:
-    """A slot that is free, as an open file."""
+    """A free slot, locked, as an open file; None if there is none."""
     for name in names:
         file = _opened(name)
         try:

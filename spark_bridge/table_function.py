@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from penstock.errors import SchemaError, UsageError
-from penstock.spark_bridge.sources import register_sources
+
+from .sources import register_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,10 +91,11 @@ class PenstockJoin:
         """Join them."""
         if self._call is None:
             return
-        from penstock.host.batch import BatchJoin
+        from penstock.host.join.table.batch import BatchJoin
         from penstock.query.compiler import compile_query
-        from penstock.spark_bridge.devices import shared_device
-        from penstock.spark_bridge.time_zone import task_zone
+
+        from .devices import shared_device
+        from .time_zone import task_zone
 
         condition, time = self._call
         both = pa.Table.from_batches(self._batches)

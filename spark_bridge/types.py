@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import from_arrow_type
 
 from penstock.errors import QueryError, SchemaError
 
 if TYPE_CHECKING:  # data sources need the tables of types, in processes that start for each batch
-    from penstock.query.plan import JoinQuery
+    from penstock.plan.query import JoinQuery
 
 #: Spark types whose Arrow type depends on nothing else. Spark stores both kinds of timestamps in
 #: microseconds; those with a zone are instants, so the name of the zone is free: UTC.
@@ -29,8 +30,6 @@ _ARROW: dict[type[spark.DataType], pa.DataType] = {
     spark.TimestampNTZType: pa.timestamp("us"),
     spark.DayTimeIntervalType: pa.duration("us"),
 }
-
-_SPARK = {arrow: kind() for kind, arrow in _ARROW.items()}
 
 #: Stands for a type that the bridge does not carry. A table may have such a column, a query that
 #: uses it is refused (:func:`check_used`); no type in its place would make its values NULL.
@@ -91,7 +90,7 @@ def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> Non
 
 
 def output_schema(computed: pa.Schema) -> pa.Schema:
-    """Arrow schema of what goes to Spark, from that of what the join puts out.
+    """Arrow schema of the rows that go to Spark, from the schema of the join's output.
 
     Raises
     ------
@@ -119,14 +118,7 @@ def _output_type(field: pa.Field) -> pa.DataType:
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """Spark schema of :func:`output_schema`."""
-    return spark.StructType([spark.StructField(f.name, _spark_type(f.type)) for f in schema])
-
-
-def _spark_type(dtype: pa.DataType) -> spark.DataType:
-    if pa.types.is_decimal(dtype):
-        return spark.DecimalType(dtype.precision, dtype.scale)
-    if pa.types.is_string(dtype):
-        return spark.StringType()
-    if pa.types.is_null(dtype):
-        return spark.NullType()
-    return _SPARK[dtype]
+    dtypes = [from_arrow_type(f.type, prefer_timestamp_ntz=True) for f in schema]
+    return spark.StructType(
+        [spark.StructField(name, dtype) for name, dtype in zip(schema.names, dtypes, strict=True)]
+    )

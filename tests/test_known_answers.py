@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
-from penstock.host.pruning.sizes import DEFAULT_PRUNING
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.join.table.batch import BatchJoin
+from penstock.host.prune.sizes import DEFAULT_PRUNING
+from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery
 
 TIMED = ("U1", "U2", "A1", "B1", "B2", "Z1", "Z2", "F1", "F2", "F4", "G1", "G3", "S1", "S2", "N2")
 QUERIES = (*TIMED, "U3", "A2", "F3")
@@ -84,7 +84,13 @@ def test_tables(name: str) -> None:
     answer.check(name, join.stats.pairs_in_window)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+#: As streams, the short run has one of each kind.
+SHORT = ("A2", "B2", "F3", "G1", "N2", "S2", "U2", "Z1")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(q, marks=() if q in SHORT else pytest.mark.slow) for q in QUERIES]
+)
 def test_streams(name: str) -> None:
     query, tables = loaded(name)
     disorder = 0

@@ -1,8 +1,9 @@
-"""The device contract: a range join over prepared keys (docs/device-contract.md).
+"""The device contract: joins over prepared keys (docs/device-contract.md).
 
-Given stream tuples ``s[0..n)``, each with a range ``[start_i, end_i)`` into a resident window,
+A range join: given stream tuples ``s[0..n)``, each with a range ``[start_i, end_i)`` into a window,
 starts and ends both non-decreasing in i: for every i and every j in its range with ``P(s_i, w_j)``,
-emit (i, j), or fold (i, j) into an aggregate of i. A device needs no timestamps, ids or filters.
+emit (i, j), or fold (i, j) into an aggregate of i. A window join: see :mod:`.window_join`. A device
+needs no timestamps, ids or filters.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.window_join import WindowKernel
-from penstock.program import Mode, Program, WindowProgram
+from penstock.program import AnyProgram, Mode
+
+from .window_join import WindowTask
 
 #: What a kernel is opened for unless something else is asked.
 PAIRS = frozenset({Mode.PAIRS})
+#: Why a device without the window-join operator refuses its programs.
+RANGE_JOINS_ONLY = "it does range joins only; use the range operator"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class Task:
     @property
     def rows(self) -> int:
         return len(self.start)
+
+
+#: What a kernel runs.
+AnyTask = Task | WindowTask
 
 
 @dataclass(frozen=True)
@@ -95,9 +103,11 @@ class Result:
     Parameters
     ----------
     i, j : ndarray of uint32, shape (m,)
-        Stream index within the task, and window position. Empty if the task is not for pairs.
+        Stream index within the task, and window position; of a window join the rows of A's and of
+        B's columns. Empty if the task is not for pairs.
     pause : Pause or None
-        None if the task is complete, as a task for aggregates always is.
+        None if the task is complete, as a task for aggregates always is. A window join pauses
+        between tuples: ``i0 == i1``.
     counters : mapping
         Exact counts of this task: ``evaluations`` always (predicate tests executed); simulated
         devices add ``cycles``, ``window_flits`` and more.
@@ -147,20 +157,14 @@ class WindowBuffer(ABC):
 
     @property
     def lost(self) -> bool:
-        """Whether the device has lost what was written, as one that restarted has.
-
-        No task can use it again; it is still to be freed.
-        """
+        """Whether the device has lost what was written; it is then only to be freed."""
         return False
 
     @abstractmethod
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         """Copy keys (one array per window column, equal lengths) to ``offset`` and up.
 
-        Raises
-        ------
-        DeviceError
-            The rows do not fit, or the number of columns is wrong.
+        It raises DeviceError if they do not fit, or the number of columns is wrong.
         """
 
     @abstractmethod
@@ -169,7 +173,10 @@ class WindowBuffer(ABC):
 
 
 class Kernel(ABC):
-    """A program loaded on a device."""
+    """A program loaded on a device.
+
+    Asking for memory raises DeviceError where there is no room, or no such bank.
+    """
 
     #: Smallest ``Task.room`` that guarantees progress.
     min_room: int = 1
@@ -178,29 +185,22 @@ class Kernel(ABC):
     #: Evaluations up to which a task is sooner run by its caller than handed to another thread;
     #: 0 for a kernel that has no :meth:`run`.
     here_evaluations: int = 0
+    program: Any
 
-    def __init__(self, program: Program, modes: frozenset[Mode] = PAIRS) -> None:
+    def __init__(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> None:
         self.program = program
         self.modes = modes
 
-    @abstractmethod
-    def allocate(self, capacity: int) -> WindowBuffer:
-        """Memory for ``capacity`` window tuples.
+    def least_room(self, task: Any) -> int:
+        """Room with which this task makes progress, at most ``min_room``."""
+        return self.min_room
 
-        Raises
-        ------
-        DeviceError
-            The device has no room for it.
-        """
+    def allocate(self, capacity: int) -> WindowBuffer:
+        """Memory for ``capacity`` window tuples, unless the program is a ``WindowProgram``."""
+        raise DeviceError("tasks of a window join bring their windows; allocate none for them")
 
     def allocate_in(self, bank: int, capacity: int) -> WindowBuffer:
-        """Memory in one bank, 0 to ``banks - 1``; a kernel with several banks has its own way.
-
-        Raises
-        ------
-        DeviceError
-            That bank has no room for it, or there is no such bank.
-        """
+        """Memory in one bank, 0 to ``banks - 1``; a kernel with several banks has its own way."""
         if bank or self.banks > 1:
             raise DeviceError(
                 f"bank {bank} was asked for, but a {type(self).__name__} cannot choose among its "
@@ -215,8 +215,6 @@ class Kernel(ABC):
 
         Parameters
         ----------
-        name : WindowName
-        capacity : int
         columns : callable
             Gives its keys, all of them.
 
@@ -225,19 +223,22 @@ class Kernel(ABC):
         WindowBuffer or None
             To be freed when it is not read any more; the device keeps it for who asks next. None
             from a device that keeps no windows by name.
-
-        Raises
-        ------
-        DeviceError
-            The device has no room for it.
         """
         return None
 
     @abstractmethod
-    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
-        """Start a task; several may be in flight. Failures arrive through the future."""
+    def submit(self, window: Any, task: Any) -> Future[Result]:
+        """Start a task; several may be in flight. Failures arrive through the future.
 
-    def run(self, window: WindowBuffer, task: Task) -> Result:
+        Parameters
+        ----------
+        window : WindowBuffer or None
+            Allocated by this kernel; None if its program is a ``WindowProgram``.
+        task : Task or WindowTask
+            A ``WindowTask`` if its program is a ``WindowProgram``.
+        """
+
+    def run(self, window: Any, task: Any) -> Result:
         """Run a task in the calling thread; for kernels with ``here_evaluations``."""
         return self.submit(window, task).result()
 
@@ -256,8 +257,8 @@ class Device(ABC):
     units: int = 1
     #: Widths of band codes that the device offers, ascending.
     key_widths: Sequence[int] = (16, 32, 64)
-    #: Evaluations of a task, at most, for a device that takes seconds for what
-    #: :func:`penstock.host.device.run.run_task` gives the others; None if it is none.
+    #: Evaluations of a task, at most, for a device that would take seconds for a task of the usual
+    #: size; None for others.
     task_evaluations: int | None = None
     #: Whether a task takes as long as its evaluations, however few: then a server cuts heavy ones.
     is_even: bool = False
@@ -267,36 +268,19 @@ class Device(ABC):
     runs_here: bool = False
 
     @abstractmethod
-    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         """Why the device cannot run the program, as a sentence for the user; None if it can.
 
-        Modes that are not in ``program.modes`` are a reason on every device.
+        Modes that are not in ``program.modes`` are a reason on every device, and so is a
+        ``WindowProgram`` on one that does range joins only (:data:`RANGE_JOINS_ONLY`).
         """
 
     @abstractmethod
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         """Load a program for tasks of these modes.
 
-        Raises
-        ------
-        DeviceError
-            ``refuses(program, modes)`` is not None; its text is in the message.
+        It raises DeviceError with the text of ``refuses(program, modes)`` if there is one.
         """
-
-    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
-        """Why the device cannot do a window join of these ROWS with the program; None if it can."""
-        return "it does range joins only; use the range operator"
-
-    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
-        """Load a program for window joins with windows of up to these sizes.
-
-        Raises
-        ------
-        DeviceError
-            ``refuses_window_join(program, rows)`` is not None; its text is in the message.
-        """
-        reason = self.refuses_window_join(program, rows)
-        raise DeviceError(f"the {self.name} device cannot do this window join: {reason}")
 
     def keep_windows(self, scope: str, blocks: Collection[str]) -> None:  # noqa: B027
         """Say which blocks of a scope are still wanted; windows of its others may go."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.host.device.base import Pause
+from .base import Pause
 
 #: Evaluations of a task, at most: 12 ms of one core at 2e10 evaluations per second. Half of it cost
 #: a stream on two cores 15 % of its rate, twice as much gained nothing.

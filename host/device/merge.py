@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.host.device.base import Folds
 from penstock.program import Mode
+
+from .base import Folds
 
 
 class Merged:

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from penstock.errors import DeviceError, MissingToolError
-from penstock.host.device.base import Device
+
+from .base import Device
 
 GROUP = "penstock.devices"
 

@@ -1,4 +1,4 @@
-"""The second operation of the device contract: a ROWS window join of tuples in order of arrival.
+"""The task of a window join: ROWS windows over tuples of two sides in order of arrival.
 
 Given tuples of sides A and B in order of arrival: on its arrival each tuple meets the latest
 ``rows`` tuples of the other side that arrived before; emit those pairs that meet the predicate,
@@ -7,14 +7,10 @@ each once. The first tuples may be history: they enter the windows and are not m
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-
-from penstock.program import WindowProgram
 
 
 @dataclass(frozen=True)
@@ -72,59 +68,28 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class WindowTask:
-    """Tuples to match.
+    """A ROWS window join of some tuples: the task of a kernel of a ``WindowProgram``.
 
     Parameters
     ----------
     tuples : Arrivals
     history : int
         So many tuples at the start enter their windows and are not matched.
-    rows : (int, int)
-        Sizes of the windows over A and over B.
     room : int
-        Most pairs the result may hold, at least ``WindowKernel.min_room(rows)``.
+        Most pairs the result may hold, at least ``Kernel.least_room(task)``; a task that needs
+        more pauses between two tuples.
     """
 
     tuples: Arrivals
     history: int
-    rows: tuple[int, int]
     room: int
 
+    @property
+    def rows(self) -> int:
+        """Tuples, the history included."""
+        return len(self.tuples)
 
-@dataclass(frozen=True)
-class WindowResult:
-    """Pairs of a task, each once, in no particular order.
-
-    Parameters
-    ----------
-    a, b : ndarray of uint32, shape (m,)
-        Rows of A's and of B's columns.
-    done : int
-        Of the task's first ``done`` tuples all pairs are there, of later ones none. A task that
-        ran out of room is resumed by one with the tuples from there on, behind a history.
-    counters : mapping
-        Exact counts of this task: ``evaluations`` always.
-    """
-
-    a: np.ndarray
-    b: np.ndarray
-    done: int
-    counters: Mapping[str, int] = field(default_factory=dict)
-
-
-class WindowKernel(ABC):
-    """A predicate loaded into a window-join operator."""
-
-    def __init__(self, program: WindowProgram) -> None:
-        self.program = program
-
-    @abstractmethod
-    def min_room(self, rows: tuple[int, int]) -> int:
-        """Smallest ``WindowTask.room`` that guarantees progress with these windows."""
-
-    @abstractmethod
-    def submit(self, task: WindowTask) -> Future[WindowResult]:
-        """Start a task; several may be in flight. Failures arrive through the future."""
-
-    def close(self) -> None:  # noqa: B027 - some hold nothing
-        """Free what the kernel holds."""
+    def evaluations(self, rows: tuple[int, int], done: int | None = None) -> int:
+        """Predicate tests of the task, or of its first ``done`` tuples, with these ROWS."""
+        start, end = self.tuples.met(rows)
+        return int((end - start)[self.history : done].sum())

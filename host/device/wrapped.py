@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
 
-from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
-from penstock.host.device.window_join import WindowKernel, WindowResult, WindowTask
-from penstock.program import Mode, Program, WindowProgram
+from penstock.program import AnyProgram, Mode
+
+from .base import PAIRS, Device, Kernel, Result, WindowBuffer, WindowName
+
+#: What a device says of itself, and runs in other threads than the caller's.
+_TOLD = ("name", "lanes", "units", "key_widths", "task_evaluations", "is_even", "keeps_windows")
 
 
 class WrappedDevice(Device):
@@ -23,24 +27,17 @@ class WrappedDevice(Device):
 
     def __init__(self, inner: Device) -> None:
         self.inner = inner
-        self.name = inner.name
-        self.lanes = inner.lanes
-        self.units = inner.units
-        self.key_widths = inner.key_widths
-        self.task_evaluations = inner.task_evaluations
-        self.is_even = inner.is_even
+        for name in _TOLD:
+            setattr(self, name, getattr(inner, name))
 
-    def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         return self.inner.refuses(program, modes)
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return WrappedKernel(self.inner.open(program, modes))
 
-    def refuses_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> str | None:
-        return self.inner.refuses_window_join(program, rows)
-
-    def open_window_join(self, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
-        return WrappedWindowKernel(self.inner.open_window_join(program, rows))
+    def keep_windows(self, scope: str, blocks: Collection[str]) -> None:
+        self.inner.keep_windows(scope, blocks)
 
     def counters(self) -> dict[str, int]:
         return self.inner.counters()
@@ -64,11 +61,20 @@ class WrappedKernel(Kernel):
     def allocate_in(self, bank: int, capacity: int) -> WindowBuffer:
         return self.wrap(self.inner.allocate_in(bank, capacity))
 
+    def resident(
+        self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
+    ) -> WindowBuffer | None:
+        kept = self.inner.resident(name, capacity, columns)
+        return None if kept is None else self.wrap(kept)
+
+    def least_room(self, task: Any) -> int:
+        return self.inner.least_room(task)
+
     def wrap(self, buffer: WindowBuffer) -> WindowBuffer:
         """A window of the other kernel as one of this kernel's."""
         return WrappedBuffer(buffer)
 
-    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+    def submit(self, window: Any, task: Any) -> Future[Result]:
         # What is not ours the other kernel refuses by itself.
         own = window.inner if isinstance(window, WrappedBuffer) else window
         return self.inner.submit(own, task)
@@ -97,20 +103,3 @@ class WrappedBuffer(WindowBuffer):
 
     def free(self) -> None:
         self.inner.free()
-
-
-class WrappedWindowKernel(WindowKernel):
-    """A window-join operator of another device."""
-
-    def __init__(self, inner: WindowKernel) -> None:
-        super().__init__(inner.program)
-        self.inner = inner
-
-    def min_room(self, rows: tuple[int, int]) -> int:
-        return self.inner.min_room(rows)
-
-    def submit(self, task: WindowTask) -> Future[WindowResult]:
-        return self.inner.submit(task)
-
-    def close(self) -> None:
-        self.inner.close()

@@ -12,7 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
-from penstock.host.metrics.report import Report
+
+from .report import Report
 
 
 @dataclass(frozen=True)

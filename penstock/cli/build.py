@@ -1,20 +1,23 @@
-"""What ``synth`` and ``export`` share: which pipeline is to be built."""
+"""Options of ``synth``, ``export`` and ``board``: which pipeline is to be built."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.inputs import Inputs, read_inputs
-from penstock.errors import MissingToolError, UsageError
-from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
-from penstock.host.prepare import layout, stream_values, window_keys
-from penstock.program import BandProgram, GeneralProgram, Mode, Program
-from penstock.query.plan import other
-from penstock.rewrite.forms import JoinForm, join_form
+from penstock.host.join.table.batch import BatchJoin
+from penstock.host.keys.prepare import layout
+
+from ..errors import MissingToolError, PenstockError, UsageError
+from ..plan.forms import JoinForm, join_form
+from ..program import BandProgram, Mode, Program
+from . import inputs
+from .options import group, option
 
 if TYPE_CHECKING:
     from penstock.hw.join.config import JoinConfig
@@ -30,113 +33,116 @@ TESTS, KEY_BITS = 2, 32
 VALUE_BITS = 32
 
 Units = Annotated[int, typer.Option(help="Join units of a pipeline.")]
-Band = Annotated[
-    int | None,
-    typer.Option(
-        "--band", help="Run-time band tests, 1 to 8: serves every predicate with so many or fewer."
-    ),
-]
-KeyBits = Annotated[
-    int | None,
-    typer.Option(help="Width of a band code (with --sql at least what the files need)."),
-]
-Sql = Annotated[
-    str | None,
-    typer.Option("--sql", help="Build for this query; --table names its files."),
-]
-SqlTables = Annotated[
-    list[str] | None,
-    typer.Option(
+
+
+@group
+class BuildQuery:
+    """The query that a pipeline is built for, if there is one."""
+
+    sql: str | None = option("Build for this query; --table names its files.")
+    table: inputs.Texts = option(
+        "NAME=FILE; repeat. Keys get the widths that the files' values need, rounded up "
+        f"to a multiple of {KEY_STEP_BITS} bits.",
         "--table",
         "-t",
-        help="NAME=FILE; repeat. Keys get the widths that the files' values need, rounded up to "
-        f"a multiple of {KEY_STEP_BITS} bits.",
-    ),
-]
-Modes = Annotated[
-    str | None,
-    typer.Option(
-        help="What tasks can ask for besides pairs, separated by commas: count, exists, sum, min, "
-        "max, nearest. Of a query's general form, those that its value allows."
-    ),
-]
-Window = Annotated[
-    str | None,
-    typer.Option(help="ALIAS of the table that flows past the units; by default the cheaper."),
-]
+    )
+    window: str | None = option(
+        "ALIAS of the table that flows past the units; by default the cheaper."
+    )
+    options: inputs.QueryArguments = field(default_factory=inputs.QueryArguments)
+    no_band: inputs.NoBand = False
+
+    def programs(self) -> list[Program]:
+        """Give the programs of the query, one per direction, without repetition."""
+        given = self.options.compiled(self.sql or "", self.table or [])
+        with open_device("cpu") as device:
+            join = BatchJoin(given.query, given.tables(), device, band=not self.no_band)
+        forms = [part.form for part in join.joins]
+        if self.window is not None:
+            names = given.query.names
+            if self.window not in names.values():
+                known = " and ".join(names.values())
+                raise UsageError(
+                    f"--window takes one of the query's tables, {known}, not {self.window!r}"
+                )
+            side = next(side for side, name in names.items() if name == self.window)
+            forms = [join_form(given.query.predicate, side, band=not self.no_band)]
+        return list(dict.fromkeys(_program(form, join) for form in forms))
 
 
-@dataclass(frozen=True)
-class Query:
-    """The options that describe a query."""
+@group
+class PipelineArguments:
+    """The tests and modes of a pipeline."""
 
-    sql: str | None
-    tables: list[str] | None = None
-    time: list[str] | None = None
-    rows: str | None = None
-    within: str | None = None
-    param: list[str] | None = None
-    scale: list[str] | None = None
-    time_zone: str | None = None
-    no_band: bool = False
-    window: str | None = None
+    band: int | None = option(
+        "Run-time band tests, 1 to 8: serves every predicate with so many or fewer."
+    )
+    key_bits: int | None = option("Width of a band code (with --sql at least what the files need).")
+    modes: str | None = option(
+        "What tasks can ask for besides pairs, separated by commas: count, exists, sum, "
+        "min, max, nearest. Of a query's general form, those that its value allows."
+    )
+
+    def config(self, units: int, query: BuildQuery) -> JoinConfig:
+        """Describe the pipeline.
+
+        Raises
+        ------
+        UsageError
+            The options contradict each other, or there is no such build.
+        MissingToolError
+            The packages that hardware is generated with are not installed.
+        QueryError, SchemaError, DataError, FileError
+            The query or its files cannot be used.
+        DeviceError
+            The predicate cannot be built in hardware.
+        """
+        with building():
+            from penstock.hw.join.config import JoinConfig
+        if query.sql is None:
+            if query.table or query.window or query.no_band:
+                raise UsageError("--table, --window and --no-band describe a query: add --sql")
+            given: dict[str, Any] = {
+                "tests": TESTS if self.band is None else self.band,
+                "key_bits": KEY_BITS if self.key_bits is None else self.key_bits,
+            }
+        elif self.band is not None:
+            raise UsageError("--band and --sql both say what to build; give one of them")
+        else:
+            given = _arguments(query.programs(), self.key_bits)
+        chosen = _modes(self.modes)
+        if "program" not in given and any(mode.needs_value for mode in chosen):
+            given["value_bits"] = VALUE_BITS
+        with building():
+            return JoinConfig(units=units, modes=chosen, **given)
 
 
-def join_config(
-    query: Query,
-    *,
-    units: int,
-    tests: int | None,
-    key_bits: int | None,
-    modes: str | None = None,
-) -> JoinConfig:
-    """The pipeline that the options describe.
+@contextmanager
+def building() -> Iterator[None]:
+    """Turn errors of the hardware's modules into errors of the command line.
 
     Raises
     ------
-    UsageError
-        The options contradict each other, or there is no such build.
     MissingToolError
         The packages that hardware is generated with are not installed.
-    QueryError, SchemaError, DataError, FileError
-        The query or its files cannot be used.
-    DeviceError
-        The predicate cannot be built in hardware.
+    UsageError
+        There is no such build.
     """
     try:
-        from penstock.hw.join.config import JoinConfig
+        yield
+    except PenstockError:
+        raise
     except ModuleNotFoundError as error:
-        raise missing(error) from None
-    if query.sql is None:
-        if query.tables or query.window or query.no_band:
-            raise UsageError("--table, --window and --no-band describe a query: add --sql")
-        given: dict[str, Any] = {
-            "tests": TESTS if tests is None else tests,
-            "key_bits": KEY_BITS if key_bits is None else key_bits,
-        }
-    elif tests is not None:
-        raise UsageError("--band and --sql both say what to build; give one of them")
-    else:
-        given = _arguments(_programs(query), key_bits)
-    chosen = _modes(modes)
-    if "program" not in given and any(mode.needs_value for mode in chosen):
-        given["value_bits"] = VALUE_BITS
-    try:
-        return JoinConfig(units=units, modes=chosen, **given)
+        raise MissingToolError(
+            f"hardware is generated with {error.name}, which is not installed; "
+            "run `pip install 'penstock[rtl]'`"
+        ) from None
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
-def missing(error: ModuleNotFoundError) -> MissingToolError:
-    """The error to raise where a package of the ``rtl`` extra is not installed."""
-    return MissingToolError(
-        f"hardware is generated with {error.name}, which is not installed; "
-        "run `pip install 'penstock[rtl]'`"
-    )
-
-
 def describe(join: JoinConfig) -> str:
-    """What a build is, in a line."""
+    """Describe a build in a line."""
     names = [mode.value for mode in Mode if mode in join.modes]
     folds = f", {', '.join(names)}" if len(names) > 1 else ""
     if join.program is None:
@@ -156,52 +162,14 @@ def _modes(text: str | None) -> frozenset[Mode]:
     return frozenset({Mode.PAIRS, *(known[name] for name in names)})
 
 
-def _programs(query: Query) -> list[Program]:
-    """The programs that a query is run with, one per direction, without repetition."""
-    assert query.sql is not None
-    given = read_inputs(
-        query.sql,
-        query.tables or [],
-        query.time,
-        query.rows,
-        query.within,
-        query.param,
-        query.scale,
-        query.time_zone,
-    )
-    with open_device("cpu") as device:
-        join = BatchJoin(given.query, given.tables(), device, band=not query.no_band)
-    forms = [part.form for part in join.joins]
-    if query.window is not None:
-        side = _side(given, query.window)
-        forms = [join_form(given.query.predicate, side, band=not query.no_band)]
-    programs: dict[Program, None] = dict.fromkeys(_program(form, join) for form in forms)
-    return list(programs)
-
-
-def _side(given: Inputs, alias: str) -> str:
-    for side, name in given.query.names.items():
-        if name == alias:
-            return side
-    known = " and ".join(given.query.names.values())
-    raise UsageError(f"--window takes one of the query's tables, {known}, not {alias!r}")
-
-
 def _program(form: JoinForm, join: BatchJoin) -> Program:
-    stream, window = join.sides[other(form.window)], join.sides[form.window]
+    keys = inputs.keys_of(join, form)
     widths = range(KEY_STEP_BITS, 64 + 1, KEY_STEP_BITS)
-    made = layout(
-        form,
-        window_keys(form, window.columns, len(window)),
-        stream_values(form, stream.columns, len(stream)),
-        widths,
-        spare_bits=KEY_STEP_BITS,
-    )
-    return made.program
+    return layout(form, *keys, widths, spare_bits=KEY_STEP_BITS).program
 
 
 def _arguments(programs: list[Program], key_bits: int | None) -> dict[str, Any]:
-    """Arguments of a build that runs all of these programs."""
+    """Give the arguments of a build that runs all of these programs."""
     band = [program for program in programs if isinstance(program, BandProgram)]
     if len(band) == len(programs):
         needed = max(program.key_bits for program in band)
@@ -221,6 +189,4 @@ def _arguments(programs: list[Program], key_bits: int | None) -> dict[str, Any]:
             "--key-bits is for band tests; this query has none, and its keys get the widths that "
             "the files need"
         )
-    (program,) = programs
-    assert isinstance(program, GeneralProgram)
-    return {"program": program}
+    return {"program": programs[0]}

@@ -1,25 +1,26 @@
-"""``penstock demo``: a city as two streams, joined from Spark and in the simulated pipeline."""
+"""``penstock demo``: joins two streams of a city from Spark and in the simulated pipeline."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pyarrow as pa
 import typer
-from rich.table import Table
 
-from penstock.cli.terminal import count, errors, results
-from penstock.errors import DataError, MissingToolError
-from penstock.host.batch import BatchJoin
+from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.files import read_table
-from penstock.query import JoinQuery, compile_query
+from penstock.host.join.table.batch import BatchJoin
+from penstock.host.rows.files import read_table
+
+from ..errors import DataError, MissingToolError
+from ..query import JoinQuery, compile_query
+from .terminal import NUMBERS, count, errors, note, results, table
 
 if TYPE_CHECKING:
     from penstock.sim.amaranth_device import Cycle
@@ -32,6 +33,10 @@ _SLICE_ORDERS = 360
 _SLICE_POSITIONS = 4_000
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def command(
     out: Annotated[Path, typer.Option(help="Folder for the streams, the result, the picture.")] = (
         Path("build/demo")
@@ -51,40 +56,38 @@ def command(
     """Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware."""
     tables = _generate(out, seconds, seed)
     query = _query(tables, diff, window)
-    report = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("where", "rows", "evaluations", "seconds", "evaluations/s"):
-        report.add_column(name, justify="left" if name == "where" else "right")
+    report = table("where", "rows", "evaluations", "seconds", "evaluations/s", right=NUMBERS)
     direct = _on_cpu(query, tables)
     report.add_row("cpu device, from Arrow", *direct.cells())
     spark = _on_spark(query, out, direct.evaluations)
     report.add_row("cpu device, from Spark", *spark.cells())
     _check_same("Spark", spark.table, direct.table)
-    simulated = _simulated(query, tables, units)
-    report.add_row(f"simulated pipeline, {units} units, a slice", *simulated.run.cells())
+    simulated, trace = _simulated(query, tables, units)
+    report.add_row(f"simulated pipeline, {units} units, a slice", *simulated.cells())
     results.print(report)
-    rate = simulated.window_flits / simulated.cycles
-    passes = "1 pass" if simulated.passes == 1 else f"{simulated.passes} passes"
-    projected = simulated.run.evaluations / simulated.cycles * 0.3
+    flits, cycles, many = (simulated.counters[n] for n in ("window_flits", "cycles", "passes"))
+    passes = "1 pass" if many == 1 else f"{many} passes"
     results.print(
-        f"\nRows agree everywhere. The pipeline took {rate:.3f} window tuples per cycle over "
-        f"{count(simulated.cycles)} cycles in {passes}: at 300 MHz its {units} units would do "
-        f"{projected:.1f} G evaluations/s on this slice.",
+        f"\nRows agree everywhere. The pipeline took {flits / cycles:.3f} window tuples per cycle "
+        f"over {count(cycles)} cycles in {passes}: at 300 MHz its {units} units would do "
+        f"{simulated.evaluations / cycles * 0.3:.1f} G evaluations/s on this slice.",
         highlight=False,
     )
     path = out / "demo.png"
     with _step(f"drawing {path}"):
-        from penstock.cli.picture import draw
+        from .picture import draw
 
-        draw(path, tables, direct.table, simulated.trace, units, diff, window)
+        draw(path, tables, direct.table, trace, units, diff, window)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One way of running the join: its rows, what it took."""
+    """One run of the join: its rows, and what it took."""
 
     table: pa.Table
     evaluations: int
     seconds: float
+    counters: Mapping[str, int] = field(default_factory=dict)
 
     def cells(self) -> tuple[str, str, str, str]:
         rate = self.evaluations / self.seconds
@@ -92,13 +95,12 @@ class _Run:
         return count(self.table.num_rows), count(self.evaluations), f"{self.seconds:.2f}", shown
 
 
-@dataclass(frozen=True)
-class _Simulated:
-    run: _Run
-    cycles: int
-    window_flits: int
-    passes: int
-    trace: list[Cycle]
+def _run(query: JoinQuery, tables: dict[str, pa.Table], device: Device) -> _Run:
+    began = time.perf_counter()
+    join = BatchJoin(query, tables, device)
+    rows = pa.Table.from_batches(join, join.schema)
+    seconds = time.perf_counter() - began
+    return _Run(rows, join.stats.pairs_evaluated, seconds, join.stats.counters)
 
 
 @contextmanager
@@ -106,7 +108,7 @@ def _step(what: str) -> Iterator[None]:
     began = time.perf_counter()
     with errors.status(f"{what} ..."):
         yield
-    errors.print(f"{what}: {time.perf_counter() - began:.1f} s", style="dim", highlight=False)
+    note(f"{what}: {time.perf_counter() - began:.1f} s")
 
 
 def _generate(out: Path, seconds: int, seed: int) -> dict[str, pa.Table]:
@@ -126,20 +128,17 @@ def _query(tables: dict[str, pa.Table], diff: int, window: int) -> JoinQuery:
 
 def _on_cpu(query: JoinQuery, tables: dict[str, pa.Table]) -> _Run:
     with open_device("cpu") as device:
-        first = {name: table.slice(0, 1000) for name, table in tables.items()}
-        for _ in BatchJoin(query, first, device):  # compiles the kernel, or loads it
-            pass
+        # Compiles the kernel, or loads it.
+        _run(query, {name: table.slice(0, 1000) for name, table in tables.items()}, device)
         with _step("joining on the cpu device"):
-            began = time.perf_counter()
-            join = BatchJoin(query, tables, device)
-            joined = pa.Table.from_batches(join, join.schema)
-            return _Run(joined, join.stats.pairs_evaluated, time.perf_counter() - began)
+            return _run(query, tables, device)
 
 
 def _on_spark(query: JoinQuery, out: Path, evaluations: int) -> _Run:
     try:
-        from penstock import spark_bridge
-        from penstock.spark_bridge.session import local_session
+        from penstock.sim.local_spark.session import local_session
+
+        from .. import spark_bridge
     except ModuleNotFoundError as error:
         raise MissingToolError(
             f"the demo joins from Spark, and {error.name} is not installed; "
@@ -157,37 +156,32 @@ def _on_spark(query: JoinQuery, out: Path, evaluations: int) -> _Run:
                 str(out / "joined")
             )
             seconds = time.perf_counter() - began
-        joined = read_table(out / "joined")
-        return _Run(joined, evaluations, seconds)
+        return _Run(read_table(out / "joined"), evaluations, seconds)
     finally:
         spark.stop()
 
 
-def _simulated(query: JoinQuery, tables: dict[str, pa.Table], units: int) -> _Simulated:
-    """Some orders and all positions of some vehicles, through the pipeline, against the CPU."""
+def _simulated(
+    query: JoinQuery, tables: dict[str, pa.Table], units: int
+) -> tuple[_Run, list[Cycle]]:
+    """Join a slice in the pipeline, and compare with the CPU; give its cycles, too."""
     from penstock.sim.amaranth_device import AmaranthDevice
 
     part = _slice(tables)
     with open_device("cpu") as device:
-        join = BatchJoin(query, part, device)
-        expected = pa.Table.from_batches(join, join.schema)
+        expected = _run(query, part, device)
     with (
         closing(AmaranthDevice(units=units, trace=True)) as pipeline,
         _step(f"simulating a pipeline of {units} units"),
     ):
-        began = time.perf_counter()
-        join = BatchJoin(query, part, pipeline)
-        found = pa.Table.from_batches(join, join.schema)
-        seconds = time.perf_counter() - began
+        found = _run(query, part, pipeline)
         trace = pipeline.trace
-    _check_same("the simulated pipeline", found, expected)
-    counters = join.stats.counters
-    run = _Run(found, join.stats.pairs_evaluated, seconds)
-    return _Simulated(run, counters["cycles"], counters["window_flits"], counters["passes"], trace)
+    _check_same("the simulated pipeline", found.table, expected.table)
+    return found, trace
 
 
 def _slice(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Some orders of the whole run, and all positions of some vehicles."""
+    """Take some orders of the whole run, and all positions of some vehicles."""
     orders, gps = tables["orders"], tables["gps"]
     every = max(orders.num_rows // _SLICE_ORDERS, 1)
     share = max(gps.num_rows // _SLICE_POSITIONS, 1)
@@ -198,7 +192,7 @@ def _slice(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
 
 
 def _check_same(what: str, found: pa.Table, expected: pa.Table) -> None:
-    """Same rows, each as often.
+    """Check that both have the same rows, each as often.
 
     Raises
     ------

@@ -1,59 +1,60 @@
-"""``penstock explain``: what the compiler makes of a query."""
+"""``penstock explain``: shows what the compiler makes of a query."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rich.table import Table
+import typer
 
-from penstock.cli import inputs
-from penstock.cli.terminal import count, results
-from penstock.errors import DeviceError, PenstockError, QueryError
-from penstock.expr.columns import Vector
-from penstock.expr.node import Expr, show
-from penstock.host.aggregate import AggregateJoin, FoldJoin, range_join
-from penstock.host.batch import BatchJoin
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.existence import ExistenceJoin
-from penstock.host.prepare import layout, stream_values, window_keys
-from penstock.host.table_join import RangeJoin
-from penstock.program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
-from penstock.query.closing import require_closing, time_key
-from penstock.query.overflow import beyond_spark
-from penstock.query.plan import Aggregation, JoinQuery, RowsWindow, other
-from penstock.query.tumbling import as_tumbling
-from penstock.rewrite.band import BandForm, Bound
-from penstock.rewrite.general import GeneralForm
-from penstock.types import Type
+from penstock.host.join.table.operators import table_join
+from penstock.host.join.table.table_join import TableJoin
+from penstock.host.keys.prepare import layout
+
+from ..errors import DeviceError, PenstockError, QueryError
+from ..expr.columns import Vector
+from ..expr.node import Expr, show
+from ..expr.tumbling import as_tumbling
+from ..plan.band import BandForm, Bound
+from ..plan.closing import require_closing, time_key
+from ..plan.general import GeneralForm
+from ..plan.plan import Evaluation
+from ..plan.query import Aggregation, JoinQuery, RowsWindow, other
+from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
+from ..query.overflow import beyond_spark
+from ..types import Type
+from . import inputs
+from .options import grouped
+from .terminal import count, results, say, table
+
+app = typer.Typer(add_completion=False)
 
 
-def command(
-    query: inputs.Query,
-    table: inputs.Tables,
-    time: inputs.Times = None,
-    rows: inputs.RowsOption = None,
-    within: inputs.WithinOption = None,
-    param: inputs.Params = None,
-    scale: inputs.Scales = None,
-    time_zone: inputs.TimeZone = None,
-    no_band: inputs.NoBand = False,
-) -> None:
+@app.command()
+@grouped
+def command(asked: inputs.Asked, no_band: inputs.NoBand = False) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
-    given = inputs.read_inputs(query, table, time, rows, within, param, scale, time_zone)
+    given = asked.compiled()
     with open_device("cpu") as device:
-        join = range_join(given.query)(given.query, given.tables(), device, band=not no_band)
+        join = table_join(given.query)(given.query, given.tables(), device, band=not no_band)
         explanation = _Explanation(given.query, join)
         explanation.query()
-        programs = [(explanation.direction(p, device), frozenset(p.modes)) for p in join.joins]
-    _show_devices(programs)
+        programs = [
+            (explanation.direction(part.evaluation, device), frozenset(part.evaluation.modes))
+            for part in join.joins
+        ]
+    _heading("devices")
+    _show_devices(
+        lambda device: next(filter(None, (device.refuses(p, m) for p, m in programs)), None)
+    )
     _show_operator(given.query, [program for program, _ in programs])
 
 
 class _Explanation:
-    """Prints a query under the names its author gave."""
+    """Prints a query with the names that its author gave."""
 
-    def __init__(self, query: JoinQuery, join: BatchJoin | ExistenceJoin | AggregateJoin) -> None:
+    def __init__(self, query: JoinQuery, join: TableJoin) -> None:
         self.compiled = query
         self.join = join
         self.names = query.names
@@ -65,9 +66,9 @@ class _Explanation:
         query, join = self.compiled, self.join
         _heading("query")
         for name, side in (("left", query.left), ("right", query.right)):
-            table = f" (table {side.table})" if side.table != side.alias else ""
+            origin = f" (table {side.table})" if side.table != side.alias else ""
             total, kept = join.tables[side.side].num_rows, len(join.sides[side.side])
-            _line(name, f"{side.alias}{table}, {count(total)} rows, {count(kept)} kept")
+            _line(name, f"{side.alias}{origin}, {count(total)} rows, {count(kept)} kept")
             if side.time is not None:
                 _line("  time", self.text(side.time))
             _line("  filter", self.text(side.filter))
@@ -84,7 +85,7 @@ class _Explanation:
         _line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
 
     def groups(self, made: Aggregation) -> None:
-        """How groups come about, and when those of a stream leave."""
+        """Print how groups come about, and when those of a stream leave."""
         keys = [self.key(key) for key in made.keys]
         by = f"by {', '.join(keys)}" if keys else "one"
         how = "the pairs are grouped on the host"
@@ -107,17 +108,14 @@ class _Explanation:
         unit = f" {made.size.type.unit}" if made.size.type.unit else ""
         return f"window({self.text(made.time)}, {self.text(made.size)}{unit})"
 
-    def direction(self, part: RangeJoin, device: Device) -> Program:
-        form, sides = part.form, self.join.sides
-        stream, window = sides[other(form.window)], sides[form.window]
-        names = self.names
+    def direction(self, part: Evaluation, device: Device) -> Program:
+        form, names = part.form, self.names
         _heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
-        if isinstance(part, FoldJoin):
-            _line("aggregates", part.text)
+        if part.fold is not None:
+            _line("aggregates", ", ".join(self.join.plan.folds.texts_of(part.fold)))
         if part.modes != (Mode.PAIRS,):
             _line("modes", ", ".join(mode.value for mode in part.modes))
-        prepared = window_keys(form, window.columns, len(window))
-        values = stream_values(form, stream.columns, len(stream))
+        prepared, values = inputs.keys_of(self.join, form)
         program = layout(form, prepared, values, device.key_widths).program
         if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
             self.band(form.form, program, prepared)
@@ -132,19 +130,14 @@ class _Explanation:
 
     def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
         _line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")
-        table = _table("test", "key of the window tuple", "declared", "in the data", "bounds")
+        shown = table("test", "key of the window tuple", "declared", "in the data", "bounds")
         for index, (test, v) in enumerate(zip(form.tests, prepared, strict=False)):
             bounds = [self.bound(b, ">") for b in test.lo] + [self.bound(b, "<") for b in test.hi]
             bounds += [f"if {self.text(condition)}" for condition in test.when]
             key = test.key.type
-            table.add_row(
-                f"t{index}",
-                self.text(test.key),
-                _declared(key),
-                _present(v, key),
-                ", ".join(bounds),
-            )
-        results.print(table)
+            cells = (self.text(test.key), _declared(key), _present(v, key), ", ".join(bounds))
+            shown.add_row(f"t{index}", *cells)
+        results.print(shown)
         _line("truth table", f"{program.table:#x}")
         cubes = [" and ".join(f"t{d}" for d in _members(c)) or "always" for c in program.cubes]
         _line("  true where", " or ".join(cubes) if cubes else "never")
@@ -165,22 +158,18 @@ class _Explanation:
         window: Sequence[Vector],
         stream: Sequence[Vector],
     ) -> None:
-        table = _table("key", "prepared from", "declared", "in the data", "bits")
+        shown = table("key", "prepared from", "declared", "in the data", "bits")
         sides = (
             ("w", form.window_keys, window, program.window),
             ("s", form.stream_keys, stream, program.stream),
         )
         for letter, sources, values, types in sides:
             for index, (source, v, dtype) in enumerate(zip(sources, values, types, strict=True)):
-                text = self.text(source.expr)
-                table.add_row(
-                    f"{letter}{index}",
-                    text if source.kind == "value" else f"{source.kind}: {text}",
-                    _declared(source.expr.type),
-                    _present(v, source.expr.type),
-                    str(dtype.bits),
-                )
-        results.print(table)
+                key, text = source.expr.type, self.text(source.expr)
+                made = text if source.kind == "value" else f"{source.kind}: {text}"
+                cells = (made, _declared(key), _present(v, key), str(dtype.bits))
+                shown.add_row(f"{letter}{index}", *cells)
+        results.print(shown)
 
 
 def _members(cube: int) -> list[int]:
@@ -201,7 +190,7 @@ def _present(v: Vector, dtype: Type) -> str:
 
 
 def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
-    """Stages of a build for this program, with the folded value if the modes need it."""
+    """Print the stages of a build for this program, with the folded value if the modes need it."""
     try:
         from penstock.hw.join.config import JoinConfig
     except ModuleNotFoundError:
@@ -217,19 +206,18 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
         results.print(f"  {line}", markup=False, highlight=False)
 
 
-def _show_devices(programs: Sequence[tuple[Program, frozenset[Mode]]]) -> None:
-    _heading("devices")
+def _show_devices(refusal: Callable[[Device], str | None]) -> None:
     for name in device_names():
         try:
             with open_device(name) as device:
-                reasons = [r for p, m in programs if (r := device.refuses(p, m)) is not None]
-            _line(name, "runs it" if not reasons else f"no: {reasons[0]}")
+                reason = refusal(device)
+            _line(name, "runs it" if reason is None else f"no: {reason}")
         except PenstockError as error:
             _line(name, f"not here: {error}")
 
 
 def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
-    """Which devices can do the join with the window-join operator, and why others cannot."""
+    """Show which devices can run the window-join operator for the query, or why others cannot."""
     _heading("window operator (--operator window)")
     rows = query.window
     if query.aggregation is not None or not isinstance(rows, RowsWindow):
@@ -237,21 +225,9 @@ def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
         _line("none", f"it gives the pairs of ROWS windows; this query has {what}")
         return
     # The window over the right side comes first: by it rows of the left side are matched.
-    program, sizes = WindowProgram(*programs), (rows.left, rows.right)
-    for name in device_names():
-        try:
-            with open_device(name) as device:
-                reason = device.refuses_window_join(program, sizes)
-            _line(name, "runs it" if reason is None else f"no: {reason}")
-        except PenstockError as error:
-            _line(name, f"not here: {error}")
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    return table
+    a, b = programs
+    program = WindowProgram(a, b, (rows.left, rows.right))
+    _show_devices(lambda device: device.refuses(program))
 
 
 def _heading(text: str) -> None:
@@ -259,4 +235,4 @@ def _heading(text: str) -> None:
 
 
 def _line(name: str, text: str) -> None:
-    results.print(f"{name:12} {text}", markup=False, highlight=False, soft_wrap=True)
+    say(f"{name:12} {text}")

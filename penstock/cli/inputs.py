@@ -1,7 +1,8 @@
-"""What ``sql`` and ``explain`` share: the query, its tables and its device."""
+"""Options of queries and devices that several commands have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,35 +10,20 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from penstock.cli import options
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.files import read_schema, read_table
-from penstock.query import JoinQuery, compile_query
+from penstock.host.keys.prepare import stream_values, window_keys
+from penstock.host.rows.files import read_schema, read_table
 
-Query = Annotated[str, typer.Argument(help="SELECT ... FROM a JOIN b ON ..., in Spark's SQL.")]
-Tables = Annotated[
-    list[str], typer.Option("--table", "-t", help="NAME=FILE (Parquet, CSV or Arrow); repeat.")
-]
-Times = Annotated[
-    list[str] | None,
-    typer.Option("--time", help="ALIAS=COLUMN, or ALIAS=COLUMN:UNIT for an integer column."),
-]
-RowsOption = Annotated[str | None, typer.Option("--rows", help="ROWS window: 4096, or a=100,b=50.")]
-WithinOption = Annotated[
-    str | None, typer.Option("--within", help="Time window before and after: 300, or 180s.")
-]
-Params = Annotated[
-    list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE for a name in the query.")
-]
-TimeZone = Annotated[
-    str | None,
-    typer.Option("--time-zone", help="Zone of times without one: Europe/Dublin, +05:30; else UTC."),
-]
-Scales = Annotated[
-    list[str] | None,
-    typer.Option("--scale", help="TABLE.COLUMN=DIGITS: a float column of fixed-point numbers."),
-]
+from ..expr.columns import Vector
+from ..plan.forms import JoinForm
+from ..plan.query import other
+from ..query import JoinQuery, compile_query
+from ..query.options import QueryOptions
+from . import values
+from .options import argument, group, option
+
+Texts = list[str] | None
 Address = Annotated[
     str | None,
     typer.Option(
@@ -49,10 +35,6 @@ TokenFile = Annotated[
     Path | None, typer.Option(help="File with the token of the server at --address.")
 ]
 NoBand = Annotated[bool, typer.Option("--no-band", help="Switch band form off.")]
-NoPruning = Annotated[
-    bool, typer.Option("--no-pruning", help="Evaluate every pair that the window admits.")
-]
-
 Package = Annotated[
     str | None,
     typer.Option(help="Folder of a package for the board device; several with commas between."),
@@ -72,7 +54,7 @@ class Inputs:
     files: dict[str, Path]
 
     def tables(self) -> dict[str, pa.Table]:
-        """The tables, only with the columns that the query needs."""
+        """Read the tables, only the columns that the query needs."""
         needed: dict[str, set[str]] = {}
         for side in self.query.sides:
             needed.setdefault(side.table, set()).update(self.query.columns_of(side.side))
@@ -88,33 +70,58 @@ class Inputs:
         return tables
 
 
-def read_inputs(
-    query: str,
-    tables: list[str],
-    time: list[str] | None,
-    rows: str | None,
-    within: str | None,
-    param: list[str] | None,
-    scale: list[str] | None,
-    time_zone: str | None = None,
-) -> Inputs:
-    """Compile a query against the schemas of its files."""
-    files = {name: Path(text) for name, text in options.pairs(tables, "table").items()}
-    compiled = compile_query(
-        query,
-        {name: read_schema(path) for name, path in files.items()},
-        time=options.pairs(time or (), "time"),
-        rows=options.rows(rows),
-        within=options.span(within, "within"),
-        params=options.params(param or ()),
-        scale=options.digits(scale or ()),
-        time_zone=time_zone,
+@group
+class QueryArguments:
+    """The options that :class:`QueryOptions` has on the command line."""
+
+    time: Texts = option("ALIAS=COLUMN, or ALIAS=COLUMN:UNIT for an integer column.")
+    rows: str | None = option("ROWS window: 4096, or a=100,b=50.")
+    within: str | None = option("Time window before and after: 300, or 180s.")
+    param: Texts = option("NAME=VALUE for a name in the query.", "--param", "-p")
+    scale: Texts = option("TABLE.COLUMN=DIGITS: a float column of fixed-point numbers.")
+    time_zone: str | None = option("Zone of times without one: Europe/Dublin, +05:30; else UTC.")
+
+    def compiled(self, query: str, tables: Sequence[str]) -> Inputs:
+        """Compile a query against the schemas of its files."""
+        files = {name: Path(text) for name, text in values.pairs(tables, "table").items()}
+        schemas = {name: read_schema(path) for name, path in files.items()}
+        options = QueryOptions(
+            time=values.pairs(self.time or (), "time"),
+            rows=values.rows(self.rows),
+            within=values.span(self.within, "within"),
+            params=values.params(self.param or ()),
+            scale=values.digits(self.scale or ()),
+            time_zone=self.time_zone,
+        )
+        return Inputs(compile_query(query, schemas, options), files)
+
+
+@group
+class Asked:
+    """A query over files."""
+
+    query: str = argument("SELECT ... FROM a JOIN b ON ..., in Spark's SQL.")
+    table: list[str] = option(
+        "NAME=FILE (Parquet, CSV or Arrow); repeat.", "--table", "-t", required=True
     )
-    return Inputs(compiled, files)
+    options: QueryArguments
+
+    def compiled(self) -> Inputs:
+        """Compile the query against the schemas of its files."""
+        return self.options.compiled(self.query, self.table)
+
+
+def keys_of(join: Any, form: JoinForm) -> tuple[Sequence[Vector], Sequence[Vector]]:
+    """Compute the keys that a form of a join prepares: of window tuples, of stream tuples."""
+    window, stream = join.sides[form.window], join.sides[other(form.window)]
+    return (
+        window_keys(form, window.columns, len(window)),
+        stream_values(form, stream.columns, len(stream)),
+    )
 
 
 def open_named(name: str, *, address: str | None = None, **options: Any) -> Device:
-    """A device with those options that were given, the others being None.
+    """Open a device with the options that are not None.
 
     With an address it is the server's device of that name, or its first one for "remote".
     """

@@ -4,41 +4,62 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from penstock.cli import board, demo, devices, explain, export, plan, serve, spark, sql, synth, top
-from penstock.cli.terminal import errors
-from penstock.errors import PenstockError, memory_explained
+from ..errors import PenstockError, memory_explained
 
 #: What a shell reports for a program ended by Ctrl-C.
 _INTERRUPTED = 130
 
+#: Modules of the commands, and the first lines of their help: `penstock --help` loads none.
+COMMANDS = {
+    "sql": "Join two tables over a time or ROWS window, or aggregate what joins.",
+    "explain": "Show windows, widths, prepared keys, band tests or pipeline stages, and devices.",
+    "devices": "List the devices here, or those of a server, and what is missing where one cannot "
+    "be used.",
+    "demo": "Join ride orders with vehicle positions nearby: CPU, Spark, and simulated hardware.",
+    "synth": "Count the cells of a join pipeline with Yosys, for UltraScale+, and compare with "
+    "boards.",
+    "export": "Write a kernel for a board: Verilog, register table, C header, kernel.xml, "
+    "link.cfg.",
+    "plan": "Say how many units or cores a join needs, or what rate a device sustains, and its "
+    "latency.",
+    "top": "Show rates, windows, latency and lanes of a join that serves metrics.",
+    "serve": "Own devices, and run the tasks of other processes on them until interrupted.",
+    "board": "Run a virtual board, make packages, test a board.",
+    "spark": "Run a Spark cluster on this machine.",
+}
+
+
+class _Commands(TyperGroup):
+    """Lists commands by the first lines of their help, and loads the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, typer.main.get_command(import_module(f".{name}", __package__).app), rest
+
+
 app = typer.Typer(
     name="penstock",
+    cls=_Commands,
     help="Windowed stream joins on arbitrary predicates: SQL to CPU, simulation and FPGA.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("sql")(sql.command)
-app.command("explain")(explain.command)
-app.command("devices")(devices.command)
-app.command("demo")(demo.command)
-app.command("synth")(synth.command)
-app.command("export")(export.command)
-app.command("plan")(plan.command)
-app.command("top")(top.command)
-app.command("serve")(serve.command)
-app.add_typer(board.app, name="board")
-app.add_typer(spark.app, name="spark")
+for _name, _help in COMMANDS.items():
+    app.command(_name, help=_help)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"penstock {version('penstock')}")
         raise typer.Exit
 
@@ -56,7 +77,7 @@ def _options(
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Run the command line: the entry point of the console script."""
     status = _status()
     try:
         sys.stdout.flush()
@@ -92,7 +113,7 @@ def _status() -> int:
 
 
 def _unread() -> int:
-    """The reader of a pipe has read enough: quiet, and no failure."""
+    """End quietly and without failure: the reader of a pipe has read enough."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -102,5 +123,7 @@ def _interrupted() -> int:
 
 
 def _fail(message: str, status: int) -> int:
+    from .terminal import errors
+
     errors.print(f"penstock: {' '.join(message.split())}", markup=False, highlight=False)
     return status

@@ -1,86 +1,82 @@
-"""Arguments of the command line as the values the calls take."""
+"""Groups of options: dataclasses that commands take instead of many parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
-from decimal import Decimal, InvalidOperation
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
-from penstock.errors import UsageError
-from penstock.spans import parsed_span
+import typer
+
+T = TypeVar("T")
 
 
-def pairs(items: Iterable[str], option: str) -> dict[str, str]:
-    """``name=value`` arguments as a mapping.
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def group(of: type[T]) -> type[T]:
+    """Make a class a group of options: a frozen dataclass."""
+    return dataclass(frozen=True, kw_only=True)(of)
 
-    Raises
-    ------
-    UsageError
-        An item has no ``=``, or a name is given twice.
+
+def option(
+    text: str, *names: str, default: Any = None, required: bool = False, **limits: Any
+) -> Any:
+    """Make a field of a group an option; without names it is called as the field."""
+    described = typer.Option(*names, help=text, **limits)
+    return field(default=MISSING if required else default, metadata={"typer": described})
+
+
+def argument(text: str) -> Any:
+    """Make a field of a group an argument."""
+    return field(metadata={"typer": typer.Argument(help=text)})
+
+
+def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command take groups of options.
+
+    The fields of a group are made by :func:`option` and :func:`argument`, annotated as Typer wants
+    the parameters of a command, or groups themselves. On the command line each field is an option,
+    at the place of its group; the command gets the groups.
     """
-    found: dict[str, str] = {}
-    for item in items:
-        name, equals, value = item.partition("=")
-        if not (name and equals and value):
-            raise UsageError(f"--{option} takes NAME=VALUE, not {item!r}")
-        if name in found:
-            raise UsageError(f"--{option} gives {name} twice")
-        found[name] = value
-    return found
+    taken = list(inspect.signature(command, eval_str=True).parameters.values())
+    options = list(_flattened(taken))
+
+    @wraps(command)
+    def called(**values: Any) -> Any:
+        return command(**{one.name: _value(one, values) for one in taken})
+
+    called.__signature__ = inspect.Signature(options)  # pyright: ignore[reportAttributeAccessIssue]
+    called.__annotations__ = {option.name: option.annotation for option in options}
+    return called
 
 
-def rows(text: str | None) -> int | dict[str, int] | None:
-    """``4096`` for both sides, or ``a=100,b=50``."""
-    if text is None:
-        return None
-    if "=" not in text:
-        return _count(text, "rows")
-    return {name: _count(value, "rows") for name, value in pairs(text.split(","), "rows").items()}
+def _flattened(parameters: Iterable[Parameter]) -> Iterator[Parameter]:
+    for one in parameters:
+        if is_dataclass(one.annotation):
+            yield from _flattened(_fields(one.annotation))
+        else:
+            yield one.replace(kind=Parameter.KEYWORD_ONLY)
 
 
-def _count(text: str, option: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(f"--{option} takes a whole number, not {text!r}") from None
+def _fields(group: Any) -> list[Parameter]:
+    types = get_type_hints(group, include_extras=True)
+    parameters = []
+    for one in fields(group):
+        annotation = types[one.name]
+        if "typer" in one.metadata:
+            annotation = Annotated[annotation, one.metadata["typer"]]
+        default = Parameter.empty if one.default is MISSING else one.default
+        parameters.append(
+            Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+    return parameters
 
 
-def span(text: str | None, option: str) -> int | timedelta | None:
-    """``180`` in the unit of the time column, or a duration such as ``180s``, ``5m``, ``20ms``."""
-    if text is None:
-        return None
-    try:
-        return parsed_span(text)
-    except ValueError as error:
-        raise UsageError(f"--{option} takes {error}") from None
-
-
-def spans(items: Iterable[str], option: str) -> int | timedelta | dict[str, Any] | None:
-    """One span for both sides, or ``a=10s`` per side."""
-    items = list(items)
-    if not items:
-        return None
-    if len(items) == 1 and "=" not in items[0]:
-        return span(items[0], option)
-    return {name: span(value, option) for name, value in pairs(items, option).items()}
-
-
-def params(items: Iterable[str]) -> dict[str, Any]:
-    """``diff=500`` as numbers where they look like numbers, text otherwise."""
-    return {name: _value(text) for name, text in pairs(items, "param").items()}
-
-
-def _value(text: str) -> Any:
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return text
-    if not number.is_finite():
-        return text
-    return int(number) if "." not in text and "e" not in text.lower() else number
-
-
-def digits(items: Iterable[str]) -> dict[str, int]:
-    """``gps.lon=6`` as decimal digits of a float column."""
-    return {name: _count(value, "scale") for name, value in pairs(items, "scale").items()}
+def _value(one: Parameter, values: dict[str, Any]) -> Any:
+    if not is_dataclass(one.annotation):
+        return values[one.name]
+    return one.annotation(  # pyright: ignore[reportCallIssue]
+        **{field.name: _value(field, values) for field in _fields(one.annotation)}
+    )

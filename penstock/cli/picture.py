@@ -1,4 +1,4 @@
-"""The demo's picture: matches on the map, and the pipeline's occupancy over cycles."""
+"""Draws the demo's picture: matches on the map, the pipeline's occupancy over cycles."""
 
 from __future__ import annotations
 
@@ -97,22 +97,14 @@ def _map(axes: Axes, tables: dict[str, pa.Table], joined: pa.Table) -> None:
     axes.hist2d(lon, lat, bins=420, cmap="Greys", norm=LogNorm(), alpha=0.55, rasterized=True)
     lon, lat = _degrees(joined)
     heat = axes.hexbin(
-        lon,
-        lat,
-        gridsize=70,
-        cmap="inferno_r",
-        mincnt=1,
-        norm=LogNorm(),
-        alpha=0.85,
-        linewidths=0,
+        lon, lat, gridsize=70, cmap="inferno_r", mincnt=1, norm=LogNorm(), alpha=0.85, linewidths=0
     )
     bar = axes.figure.colorbar(heat, ax=axes, fraction=0.035, pad=0.015)
     bar.set_label("matches per cell")
     bar.outline.set_visible(False)
     axes.set_aspect(1 / np.cos(np.deg2rad(lat.mean() if len(lat) else 30.0)))
     axes.set_title("Where orders meet vehicles (grey: the vehicles' traces)", loc="left", size=11)
-    axes.set_xlabel("longitude, °")
-    axes.set_ylabel("latitude, °")
+    axes.set(xlabel="longitude, °", ylabel="latitude, °")
     axes.ticklabel_format(useOffset=False)
     _plain(axes)
 
@@ -124,9 +116,8 @@ def _occupancy(axes: Axes, trace: list[Cycle], units: int) -> None:
     axes.step(cycles, active, where="mid", color=_KINDS["window"], linewidth=0.9)
     axes.axhline(units, color=_INK, linewidth=0.8, linestyle=(0, (4, 3)))
     axes.text(len(active), units, f"{units} units ", ha="right", va="bottom", size=9)
-    axes.set_ylim(0, units * 1.12)
-    axes.set_xlim(0, max(len(active), 1))
-    axes.set_ylabel("active join units")
+    limits = {"xlim": (0, max(len(active), 1)), "ylim": (0, units * 1.12)}
+    axes.set(ylabel="active join units", **limits)
     axes.set_title(
         "The simulated pipeline on a slice: units that hold a tuple", loc="left", size=11
     )
@@ -134,7 +125,7 @@ def _occupancy(axes: Axes, trace: list[Cycle], units: int) -> None:
 
 
 def _flits(axes: Axes, trace: list[Cycle]) -> None:
-    """Share of each kind of flit at the head, over bins of cycles."""
+    """Draw the share of each kind of flit at the head, over bins of cycles."""
     names = np.array([cycle.kind.name.lower().split("_")[0] for cycle in trace])
     bins = np.linspace(0, max(len(names), 1), min(len(names), 160) + 1)
     total = np.histogram(np.arange(len(names)), bins)[0].clip(min=1)
@@ -152,10 +143,8 @@ def _flits(axes: Axes, trace: list[Cycle]) -> None:
             linewidth=0,
         )
         bottom += share
-    axes.set_xlim(0, max(len(names), 1))
-    axes.set_ylim(0, 1)
+    axes.set(xlim=(0, max(len(names), 1)), ylim=(0, 1), xlabel="cycle")
     axes.set_yticks([0, 1], ["0", "100 %"])
-    axes.set_xlabel("cycle")
     axes.set_title("Flits at the head", loc="left", size=11)
     axes.legend(
         ncols=len(_KINDS),

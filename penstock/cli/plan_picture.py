@@ -1,4 +1,4 @@
-"""Units or cores needed against the rate, as the FJoin paper's figures 1 and 2 show them."""
+"""Draws the units or cores that a rate needs, as the FJoin paper's figures 1 and 2 do."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.errors import FileError, MissingToolError, UsageError
-from penstock.host.perfmodel import solve
-from penstock.host.perfmodel.cpu import Cores
-from penstock.host.perfmodel.load import Load
+from penstock.host.model import solve
+from penstock.host.model.cpu import Cores
+from penstock.host.model.load import Load
+
+from ..errors import FileError, MissingToolError, UsageError
 
 _INK, _SHADES = "#1b2a41", ("#9cc5d3", "#2a7f9e", "#12495e")
 #: Windows that are drawn, as multiples of the one asked for.
@@ -23,7 +24,7 @@ _FORMATS = ("png", "svg", "pdf")
 
 
 def units_against_rate(path: Path, load: Load, clock_hz: float, pipelines: int, units: int) -> None:
-    """Draw the units that a rate needs; the plan's own are a point.
+    """Draw the units that a rate needs; the plan's units are a point.
 
     Raises
     ------
@@ -70,12 +71,7 @@ def check(path: Path) -> None:
 
 
 def _draw(
-    path: Path,
-    load: Load,
-    what: str,
-    needed: Callable[[Load], int | None],
-    given: int,
-    speed: str,
+    path: Path, load: Load, what: str, needed: Callable[[Load], int | None], given: int, speed: str
 ) -> None:
     check(path)
     from matplotlib import pyplot as plt
@@ -101,12 +97,14 @@ def _draw(
             axes.plot(rates, numbers, color=colour, linewidth=2 if part == 1 else 1.3, label=label)
         label = f"this plan: {given:,} {what}"
         axes.plot(load.rate_per_s, given, "o", color="#e07a2f", label=label, zorder=3)
-        axes.set_xlim(0, rates[-1])
-        axes.set_ylim(bottom=0)
+        axes.set(
+            xlim=(0, rates[-1]),
+            ylim=(0, None),
+            xlabel=f"tuples per second of both streams, {load.ratio:g} : 1",
+            ylabel=f"{what} needed",
+        )
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter("{x:,.0f}")
-        axes.set_xlabel(f"tuples per second of both streams, {load.ratio:g} : 1")
-        axes.set_ylabel(f"{what} needed")
         axes.set_title(
             f"{what.capitalize()} {speed}, latency target {load.latency_s * 1e3:g} ms", loc="left"
         )

@@ -1,27 +1,22 @@
-"""The table of ``penstock plan``."""
+"""Prints the table of ``penstock plan``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rich.table import Table
-
-from penstock.cli.terminal import count, results
+from .terminal import count, results, table
 
 #: A value as name, number and unit.
 Line = Callable[[Any], tuple[str, str, str]]
 
 
 def show(report: Mapping[str, Any]) -> None:
-    """Print the table, and say so where the load is too much."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
+    """Print the table, and a warning if the load is too much."""
+    shown = table("", "", "", right={1})
     for key, value in report.items():
-        table.add_row(*_LINES[key](value))
-    results.print(table)
+        shown.add_row(*_LINES[key](value))
+    results.print(shown)
     if report["utilisation"] > 1:
         results.print("overloaded: latency grows without end", style="red")
 

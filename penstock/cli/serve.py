@@ -1,4 +1,4 @@
-"""``penstock serve``: lend devices to other processes of this machine."""
+"""``penstock serve``: lends devices to other processes of this machine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,59 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import inputs
-from penstock.cli.stopping import stops
-from penstock.cli.terminal import errors, results
-from penstock.errors import UsageError
 from penstock.host.device.registry import open_device, parse_device
-from penstock.host.promptness import run_in_short_slices
-from penstock.host.server.limits import Limits
-from penstock.host.server.owner import Owner
-from penstock.host.wire.address import Address, check_listen, read_token
+from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.owner import DeviceOwner
+from penstock.host.devices.remote.wire.address import Address, check_listen, read_token
+from penstock.host.execute.promptness import run_in_short_slices
+
+from ..errors import UsageError
+from . import inputs
+from .options import group, grouped, option
+from .stopping import stops
+from .terminal import note, say
 
 #: Seconds between switches of Python threads. With the default of 5 ms a task's answer would wait
 #: for whichever thread is busy; with this one it takes 0.3 ms.
 _SWITCH_S = 50e-6
 #: Seconds that running tasks get to end when the server is stopped.
 _GRACE_S = 10.0
-_MIB = 1 << 20
 
 
+@group
+class LimitArguments:
+    """Limits of what clients take of this machine."""
+
+    memory_mib: int | None = option("Windows of all clients; default: half of the memory.")
+    client_memory_mib: int | None = option("Windows of one client; default: half of that.")
+    traffic_mib: int | None = option(
+        "Messages and results of all clients; default: a quarter of the memory."
+    )
+    compile_s: float = option(
+        "Seconds for the compilation of one program.", default=Limits.compile_s
+    )
+
+    def limits(self) -> Limits:
+        """Convert the limits to bytes."""
+
+        def in_bytes(mib: int | None) -> int | None:
+            return None if mib is None else mib << 20
+
+        return Limits(
+            memory_bytes=in_bytes(self.memory_mib),
+            client_memory_bytes=in_bytes(self.client_memory_mib),
+            traffic_bytes=in_bytes(self.traffic_mib),
+            compile_s=self.compile_s,
+        )
+
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+@grouped
 def command(
+    *,
     listen: Annotated[
         str, typer.Option(help="unix:///PATH, or tcp://HOST:PORT, which needs a token.")
     ],
@@ -44,28 +78,16 @@ def command(
     token_file: Annotated[
         Path | None, typer.Option(help="File with a token that clients must show.")
     ] = None,
-    memory_mib: Annotated[
-        int | None, typer.Option(help="Windows of all clients; default: half of the memory.")
-    ] = None,
-    client_memory_mib: Annotated[
-        int | None, typer.Option(help="Windows of one client; default: half of that.")
-    ] = None,
-    traffic_mib: Annotated[
-        int | None,
-        typer.Option(help="Messages and results of all clients; default: a quarter of the memory."),
-    ] = None,
-    compile_s: Annotated[
-        float, typer.Option(help="Seconds for the compilation of one program.")
-    ] = Limits.compile_s,
+    limits: LimitArguments,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics for Prometheus; 0 takes a free port.")
     ] = None,
 ) -> None:
     """Own devices, and run the tasks of other processes on them until interrupted."""
     # Imported here, since other commands need none of it.
+    from penstock.host.devices.remote.server.metrics import ServerCollector
+    from penstock.host.devices.remote.server.service import DeviceServer
     from penstock.host.metrics.exporter import serve_collector
-    from penstock.host.server.metrics import ServerCollector
-    from penstock.host.server.service import DeviceServer
 
     named = [parse_device(text) for text in device or ["cpu"]]
     names = [name for name, _ in named]
@@ -74,12 +96,6 @@ def command(
     address = Address.parsed(listen)
     token = None if token_file is None else read_token(token_file)
     check_listen(address, token)
-    limits = Limits(
-        memory_bytes=_bytes(memory_mib),
-        client_memory_bytes=_bytes(client_memory_mib),
-        traffic_bytes=_bytes(traffic_mib),
-        compile_s=compile_s,
-    )
     sys.setswitchinterval(_SWITCH_S)
     run_in_short_slices()
     with stops() as stop, ExitStack() as cleanup:
@@ -87,32 +103,22 @@ def command(
         for name, own in named:
             general = {"threads": threads} if name == "cpu" else {"units": units}
             given = {key: value for key, value in general.items() if value is not None}
-            owners[name] = Owner(open_device(name, **given, **own), limits)
+            owners[name] = DeviceOwner(open_device(name, **given, **own), limits.limits())
             cleanup.callback(owners[name].stop)
-        server = DeviceServer(owners, address, token=token, limits=limits)
+        server = DeviceServer(owners, address, token=token, limits=limits.limits())
         cleanup.pop_all()
         try:
             if metrics_port is not None:
                 metrics = serve_collector(ServerCollector(server), metrics_port)
                 cleanup.callback(metrics.close)
-                _say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
-            _say(f"serving {', '.join(names)} at {server.address}")
+                say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
+            say(f"serving {', '.join(names)} at {server.address}")
             stop.wait()
         finally:
             over = server.close(_GRACE_S)
-    _say("stopped")
+    say("stopped")
     if not over:
-        errors.print("a client did not let go of its connection; it was cut", style="dim")
+        note("a client did not let go of its connection; it was cut")
         # Its thread would be waited for.
         sys.stdout.flush()
         os._exit(0)
-
-
-def _bytes(mib: int | None) -> int | None:
-    return None if mib is None else mib * _MIB
-
-
-def _say(text: str) -> None:
-    """A line that whoever started the server can wait for."""
-    results.print(text, markup=False, highlight=False, soft_wrap=True)
-    sys.stdout.flush()

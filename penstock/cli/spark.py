@@ -1,18 +1,21 @@
-"""``penstock spark``: a Spark cluster on this machine."""
+"""``penstock spark``: runs a Spark cluster on this machine."""
 
 from __future__ import annotations
 
 import signal
-import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import errors, results
-from penstock.errors import ProcessError
+from ..errors import ProcessError
+from .options import group, grouped, option
+from .terminal import errors, say
 
-app = typer.Typer(help="Run a Spark cluster on this machine.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run a Spark cluster on this machine.", no_args_is_help=True, add_completion=False
+)
 
 _FOLDER = Path("build/cluster")
 #: Seconds between two looks. Ends of processes come at once, but a signal that the system gave to
@@ -22,68 +25,57 @@ _IDLE_S = 1.0
 Folder = Annotated[Path, typer.Option(help="Settings, logs and scratch space of the cluster.")]
 
 
-@app.command("cluster")
-def cluster(
-    folder: Folder = _FOLDER,
-    workers: Annotated[int, typer.Option(help="How many workers.")] = 2,
-    cores: Annotated[int, typer.Option(help="Cores of each worker.")] = 1,
-    memory_mib: Annotated[int, typer.Option(help="Memory of a worker's executors.")] = 1024,
-    port: Annotated[int, typer.Option(help="Of the master; 0 takes a free one.")] = 0,
-    web_port: Annotated[int, typer.Option(help="Of the master's page; 0 takes a free one.")] = 0,
-    device: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A device of the first worker, as in remote?address=unix:///run/penstock.sock: "
-            "its resource fpga; repeat."
-        ),
-    ] = None,
-    board: Annotated[
-        str | None,
-        typer.Option(help="A virtual board as device of the first worker: zcu104; see docs."),
-    ] = None,
-    board_python: Annotated[
-        Path | None, typer.Option(help="Python of an environment with penstock[board,rtl].")
-    ] = None,
-) -> None:
-    """Run a standalone master and workers until interrupted."""
-    from penstock.spark_bridge.cluster.cluster import Cluster, ClusterConfig
+@group
+class ClusterArguments:
+    """The parts of a cluster."""
 
-    config = ClusterConfig(
-        workers=workers,
-        cores=cores,
-        memory_mib=memory_mib,
-        port=port,
-        web_port=web_port,
-        devices=device or (),
-        board=board,
-        board_python=board_python,
+    workers: int = option("How many workers.", default=2)
+    cores: int = option("Cores of each worker.", default=1)
+    memory_mib: int = option("Memory of a worker's executors.", default=1024)
+    port: int = option("Of the master; 0 takes a free one.", default=0)
+    web_port: int = option("Of the master's page; 0 takes a free one.", default=0)
+    device: list[str] | None = option(
+        "A device of the first worker, as in remote?address=unix:///run/penstock.sock: "
+        "its resource fpga; repeat."
     )
+    board: str | None = option("A virtual board as device of the first worker: zcu104; see docs.")
+    board_python: Path | None = option("Python of an environment with penstock[board,rtl].")
+
+
+@app.command("cluster")
+@grouped
+def cluster(*, folder: Folder = _FOLDER, made_of: ClusterArguments) -> None:
+    """Run a standalone master and workers until interrupted."""
+    from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
+
+    given = asdict(made_of)
+    config = ClusterConfig(devices=given.pop("device") or (), **given)
     # Until it is up, Ctrl-C ends what has started, by the exception that Python makes of it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Cluster(folder, config) as started:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: started.interrupt())
-        _say(f"master at {started.master}")
-        many = "1 core" if cores == 1 else f"{cores} cores"
-        _say(f"  workers: {workers}, each with {many} and {memory_mib} MiB")
-        if board is not None or device:
-            _say("  worker 1 has the resource fpga")
+        say(f"master at {started.master}")
+        many = "1 core" if config.cores == 1 else f"{config.cores} cores"
+        say(f"  workers: {config.workers}, each with {many} and {config.memory_mib} MiB")
+        if config.board is not None or config.devices:
+            say("  worker 1 has the resource fpga")
         if started.metrics is not None:
-            _say(f"  metrics of its device server at {started.metrics}")
-        _say(f"page at {started.page}")
-        _say(f"use   SPARK_CONF_DIR={started.client} python program.py")
-        _say(f"stop  Ctrl-C, or penstock spark stop --folder {folder}")
+            say(f"  metrics of its device server at {started.metrics}")
+        say(f"page at {started.page}")
+        say(f"use   SPARK_CONF_DIR={started.client} python program.py")
+        say(f"stop  Ctrl-C, or penstock spark stop --folder {folder}")
         _watch(started)
-    _say("stopped")
+    say("stopped")
 
 
 def _watch(started) -> None:
-    """Report what ends by itself, until the user or the cluster ends.
+    """Report processes that end by themselves, until the user ends the cluster or it is over.
 
     Raises
     ------
     ProcessError
-        What is left cannot run anything.
+        The processes that are left cannot run anything.
     """
     while True:
         try:
@@ -101,12 +93,6 @@ def _watch(started) -> None:
 @app.command("stop")
 def stop(folder: Folder = _FOLDER) -> None:
     """End the cluster that runs in a folder."""
-    from penstock.spark_bridge.cluster.record import stop_recorded
+    from penstock.sim.local_spark.record import stop_recorded
 
-    _say(f"stopped {', '.join(stop_recorded(folder)) or 'nothing: it had ended'}")
-
-
-def _say(text: str) -> None:
-    """A line that whoever started the cluster can wait for."""
-    results.print(text, markup=False, highlight=False, soft_wrap=True)
-    sys.stdout.flush()
+    say(f"stopped {', '.join(stop_recorded(folder)) or 'nothing: it had ended'}")

@@ -18,7 +18,7 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stops:
-    """The wish of whoever started this process that it ends.
+    """Signals that ask this process to end.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Stops:
 
 @contextmanager
 def stops() -> Iterator[Stops]:
-    """Heed SIGINT and SIGTERM through :meth:`Stops.wait` alone; for the main thread."""
+    """Let SIGINT and SIGTERM only end :meth:`Stops.wait`; for the main thread."""
     told, tell = socket.socketpair()
     with told, tell:
         tell.setblocking(False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 #: Soft wrap keeps one message on one line, whatever the width of the terminal.
 errors = Console(stderr=True, soft_wrap=True)
@@ -15,25 +17,32 @@ if not results.is_terminal:
     # A file or pipe has no width; tables should not be folded for one that was assumed.
     results = Console(width=160)
 
+#: All columns but the first.
+NUMBERS = range(1, 100)
 
-class Meter:
-    """Progress of a join, in pairs."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("joining", total=None, rate="")
+def table(*names: str, right: Container[int] = ()) -> Table:
+    """Make a table without rows; the columns with these numbers are aligned to the right."""
+    made = Table(box=None, show_header=any(names), header_style="bold", pad_edge=False)
+    for number, name in enumerate(names):
+        made.add_column(name, justify="right" if number in right else "left", overflow="fold")
+    return made
 
-    def update(self, done: int, total: int) -> None:
-        task = self._progress.tasks[0]
-        rate = done / task.elapsed if task.elapsed else 0.0
-        self._progress.update(
-            self._task, completed=done, total=total, rate=f"{rate / 1e9:.2f} G evaluations/s"
-        )
+
+def say(text: str) -> None:
+    """Print a line of the result and flush it, for programs that wait for the line."""
+    results.print(text, markup=False, highlight=False, soft_wrap=True)
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print a line about the result."""
+    errors.print(text, style="dim", highlight=False)
 
 
 @contextmanager
-def meter(shown: bool) -> Iterator[Meter]:
-    """A progress bar on standard error; only where that is a terminal."""
+def meter(shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many pairs of all are done, on standard error if that is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -43,9 +52,17 @@ def meter(shown: bool) -> Iterator[Meter]:
     )
     disabled = not (shown and errors.is_terminal)
     with Progress(*columns, console=errors, transient=True, disable=disabled) as progress:
-        yield Meter(progress)
+        task = progress.add_task("joining", total=None, rate="")
+
+        def update(done: int, total: int) -> None:
+            elapsed = progress.tasks[0].elapsed
+            rate = done / elapsed / 1e9 if elapsed else 0.0
+            shown = f"{rate:.2f} G evaluations/s"
+            progress.update(task, completed=done, total=total, rate=shown)
+
+        yield update
 
 
 def count(number: int) -> str:
-    """A number with thousands separated."""
+    """Write a number with its thousands separated."""
     return f"{number:,}"

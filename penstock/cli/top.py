@@ -1,4 +1,4 @@
-"""``penstock top``: what a running join does, live."""
+"""``penstock top``: shows what a running join does, live."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import typer
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.terminal import count, results
-from penstock.errors import FileError, UsageError
+from ..errors import FileError, UsageError
+from .terminal import NUMBERS, count, results, table
 
 #: Seconds to wait for one answer.
 _TIMEOUT_S = 10.0
@@ -29,6 +28,10 @@ Values = Mapping[str, Mapping[str, float]]
 Joins = Mapping[str, Values]
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
 def command(
     address: Annotated[
         str, typer.Argument(help="Port on this machine, or http://HOST:PORT/metrics.")
@@ -53,12 +56,12 @@ def command(
 
 
 def read(url: str) -> Joins:
-    """Metrics of running joins.
+    """Read the metrics of running joins.
 
     Raises
     ------
     FileError
-        Nobody answers, or not with metrics.
+        Nothing answers there, or it gives no metrics.
     """
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
@@ -82,7 +85,7 @@ def read(url: str) -> Joins:
 
 
 def screen(before: Joins, now: Joins, seconds: float) -> Group:
-    """All of it, with rates over the seconds between both looks."""
+    """Show all joins, with rates over the seconds between both looks."""
     parts: list[Text | Group] = []
     for name, values in now.items():
         if name:
@@ -94,7 +97,7 @@ def screen(before: Joins, now: Joins, seconds: float) -> Group:
 
 
 def _join(before: Values, now: Values, seconds: float) -> Group:
-    """One join."""
+    """Show one join."""
 
     def rate(name: str, label: str = "") -> float:
         return (now[name][label] - before[name].get(label, 0.0)) / seconds if seconds else 0.0
@@ -112,7 +115,7 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
             for share, value in now["latency_seconds"].items()
         )
     )
-    sources = _table("source", "rows/s", "rows", "late", "watermark lag")
+    sources = table("source", "rows/s", "rows", "late", "watermark lag", right=NUMBERS)
     for name, total in now["arrived_rows_total"].items():
         lag = now["watermark_lag"].get(name) if "watermark_lag" in now else None
         sources.add_row(
@@ -122,7 +125,7 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
             count(int(now["late_rows_total"][name])),
             "-" if lag is None else count(int(lag)),
         )
-    lanes = _table("lane", "queue", "busy", "failures", "")
+    lanes = table("lane", "queue", "busy", "failures", "", right=NUMBERS)
     for name, queued in now["lane_queue"].items():
         busy = rate("lane_busy_seconds_total", name)
         lanes.add_row(
@@ -137,11 +140,3 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
         "memory " + "   ".join(f"{part} {size / 1e6:.1f} MB" for part, size in parts.items())
     )
     return Group(head, latency, memory, sources, lanes)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column(columns[0])
-    for name in columns[1:]:
-        table.add_column(name, justify="right")
-    return table

@@ -1,4 +1,4 @@
-"""Evaluation of an expression over whole columns, exactly.
+"""Evaluate expressions over whole columns, exactly.
 
 Integers are held in int64 while their bounds allow it and in arrays of Python integers beyond, so
 no operation overflows. This is what computes prepared keys, filters and SELECT expressions; the
@@ -10,23 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add, and_, invert, mul, neg, or_, sub, xor
 from typing import Any
 
 import numpy as np
 
-from penstock.expr import interval
-from penstock.expr.compute import compute
-from penstock.expr.evaluate import cast_value, zero_of
-from penstock.expr.node import Expr, Op
-from penstock.types import TIMESTAMPS, UNIT_NS, Kind, Type
-from penstock.zones import zone_of
+from ..types import TIMESTAMPS, UNIT_NS, Kind, Type
+from ..zones import zone_of
+from . import interval
+from .compute import compute
+from .interval import BOUNDS
+from .node import Expr, Op, walk
+from .values import cast_value, zero_of
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
+_ARRAYS = {Kind.BOOL: np.bool_, Kind.FLOAT32: np.float32, Kind.FLOAT64: np.float64}
 
 
 @dataclass(frozen=True)
 class Vector:
-    """Values of one expression.
+    """A column: the values of one expression.
 
     Parameters
     ----------
@@ -36,7 +39,7 @@ class Vector:
     valid : ndarray of bool or None
         False where NULL; None if nothing is.
     lo, hi : int
-        Bounds of the integers actually present, 0 otherwise.
+        Bounds of the integers in ``values``, 0 for other values.
     """
 
     values: np.ndarray
@@ -45,78 +48,93 @@ class Vector:
     hi: int = 0
 
 
+#: Columns by (side, name).
+Columns = Mapping[tuple[str, str], Vector]
+
+
 def int_vector(values: np.ndarray, valid: np.ndarray | None = None) -> Vector:
-    """Vector of integers with the bounds they really have."""
+    """Make a vector of integers, with the bounds that they have."""
     if values.size == 0:
         return Vector(values, valid)
     return Vector(values, valid, int(values.min()), int(values.max()))
 
 
 def evaluate_columns(expr: Expr, columns: Mapping[Any, Vector], rows: int) -> Vector:
-    """Value of ``expr`` in each of ``rows`` rows.
+    """Evaluate an expression in each row.
 
     Parameters
     ----------
     expr : Expr
-        Any expression; two-sided ones need the columns of both sides, aligned.
+        One of both sides needs the columns of both, one row per pair.
     columns : mapping of (side, name) to Vector
     rows : int
-        Length of the result.
+        How many rows the result has, where it is the same for all.
 
     Raises
     ------
     DataError
         A CAST met a value that does not fit.
     """
-    if not expr.args:  # most keys are columns, and most batches of streams small
-        return _broadcast(_RULES[expr.op](expr, (), columns), rows)
-    found = compute(expr, lambda node, args: _RULES[node.op](node, args, columns))
-    return _broadcast(found, rows)
 
+    def rule(node: Expr, args: Sequence[Vector]) -> Vector:
+        return _RULES[node.op](node, args) if node.args else _leaf(node, columns)
 
-def _broadcast(v: Vector, rows: int) -> Vector:
+    # Most keys are columns, and most batches of streams small.
+    v = compute(expr, rule) if expr.args else _leaf(expr, columns)
     if v.values.ndim and (v.valid is None or v.valid.ndim):
         return v
     valid = None if v.valid is None else np.broadcast_to(v.valid, rows)
     return Vector(np.broadcast_to(v.values, rows), valid, v.lo, v.hi)
 
 
-def _scalar(value: object, dtype: Type) -> np.ndarray:
-    if dtype.kind is Kind.BOOL:
-        return np.array(value, dtype=bool)
-    if dtype.kind is Kind.FLOAT32:
-        return np.array(value, dtype=np.float32)
-    if dtype.kind is Kind.FLOAT64:
-        return np.array(value, dtype=np.float64)
-    if dtype.is_integral and isinstance(value, int) and _INT64[0] <= value <= _INT64[1]:
-        return np.array(value, dtype=np.int64)
-    out = np.empty((), dtype=object)
-    out[()] = value
-    return out
+def evaluate(expr: Expr, columns: Mapping[Expr, Any] | None = None) -> Any:
+    """Evaluate an expression for one value of each of its columns; None is NULL.
+
+    Raises
+    ------
+    DataError
+        A CAST met a value that does not fit.
+    """
+    # As columns of one row: without dimensions, NumPy turns objects into integers of its own.
+    row = {c.attr: _constant(value, c.type, (1,)) for c, value in (columns or {}).items()}
+    found: dict[Expr, Vector] = {}
+    for node in walk(expr):
+        args = [found[arg] for arg in node.args]
+        found[node] = _RULES[node.op](node, args) if args else _leaf(node, row, (1,))
+    value = found[expr]
+    return None if value.valid is not None and not value.valid[0] else value.values.item()
 
 
-def _const(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-    if expr.attr is None:
-        return Vector(_scalar(zero_of(expr.type), expr.type), np.array(False))
-    bounds = (expr.attr, expr.attr) if expr.type.is_integral else (0, 0)
-    return Vector(_scalar(expr.attr, expr.type), None, *bounds)
-
-
-def _column(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-    found: Vector = columns[expr.attr]
+def _leaf(expr: Expr, columns: Mapping[Any, Vector], shape: tuple[int, ...] = ()) -> Vector:
+    if expr.is_const:
+        return _constant(expr.attr, expr.type, shape)
+    found = columns[expr.attr]
     if not expr.type.nullable and found.valid is not None:
         return Vector(found.values, None, min(found.lo, 0), max(found.hi, 0))
     return found
 
 
+def _constant(value: Any, dtype: Type, shape: tuple[int, ...]) -> Vector:
+    if value is None:
+        return Vector(_filled(zero_of(dtype), dtype, shape), np.zeros(shape, dtype=bool))
+    bounds = (value, value) if dtype.is_integral else (0, 0)
+    return Vector(_filled(value, dtype, shape), None, *bounds)
+
+
+def _filled(value: object, dtype: Type, shape: tuple[int, ...]) -> np.ndarray:
+    real: type = object
+    if dtype.kind in _ARRAYS:
+        real = _ARRAYS[dtype.kind]
+    elif dtype.is_integral and isinstance(value, int) and _fits((value, value)):
+        real = np.int64
+    out = np.empty(shape, dtype=real)
+    out[...] = value
+    return out
+
+
 def _valid(args: Sequence[Vector]) -> np.ndarray | None:
     masks = [a.valid for a in args if a.valid is not None]
-    if not masks:
-        return None
-    result = masks[0]
-    for mask in masks[1:]:
-        result = result & mask
-    return result
+    return reduce(and_, masks) if masks else None
 
 
 def _fits(bounds: tuple[int, int]) -> bool:
@@ -127,22 +145,18 @@ def _widen(v: Vector, exact: bool) -> np.ndarray:
     return v.values if exact or v.values.dtype == object else v.values.astype(object)
 
 
-def _integers(rule: Callable, compute: Callable) -> Callable:
-    """Rule for an operation on integers that also has a float meaning through ``compute``."""
-
-    def apply(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-        if not expr.type.is_integral:
-            with np.errstate(all="ignore"):
-                return Vector(np.asarray(compute(*(a.values for a in args))), _valid(args))
-        bounds = rule(*((a.lo, a.hi) for a in args))
-        exact = _fits(bounds)
-        operands = [_widen(a, exact) for a in args]
-        return Vector(np.asarray(compute(*operands)), _valid(args), *bounds)
-
-    return apply
+def _arithmetic(expr: Expr, args: Sequence[Vector]) -> Vector:
+    compute = _ARITHMETIC[expr.op]
+    if not expr.type.is_integral:
+        with np.errstate(all="ignore"):
+            return Vector(np.asarray(compute(*(a.values for a in args))), _valid(args))
+    bounds = BOUNDS[expr.op](*((a.lo, a.hi) for a in args))
+    exact = _fits(bounds)
+    operands = [_widen(a, exact) for a in args]
+    return Vector(np.asarray(compute(*operands)), _valid(args), *bounds)
 
 
-def _mod(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _mod(expr: Expr, args: Sequence[Vector]) -> Vector:
     a, b = args
     zero = b.values == 0
     valid = _valid(args)
@@ -163,49 +177,43 @@ def _mod(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
     return Vector(out, valid, *bounds)
 
 
-def _shift(left: bool) -> Callable:
-    def apply(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-        a, n = args
-        rule = interval.shl if left else interval.shr
-        bounds = rule((a.lo, a.hi), (max(n.lo, 0), min(max(n.hi, 0), 63)))
-        exact = _fits(bounds)
-        # A NULL slot may hold any number, also one that is no shift amount.
-        x, by = _widen(a, exact), np.clip(_widen(n, exact), 0, 63)
-        return Vector(np.asarray(x << by if left else x >> by), _valid(args), *bounds)
-
-    return apply
+def _shift(expr: Expr, args: Sequence[Vector]) -> Vector:
+    a, n = args
+    bounds = BOUNDS[expr.op]((a.lo, a.hi), (max(n.lo, 0), min(max(n.hi, 0), 63)))
+    exact = _fits(bounds)
+    # A NULL slot may hold any number, also one that is no shift amount.
+    x, by = _widen(a, exact), np.clip(_widen(n, exact), 0, 63)
+    values = x << by if expr.op is Op.SHL else x >> by
+    return Vector(np.asarray(values), _valid(args), *bounds)
 
 
 def _less(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``a < b`` with NaN above everything."""
+    """Compute ``a < b``, with NaN above everything."""
     if a.dtype.kind == "f":
         return ~(a >= b) & (a == a)
     return a < b
 
 
-def _compare(op: Op) -> Callable:
-    def apply(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-        a, b = (x.values for x in args)
-        if op is Op.LT:
-            out = _less(a, b)
-        elif op is Op.LE:
-            out = ~_less(b, a) if a.dtype != object else a <= b
-        elif a.dtype.kind == "f":
-            out = (a == b) | ((a != a) & (b != b))
-        else:
-            out = a == b
-        return Vector(np.asarray(out, dtype=bool), _valid(args))
-
-    return apply
+def _compare(expr: Expr, args: Sequence[Vector]) -> Vector:
+    a, b = (x.values for x in args)
+    if expr.op is Op.LT:
+        out = _less(a, b)
+    elif expr.op is Op.LE:
+        out = ~_less(b, a) if a.dtype != object else a <= b
+    elif a.dtype.kind == "f":
+        out = (a == b) | ((a != a) & (b != b))
+    else:
+        out = a == b
+    return Vector(np.asarray(out, dtype=bool), _valid(args))
 
 
-def _prefix(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _prefix(expr: Expr, args: Sequence[Vector]) -> Vector:
     text, start = np.broadcast_arrays(args[0].values, args[1].values)
     flat = [t.startswith(s) for t, s in zip(text.flat, start.flat, strict=True)]
     return Vector(np.array(flat, dtype=bool).reshape(text.shape), _valid(args))
 
 
-def _in(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _in(expr: Expr, args: Sequence[Vector]) -> Vector:
     (a,) = args
     return Vector(np.asarray(expr.attr.isin(a.values)), a.valid)
 
@@ -214,38 +222,30 @@ def _known(v: Vector) -> np.ndarray | bool:
     return True if v.valid is None else v.valid
 
 
-def _junction(is_and: bool) -> Callable:
-    def apply(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-        if all(a.valid is None for a in args):
-            join = np.logical_and if is_and else np.logical_or
-            return Vector(np.asarray(reduce(join, (a.values for a in args))))
-        # What a NULL slot holds is neither.
-        true = [a.values & _known(a) for a in args]
-        false = [~a.values & _known(a) for a in args]
-        yes = np.logical_and.reduce(np.broadcast_arrays(*true)) if is_and else _any(true)
-        no = _any(false) if is_and else np.logical_and.reduce(np.broadcast_arrays(*false))
-        return Vector(np.asarray(yes), yes | no)
-
-    return apply
+def _junction(expr: Expr, args: Sequence[Vector]) -> Vector:
+    every, some = np.logical_and, np.logical_or
+    if expr.op is Op.OR:
+        every, some = some, every
+    if all(a.valid is None for a in args):
+        return Vector(np.asarray(reduce(every, (a.values for a in args))))
+    # What a NULL slot holds is neither.
+    yes = np.asarray(reduce(every, (a.values & _known(a) for a in args)))
+    return Vector(yes, yes | reduce(some, (~a.values & _known(a) for a in args)))
 
 
-def _any(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.logical_or.reduce(np.broadcast_arrays(*parts))
-
-
-def _not(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _not(expr: Expr, args: Sequence[Vector]) -> Vector:
     (a,) = args
     return Vector(~a.values & _known(a), a.valid)
 
 
-def _is_null(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _is_null(expr: Expr, args: Sequence[Vector]) -> Vector:
     (a,) = args
     if a.valid is None:
         return Vector(np.zeros(a.values.shape, dtype=bool))
     return Vector(np.asarray(~a.valid))
 
 
-def _select(condition: np.ndarray, yes: Vector, no: Vector, dtype: Type) -> Vector:
+def _select(condition: np.ndarray, yes: Vector, no: Vector) -> Vector:
     if yes.values.dtype != no.values.dtype:
         yes, no = (Vector(v.values.astype(object), v.valid, v.lo, v.hi) for v in (yes, no))
     values = np.where(condition, yes.values, no.values)
@@ -255,38 +255,34 @@ def _select(condition: np.ndarray, yes: Vector, no: Vector, dtype: Type) -> Vect
     return Vector(values, valid, min(yes.lo, no.lo), max(yes.hi, no.hi))
 
 
-def _case(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _case(expr: Expr, args: Sequence[Vector]) -> Vector:
     result = args[-1]
     pairs = list(zip(args[:-1:2], args[1::2], strict=False))
     for condition, value in reversed(pairs):
-        result = _select(condition.values & _known(condition), value, result, expr.type)
+        result = _select(condition.values & _known(condition), value, result)
     return result
 
 
-def _extreme(least: bool) -> Callable:
-    def apply(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-        result = args[0]
-        for other in args[1:]:
-            a, b = other.values, result.values
-            if a.dtype != b.dtype:
-                a, b = a.astype(object), b.astype(object)
-            better = _less(a, b) if least else _less(b, a)
-            better = np.asarray(better, dtype=bool)
-            if result.valid is not None:
-                better = better | ~result.valid
-            if other.valid is not None:
-                better = better & other.valid
-            picked = _select(better, other, result, expr.type)
-            valid = None
-            if result.valid is not None and other.valid is not None:
-                valid = result.valid | other.valid
-            result = Vector(picked.values, valid, picked.lo, picked.hi)
-        return result
-
-    return apply
+def _extreme(expr: Expr, args: Sequence[Vector]) -> Vector:
+    result = args[0]
+    for other in args[1:]:
+        a, b = other.values, result.values
+        if a.dtype != b.dtype:
+            a, b = a.astype(object), b.astype(object)
+        better = np.asarray(_less(a, b) if expr.op is Op.LEAST else _less(b, a), dtype=bool)
+        if result.valid is not None:
+            better = better | ~result.valid
+        if other.valid is not None:
+            better = better & other.valid
+        picked = _select(better, other, result)
+        valid = None
+        if result.valid is not None and other.valid is not None:
+            valid = result.valid | other.valid
+        result = Vector(picked.values, valid, picked.lo, picked.hi)
+    return result
 
 
-def _cast(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
+def _cast(expr: Expr, args: Sequence[Vector]) -> Vector:
     (a,) = args
     source, target = expr.args[0].type, expr.type
     fast = _fast_cast(a, source, target)
@@ -309,14 +305,12 @@ def _cast(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
     return filled
 
 
-def _zoned(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
-    """LOCAL and INSTANT."""
+def _zoned(expr: Expr, args: Sequence[Vector]) -> Vector:
+    """Evaluate LOCAL and INSTANT."""
     name, special = expr.attr
     zone, unit = zone_of(name), expr.type.unit
-    step = UNIT_NS["s"] // UNIT_NS[unit]
-    shift = interval.mul(zone.span_s, (step, step))
     rule = interval.add if expr.op is Op.LOCAL else interval.sub
-    exact = all(_fits(rule((a.lo, a.hi), shift)) for a in args)
+    exact = all(_fits(rule((a.lo, a.hi), zone.span(unit))) for a in args)
     value, *near = np.broadcast_arrays(*(_widen(a, exact) for a in args))
     flat = value.reshape(-1)
     if expr.op is Op.LOCAL:
@@ -328,7 +322,7 @@ def _zoned(expr: Expr, args: Sequence[Vector], columns: Mapping) -> Vector:
 
 
 def _fast_cast(a: Vector, source: Type, target: Type) -> Vector | None:
-    """Casts that need no look at single values; None where one does."""
+    """Cast whole columns; None where values must be cast one by one."""
     if source.is_integral and target.is_integral:
         same_unit = source.unit == target.unit
         if source.scale == target.scale and same_unit and target.lo <= a.lo and a.hi <= target.hi:
@@ -349,36 +343,31 @@ def _fast_cast(a: Vector, source: Type, target: Type) -> Vector | None:
     return None
 
 
-_RULES: dict[Op, Callable[[Expr, Sequence[Vector], Mapping], Vector]] = {
-    Op.CONST: _const,
-    Op.COLUMN: _column,
-    Op.KEY: _column,
-    Op.ADD: _integers(interval.add, lambda a, b: a + b),
-    Op.SUB: _integers(interval.sub, lambda a, b: a - b),
-    Op.MUL: _integers(interval.mul, lambda a, b: a * b),
-    Op.NEG: _integers(interval.neg, lambda a: -a),
-    Op.ABS: _integers(interval.absolute, abs),
-    Op.LEAST: _extreme(True),
-    Op.GREATEST: _extreme(False),
+#: Operations on integers that also have a meaning for floats, and those on bits.
+_ARITHMETIC: dict[Op, Callable] = {
+    Op.ADD: add,
+    Op.SUB: sub,
+    Op.MUL: mul,
+    Op.NEG: neg,
+    Op.ABS: abs,
+    Op.BIT_AND: and_,
+    Op.BIT_OR: or_,
+    Op.BIT_XOR: xor,
+    Op.BIT_NOT: invert,
+}
+_RULES: dict[Op, Callable[[Expr, Sequence[Vector]], Vector]] = {
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys((Op.SHL, Op.SHR), _shift),
+    **dict.fromkeys((Op.LT, Op.LE, Op.EQ), _compare),
+    **dict.fromkeys((Op.AND, Op.OR), _junction),
+    **dict.fromkeys((Op.LEAST, Op.GREATEST), _extreme),
+    **dict.fromkeys((Op.LOCAL, Op.INSTANT), _zoned),
     Op.MOD: _mod,
-    Op.BIT_AND: _integers(interval.bit_and, lambda a, b: a & b),
-    Op.BIT_OR: _integers(interval.bit_or, lambda a, b: a | b),
-    Op.BIT_XOR: _integers(interval.bit_xor, lambda a, b: a ^ b),
-    Op.BIT_NOT: _integers(interval.bit_not, lambda a: ~a),
-    Op.SHL: _shift(True),
-    Op.SHR: _shift(False),
-    Op.LT: _compare(Op.LT),
-    Op.LE: _compare(Op.LE),
-    Op.EQ: _compare(Op.EQ),
     Op.PREFIX: _prefix,
     Op.IN: _in,
-    Op.AND: _junction(True),
-    Op.OR: _junction(False),
     Op.NOT: _not,
     Op.IS_NULL: _is_null,
     Op.CASE: _case,
     Op.CAST: _cast,
-    Op.LOCAL: _zoned,
-    Op.INSTANT: _zoned,
-    Op.RAW: lambda expr, args, columns: args[0],
+    Op.RAW: lambda expr, args: args[0],
 }

@@ -1,4 +1,4 @@
-"""A value for every node of a DAG, each held no longer than something still needs it."""
+"""Compute a value for every node of a DAG, and keep each only as long as another needs it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from penstock.expr.node import Expr, Op, walk
+from .node import Expr, Op, walk
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _STEPWISE = {Op.AND: 1, Op.OR: 1, Op.LEAST: 1, Op.GREATEST: 1, Op.CASE: 2}
 
 
 def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
-    """Value of the root, from ``rule(node, values of its operands)``, operands first.
+    """Compute the root by ``rule(node, values of its operands)``, operands first.
 
     AND, OR, LEAST, GREATEST and CASE of many operands take them up one by one, so that a thousand
     values do not stand in memory together: the rule is called for the first two operands, then for
@@ -44,14 +44,15 @@ def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
 
 @lru_cache(maxsize=256)
 def _uses(root: Expr) -> Counter[Expr]:
-    """How often each node is an operand; kept, since a stream computes the same roots all along."""
+    """Count how often each node is an operand; cached, since a stream evaluates the same roots."""
     return Counter(arg for node in walk(root) for arg in node.args)
 
 
 class _Open(Generic[T]):
-    """A node of which some operands are computed.
+    """A node that waits for operands.
 
-    ``waiting`` are the others, the next one last; ``taken`` what is not yet in ``folded``.
+    ``waiting`` are operands that are not computed yet, the next one last; ``taken`` are values that
+    are not yet in ``so_far``.
     """
 
     def __init__(self, expr: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> None:
@@ -59,20 +60,20 @@ class _Open(Generic[T]):
         self.rule = rule
         self.waiting = list(expr.args if expr.op is Op.CASE else reversed(expr.args))
         self.taken: list[T] = []
-        self.folded: T | None = None
+        self.so_far: T | None = None
 
     def take(self, operand: T) -> None:
         self.taken.append(operand)
         step = _STEPWISE.get(self.expr.op)
         if step is None:
             return
-        if self.folded is None:
-            self.folded = self.taken.pop()
+        if self.so_far is None:
+            self.so_far = self.taken.pop()
         elif len(self.taken) == step:
-            before = [self.folded]
+            before = [self.so_far]
             operands = self.taken[::-1] + before if step > 1 else before + self.taken
-            self.folded = self.rule(self.expr, operands)
+            self.so_far = self.rule(self.expr, operands)
             self.taken = []
 
     def value(self) -> T:
-        return self.rule(self.expr, self.taken) if self.folded is None else self.folded
+        return self.rule(self.expr, self.taken) if self.so_far is None else self.so_far

@@ -6,6 +6,10 @@ result is never outside) and, but for the bit operations and ``%``, tight.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from .node import Op
+
 Interval = tuple[int, int]
 
 
@@ -93,5 +97,25 @@ def shr(a: Interval, n: Interval) -> Interval:
     return min(ends), max(ends)
 
 
-def hull(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), max(a[1], b[1])
+def hull(*parts: Interval) -> Interval:
+    """The smallest interval with all of these in it."""
+    return min(lo for lo, _ in parts), max(hi for _, hi in parts)
+
+
+#: Bounds of what an operation gives, for those that follow from its operands' bounds alone.
+BOUNDS: dict[Op, Callable[..., Interval]] = {
+    Op.ADD: add,
+    Op.SUB: sub,
+    Op.MUL: mul,
+    Op.NEG: neg,
+    Op.ABS: absolute,
+    Op.LEAST: least,
+    Op.GREATEST: greatest,
+    Op.MOD: mod,
+    Op.BIT_AND: bit_and,
+    Op.BIT_OR: bit_or,
+    Op.BIT_XOR: bit_xor,
+    Op.BIT_NOT: bit_not,
+    Op.SHL: shl,
+    Op.SHR: shr,
+}

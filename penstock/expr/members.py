@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.expr.evaluate import order_key
+from .values import order_key
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 #: Values that a text shows of a list.
@@ -35,14 +35,14 @@ class Members:
         return len(self.values)
 
     def __repr__(self) -> str:
-        """Differs wherever the values differ, since nodes are told apart by it."""
+        """A text that differs wherever the values do: nodes are interned by it."""
         return f"<{len(self.values)} values, {self._digest}>"
 
     def __contains__(self, value: Any) -> bool:
         return order_key(value) in self._keys
 
     def isin(self, values: np.ndarray) -> np.ndarray:
-        """Which of the values are in the list; array of bool of their shape."""
+        """Tell for each value whether it is in the list, as an array of bool."""
         if values.dtype == object:
             found = [value in self for value in values.flat]
             return np.array(found, dtype=bool).reshape(values.shape)

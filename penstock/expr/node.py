@@ -2,7 +2,7 @@
 
 Nodes are interned: building the same expression twice gives the same object, so common
 sub-expressions exist once and a node can be a dictionary key. Nodes are made by
-:mod:`penstock.expr.build`, which checks operands and infers types; rewrites use :func:`node`.
+:mod:`penstock.expr.ops`, which checks operands and infers types; rewrites use :func:`node`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from functools import wraps
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from penstock.types import Type
+from ..types import Type
 
 T = TypeVar("T")
 
-#: In the place of a column's name: whether the side has a row at all, which in a row of an outer
-#: join it need not.
+#: In place of a column's name: whether the side has a row. In the result of an outer join, a side
+#: may have none.
 PRESENT = None
 
 
 class Op(Enum):
-    """What a node computes. Arguments are in ``Expr.args``, constants of the node in ``attr``."""
+    """The operation of a node: on ``Expr.args``, with constants in ``Expr.attr``."""
 
     # Members are themselves alone; Enum's own hash is written in Python, and is asked for often.
     __hash__ = object.__hash__
@@ -64,16 +64,7 @@ class Op(Enum):
 class Expr:
     """One node: an operation, its arguments, and the type of its value."""
 
-    __slots__ = (
-        "__weakref__",
-        "args",
-        "attr",
-        "casts",
-        "op",
-        "remembered",
-        "sides",
-        "type",
-    )
+    __slots__ = ("__weakref__", "args", "attr", "casts", "op", "remembered", "sides", "type")
 
     def __init__(self, op: Op, args: tuple[Expr, ...], attr: Any, dtype: Type) -> None:
         self.op = op
@@ -92,6 +83,10 @@ class Expr:
     @property
     def is_const(self) -> bool:
         return self.op is Op.CONST
+
+    @property
+    def is_null_const(self) -> bool:
+        return self.op is Op.CONST and self.attr is None
 
     def __repr__(self) -> str:
         return show(self)
@@ -112,7 +107,7 @@ def node(op: Op, args: tuple[Expr, ...], dtype: Type, attr: Any = None) -> Expr:
 
 
 def walk(*roots: Expr) -> Iterator[Expr]:
-    """Every node of the DAG once, arguments before the nodes that use them."""
+    """Iterate over the DAG: each node once, after its arguments."""
     seen: set[Expr] = set()
     stack = [(root, False) for root in reversed(roots)]
     while stack:
@@ -136,7 +131,7 @@ def transform(expr: Expr, rule: Callable[[Expr, tuple[Expr, ...]], Expr]) -> Exp
 
 
 def once_per_node(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
-    """A pure function of a node whose result is kept with the node.
+    """Cache the results of a pure function of a node, with the node.
 
     Without it a recursive function takes exponential time where nodes are used more than once.
     """
@@ -153,12 +148,9 @@ def once_per_node(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
 
 
 def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
-    """The expression as text a person can read, cut where it is long; not meant to be parsed.
+    """Write an expression for a person to read, cut where it is long.
 
-    Parameters
-    ----------
-    names : mapping of side to str, optional
-        What to call the sides instead of their own names.
+    ``names`` are what the sides are called instead of "l" and "r".
     """
     texts: dict[Expr, str] = {}
     for current in walk(expr):
@@ -180,14 +172,8 @@ def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None
         return f"{expr.attr[0]}{expr.attr[1]}"
     plain = [texts[x] for x in expr.args]
     a = [text if x.op in _ATOMIC else f"({text})" for x, text in zip(expr.args, plain, strict=True)]
-    if op is Op.NEG:
-        return f"-{a[0]}"
-    if op is Op.NOT:
-        return f"not {a[0]}"
-    if op is Op.BIT_NOT:
-        return f"~{a[0]}"
-    if op is Op.IS_NULL:
-        return f"{a[0]} is null"
+    if op in _AROUND:
+        return _AROUND[op].format(a[0])
     if op is Op.IN:
         return f"{a[0]} in {expr.attr.text()}"
     if op is Op.RAW:
@@ -196,7 +182,7 @@ def _text(expr: Expr, texts: Mapping[Expr, str], names: Mapping[str, str] | None
         return f"cast({plain[0]} as {expr.type})"
     if op in (Op.LOCAL, Op.INSTANT):
         return f"{op.value}({plain[0]}, {expr.attr[0]!r})"
-    if op in (Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX):
+    if op in _CALLS:
         return f"{op.value}({', '.join(plain)})"
     if op is Op.CASE:
         pairs = zip(plain[:-1:2], plain[1::2], strict=False)
@@ -216,19 +202,8 @@ def _is_negative(expr: Expr) -> bool:
     return expr.is_const and isinstance(expr.attr, int) and expr.attr < 0
 
 
-_ATOMIC = frozenset(
-    {
-        Op.CONST,
-        Op.COLUMN,
-        Op.KEY,
-        Op.ABS,
-        Op.LEAST,
-        Op.GREATEST,
-        Op.PREFIX,
-        Op.CASE,
-        Op.CAST,
-        Op.LOCAL,
-        Op.INSTANT,
-        Op.RAW,
-    }
-)
+_AROUND = {Op.NEG: "-{}", Op.NOT: "not {}", Op.BIT_NOT: "~{}", Op.IS_NULL: "{} is null"}
+_CALLS = frozenset({Op.ABS, Op.LEAST, Op.GREATEST, Op.PREFIX})
+_LEAVES = frozenset({Op.CONST, Op.COLUMN, Op.KEY})
+#: What needs no parentheses.
+_ATOMIC = _LEAVES | _CALLS | {Op.CASE, Op.CAST, Op.LOCAL, Op.INSTANT, Op.RAW}

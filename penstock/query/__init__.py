@@ -1,7 +1,7 @@
 """SQL text to a compiled join query."""
 
-from penstock.query.compiler import compile_query
-from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery, RowsWindow, Side, TimeWindow
+from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, RowsWindow, Side, TimeWindow
+from .compiler import compile_query
 
 __all__ = [
     "LEFT",

@@ -10,32 +10,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from penstock.errors import QueryError
-from penstock.expr import build
-from penstock.expr.node import Expr
-from penstock.query.dialect import place, snippet
-from penstock.query.times import moment
-from penstock.types import (
-    BINARY,
-    BOOL,
-    FLOAT32,
-    FLOAT64,
-    STRING,
-    UNIT_NS,
-    Kind,
-    Type,
-    decimal,
-    int_of,
-)
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr
+from ..types import BINARY, BOOL, FLOAT32, FLOAT64, STRING, UNIT_NS, Kind, Type, decimal, int_of
+from .dialect import refused, snippet
+from .time_literals import moment
 
 _INTERVAL_US = {
-    "WEEK": 7 * 86_400_000_000,
-    "DAY": 86_400_000_000,
-    "HOUR": 3_600_000_000,
-    "MINUTE": 60_000_000,
-    "SECOND": 1_000_000,
-    "MILLISECOND": 1_000,
-    "MICROSECOND": 1,
+    unit: datetime.timedelta(**{f"{unit.lower()}s": 1}) // datetime.timedelta(microseconds=1)
+    for unit in ("WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND")
 }
 _TIMESTAMP = Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="us")
 _CAST_TYPES: dict[exp.DType, Type] = {
@@ -66,42 +50,38 @@ _MOST_PRECISION = 76
 def cast_type(tree: exp.Cast) -> Type:
     """The type a CAST names."""
     to = tree.to
-    if to.this in (exp.DataType.Type.DECIMAL,):
+    if to.this is exp.DataType.Type.DECIMAL:
         named = [str(p.this.this) for p in to.expressions] or ["10", "0"]
         plain = all(n.isascii() and n.isdecimal() and len(n) < 4 for n in named)
         if not plain or max(map(int, named)) > _MOST_PRECISION:
-            raise QueryError(
-                f"{snippet(to)}: a decimal has at most {_MOST_PRECISION} digits ({place(tree)})"
-            )
-        digits = [int(n) for n in named]
-        return decimal(digits[0], digits[1] if len(digits) > 1 else 0)
-    found = _CAST_TYPES.get(to.this)
-    if found is None:
-        raise QueryError(f"CAST to {snippet(to)} is not supported ({place(tree)})")
-    return found
+            raise refused(f"{snippet(to)}: a decimal has at most {_MOST_PRECISION} digits", tree)
+        return decimal(*map(int, (*named, "0")[:2]))
+    if to.this not in _CAST_TYPES:
+        raise refused(f"CAST to {snippet(to)} is not supported", tree)
+    return _CAST_TYPES[to.this]
 
 
 def _duration(micros: int) -> Expr:
-    """A duration in the coarsest unit that holds it exactly, so that it fits any time column."""
+    """Make a duration in the coarsest unit that holds it, so that it fits any time column."""
     for unit in ("s", "ms"):
         step = UNIT_NS[unit] // 1000
         if micros % step == 0:
-            return build.duration_const(micros // step, unit)
-    return build.duration_const(micros, "us")
+            return ops.duration_const(micros // step, unit)
+    return ops.duration_const(micros, "us")
 
 
 def number(text: str) -> Expr:
-    """An integer, a decimal, or with an exponent a float."""
+    """Read a number: an integer, a decimal, or with an exponent a float."""
     if len(text) > _MOST_DIGITS:
         raise QueryError(f"a number has {len(text)} digits, more than {_MOST_DIGITS}")
     if text.isascii() and text.isdecimal():
-        return build.const(int(text))
+        return ops.const(int(text))
     try:
         value = Decimal(text)
     except InvalidOperation:
         raise QueryError(f"{text!r} is not a number") from None
     if "e" in text.lower():
-        return build.const(float(text))
+        return ops.const(float(text))
     return _decimal(value)
 
 
@@ -112,11 +92,11 @@ def _decimal(value: Decimal) -> Expr:
     sign, digits, exponent = value.as_tuple()
     scale = max(-int(exponent), 0)
     unscaled = int("".join(map(str, digits))) * 10 ** (int(exponent) + scale)
-    return build.decimal_const(-unscaled if sign else unscaled, scale)
+    return ops.decimal_const(-unscaled if sign else unscaled, scale)
 
 
 def param(name: str, value: Any) -> Expr:
-    """Constant for a named parameter.
+    """Make the constant for a named parameter.
 
     Raises
     ------
@@ -132,22 +112,22 @@ def param(name: str, value: Any) -> Expr:
     if isinstance(value, float) and math.isfinite(value):
         # As if written in the query, where 0.5 is a decimal and 1e-3 a float.
         return number(repr(value))
-    if isinstance(value, int) and value.bit_length() > build.MAX_BITS:
-        raise QueryError(f"parameter {name} has more than {build.MAX_BITS} bits")
+    if isinstance(value, int) and value.bit_length() > ops.MAX_BITS:
+        raise QueryError(f"parameter {name} has more than {ops.MAX_BITS} bits")
     if value is None or isinstance(value, bool | int | float | str | bytes):
-        return build.const(value)
+        return ops.const(value)
     raise QueryError(
         f"parameter {name} is a {type(value).__name__}; give a number, text, time or None"
     )
 
 
 def interval(tree: exp.Interval) -> Expr:
-    """Constant for an INTERVAL; one of whole days or weeks is counted in days.
+    """Read an INTERVAL; one of whole days or weeks is counted in days.
 
     Raises
     ------
     QueryError
-        It is no number of a known unit, or finer than a microsecond.
+        It is not a number of a known unit, or is finer than a microsecond.
     """
     unit = tree.args.get("unit")
     name = "" if unit is None else unit.name.upper()
@@ -156,19 +136,17 @@ def interval(tree: exp.Interval) -> Expr:
     text = (amount.this if negative else amount).name if amount is not None else ""
     step = _INTERVAL_US.get(name.removesuffix("S"))
     if step is None or isinstance(unit, exp.IntervalSpan):
-        raise QueryError(
-            f"INTERVAL needs a number and one of {', '.join(_INTERVAL_US)} ({place(tree)})"
-        )
+        raise refused(f"INTERVAL needs a number and one of {', '.join(_INTERVAL_US)}", tree)
     try:
         exact = Decimal(text) * step
     except InvalidOperation:
-        raise QueryError(f"INTERVAL {text[:40]!r} is not a number ({place(tree)})") from None
+        raise refused(f"INTERVAL {text[:40]!r} is not a number", tree) from None
     if not exact.is_finite() or not -_MOST_DIGITS < exact.adjusted() < _MOST_DIGITS:
-        raise QueryError(f"INTERVAL {text[:40]!r} is too long or too short ({place(tree)})")
+        raise refused(f"INTERVAL {text[:40]!r} is too long or too short", tree)
     if exact != int(exact):
-        raise QueryError(f"INTERVAL {text} {name} is finer than 1 us ({place(tree)})")
+        raise refused(f"INTERVAL {text} {name} is finer than 1 us", tree)
     micros = -int(exact) if negative else int(exact)
     days, rest = divmod(micros, _INTERVAL_US["DAY"])
     if not rest and name.removesuffix("S") in ("DAY", "WEEK"):
-        return build.duration_const(days, "D")
+        return ops.duration_const(days, "D")
     return _duration(micros)

@@ -13,6 +13,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokens import TokenType
 
+from ..errors import QueryError
+
 #: Key under which a table node keeps the n of its ``[ROWS n]``.
 ROWS = "penstock_rows"
 
@@ -45,7 +47,7 @@ class Penstock(Spark):
         def _chain(
             self, operand: Callable[[], Any], sign: TokenType, node: type[exp.Binary]
         ) -> Any:
-            """Operands with a sign between them, the first two of which belong together."""
+            """Parse operands with a sign between them, from left to right."""
             this = operand()
             while this is not None and self._match(sign):
                 this = self.expression(node(this=this, expression=operand()))
@@ -63,6 +65,11 @@ class Penstock(Spark):
                 if not self._match(TokenType.R_BRACKET):
                     self.raise_error("] is missing after [ROWS n")
             return table
+
+
+def refused(reason: object, tree: exp.Expr) -> QueryError:
+    """Make an error that ends with the place in the text."""
+    return QueryError(f"{reason} ({place(tree)})")
 
 
 def place(tree: exp.Expr) -> str:

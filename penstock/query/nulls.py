@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.expr import build
-from penstock.expr.node import PRESENT, Expr, Op, node, transform, walk
-from penstock.types import Kind, Type
+from ..expr import ops
+from ..expr.node import PRESENT, Expr, Op, node, transform, walk
+from ..types import Kind, Type
 
 BOOLEAN = Type(Kind.BOOL)
 
@@ -16,12 +16,12 @@ _STRICT = frozenset(
 
 
 def null_supplied(expr: Expr) -> Expr:
-    """An expression over a side whose columns are NULL where a row of the other side is alone."""
+    """Make all columns of an expression nullable: the other side may have rows without a match."""
     return transform(expr, _nullable)
 
 
 def supplied_or_null(expr: Expr, side: str) -> Expr:
-    """A column of a source as SELECT sees it where the side's rows may be missing: NULL there.
+    """A column as SELECT sees it: NULL where its side has no row.
 
     A computed column of a subquery, such as ``coalesce(x, 0)`` or a constant, has a value even
     where all columns are NULL, so it asks whether there is a row.
@@ -29,16 +29,16 @@ def supplied_or_null(expr: Expr, side: str) -> Expr:
     value = null_supplied(expr)
     if _is_null_without_columns(value):
         return value
-    return build.case([(presence(side), value)])
+    return ops.case([(presence(side), value)])
 
 
 def presence(side: str) -> Expr:
-    """Whether there is a row of a side: a column that no table has, see :data:`PRESENT`."""
+    """Whether a side has a row, as a column that no table has (see :data:`PRESENT`)."""
     return node(Op.COLUMN, (), BOOLEAN, (side, PRESENT))
 
 
 def _is_null_without_columns(expr: Expr) -> bool:
-    """Whether it is surely NULL where all columns are."""
+    """Whether an expression is certainly NULL where all its columns are."""
     null: dict[Expr, bool] = {}
     for current in walk(expr):  # without recursion: expressions may be deep
         passes_on = current.op in _STRICT and any(null[arg] for arg in current.args)
@@ -49,4 +49,4 @@ def _is_null_without_columns(expr: Expr) -> bool:
 def _nullable(current: Expr, args: tuple[Expr, ...]) -> Expr:
     if current.op is Op.COLUMN:
         return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
-    return build.remake(current, args)
+    return ops.remake(current, args)

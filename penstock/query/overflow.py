@@ -1,12 +1,12 @@
-"""Arithmetic that may leave Spark's types: exact here, wrapped, refused or rounded there."""
+"""Find arithmetic that may overflow Spark's types: exact here, wrapped or rounded there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.expr.node import Expr, Op, show, walk
-from penstock.query.plan import JoinQuery, TimeWindow
-from penstock.types import Kind, Type
+from ..expr.node import Expr, Op, show, walk
+from ..plan.query import JoinQuery, TimeWindow
+from ..types import Kind, Type
 
 #: Spark's integers by their bits.
 _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
@@ -19,7 +19,7 @@ _SHOWN = 3
 
 
 def beyond_spark(query: JoinQuery) -> list[str]:
-    """A note per type of Spark that arithmetic of the query may leave, by its columns' types."""
+    """Notes for a query, one per type of Spark that its arithmetic may overflow."""
     found: dict[str, list[str]] = {}
     for root in _roots(query):
         for expr, name in _leaving(root):
@@ -48,7 +48,7 @@ def _roots(query: JoinQuery) -> Iterator[Expr]:
 
 
 def _leaving(root: Expr) -> Iterator[tuple[Expr, str]]:
-    """Nodes whose value may leave their type in Spark, and the type."""
+    """Nodes that may overflow in Spark, each with its type there."""
     bits: dict[Expr, int | None] = {}
     left: set[Expr] = set()
     for expr in walk(root):
@@ -67,7 +67,7 @@ def _leaving(root: Expr) -> Iterator[tuple[Expr, str]]:
 
 
 def _bits(expr: Expr, args: Sequence[int | None]) -> int | None:
-    """Bits of the integer that Spark computes with; None if it is none."""
+    """Bits of the integer that Spark computes with; None for other values."""
     if expr.type.kind is not Kind.INT:
         return None
     if expr.op in (Op.COLUMN, Op.CAST):
@@ -82,13 +82,13 @@ def _bits(expr: Expr, args: Sequence[int | None]) -> int | None:
 
 
 def _least(dtype: Type, widths: Sequence[int]) -> int | None:
-    """The smallest of some widths that holds all values of a type."""
+    """The smallest of some widths that holds all values of a type, if any."""
     fits = (b for b in widths if -(1 << (b - 1)) <= dtype.lo and dtype.hi < 1 << (b - 1))
     return next(fits, None)
 
 
 def _of_window(query: JoinQuery) -> Iterator[str]:
-    """The type of integer times, to which a window's bounds are added."""
+    """The type of integer times: Spark adds the bounds of the window to them."""
     window, times = query.window, [side.time for side in query.sides]
     if not isinstance(window, TimeWindow) or not (window.before or window.after):
         return

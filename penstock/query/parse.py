@@ -1,18 +1,19 @@
-"""SQL text to a syntax tree, in bounded time and memory whatever the text."""
+"""Parse SQL, in bounded time and memory whatever the text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType
 
-from penstock.errors import QueryError
-from penstock.query.dialect import ROWS, Penstock
-from penstock.stack import run_deep
+from ..errors import QueryError
+from ..stack import run_deep
+from .dialect import ROWS, Penstock
 
 T = TypeVar("T")
 
@@ -23,6 +24,8 @@ MOST_CHARACTERS = 2 << 20
 MOST_TOKENS = 160_000
 #: Tables of a query that are read before they are refused: the parser's time doubles with each.
 _MOST_JOINS = 8
+#: Characters of a query that nearly any thread has room for.
+_SHORT = 1000
 
 #: Comments, texts and quoted names, words and numbers, signs. No alternative can fail once it has
 #: begun, so the time is linear.
@@ -39,7 +42,7 @@ _TOKEN = re.compile(
 
 
 def parse(text: str) -> exp.Expr:
-    """Syntax tree of one statement.
+    """Parse one statement.
 
     Recursive: to be called through :func:`with_room`.
 
@@ -65,7 +68,7 @@ def parse(text: str) -> exp.Expr:
 
 
 def canonical(text: str) -> str:
-    """A statement without the freedom of writing: spaces, line breaks, comments, case of keywords.
+    """Rewrite a statement without spaces, line breaks and comments, keywords in upper case.
 
     Texts of the same form are the same query.
 
@@ -80,17 +83,20 @@ def canonical(text: str) -> str:
         rows = [table.meta.get(ROWS) for table in tree.find_all(exp.Table)]
         return f"{tree.sql(dialect=Penstock, comments=False)} {rows}"
 
-    return with_room(written)
+    return with_room(written, text)
 
 
-def with_room(work: Callable[[], T]) -> T:
-    """What ``work`` returns, which reads SQL, with room for its recursion.
+def with_room(work: Callable[[], T], text: str) -> T:
+    """What ``work`` returns, which reads a text, with room for its recursion.
 
     Raises
     ------
     QueryError
         It is nested too deeply even so.
     """
+    if len(text) <= _SHORT:  # a thread would take as long as all the rest
+        with suppress(RecursionError):
+            return work()
     try:
         return run_deep(work)
     except RecursionError:
@@ -101,7 +107,7 @@ def with_room(work: Callable[[], T]) -> T:
 
 
 def _tokens(text: str) -> list[Any]:
-    """The tokens of a text that is not too long.
+    """Split a text into tokens; one that is too long is refused.
 
     Raises
     ------

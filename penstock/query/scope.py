@@ -1,4 +1,4 @@
-"""Names in a query: sources, their columns, and the time columns among them."""
+"""Look up names in a query: sources and their columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from penstock.errors import QueryError
-from penstock.expr.node import Expr, Op, walk
+from ..errors import QueryError
+from ..expr.node import Expr, Op, walk
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Source:
     rows: int | None = None
 
     def find(self, name: str) -> Expr | None:
-        """The column of this name; upper and lower case count as equal, as in Spark."""
+        """Find a column by name; upper and lower case count as equal, as in Spark."""
         if name in self.columns:
             return self.columns[name]
         alike = [c for c in self.columns if c.lower() == name.lower()]
@@ -46,21 +46,35 @@ class Source:
 
 @dataclass(frozen=True)
 class Scope:
-    """Sources visible to an expression, and the declared units of integer time columns."""
+    """The sources that an expression can name, and declared units of integer columns."""
 
     sources: tuple[Source, ...]
     units: Mapping[Expr, str] = field(default_factory=dict)
 
     def source(self, name: str) -> Source | None:
-        """The source with this alias or, if that is unambiguous, over this table."""
+        """Find a source by its alias or, where one source only has it, its table."""
         for attribute in ("alias", "table"):
             alike = [s for s in self.sources if getattr(s, attribute).lower() == name.lower()]
             if len(alike) == 1:
                 return alike[0]
         return None
 
+    def named(self, name: str, what: str) -> Source:
+        """Find the source that an option names.
+
+        Raises
+        ------
+        QueryError
+            There is none; the message begins with ``what``.
+        """
+        found = self.source(name)
+        if found is None:
+            known = ", ".join(s.alias for s in self.sources)
+            raise QueryError(f"{what} given for {name}, but the query has {known}")
+        return found
+
     def find(self, table: str | None, name: str) -> Expr | None:
-        """The column's expression; None if there is none.
+        """Find a column's expression; None if there is no such column.
 
         Raises
         ------
@@ -77,7 +91,7 @@ class Scope:
         return found[0][1] if found else None
 
     def unknown(self, table: str | None, name: str) -> str:
-        """Sentence for a column that does not exist."""
+        """The message for a column that does not exist."""
         if len(name) > _MOST_SHOWN:
             return f"unknown column {name[:_MOST_SHOWN]}..., a name of {len(name)} characters"
         if table is not None and self.source(table) is None:
@@ -92,7 +106,7 @@ class Scope:
         return f"unknown {kind} {name}{owner}{hint}"
 
     def unit_of(self, expr: Expr) -> str | None:
-        """The one declared unit of all columns below an integer expression, None otherwise."""
+        """The unit in which all columns of an integer expression are declared, if it is one."""
         leaves = [leaf for leaf in walk(expr) if leaf.op is Op.COLUMN]
         found = {self.units.get(leaf) for leaf in leaves}
         return found.pop() if len(found) == 1 else None

@@ -13,7 +13,8 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.hw.checks import check_range
-from penstock.sim.verilated.build import load
+
+from .build import load
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,10 @@ from pynq.pl_server.device import Device  # pyright: ignore
 from pynq.pl_server.xclbin_parser import XclBin  # pyright: ignore
 
 from penstock.constraints.boards import board
-from penstock.sim.verilated.board import MemoryModel
-from penstock.sim.virtual_board.machine import Machine
-from penstock.sim.virtual_board.xclbin import read_xclbin
+
+from ..verilated.board import MemoryModel
+from .machine import Machine
+from .xclbin import read_xclbin
 
 
 class _CardBuffer(PynqBuffer):

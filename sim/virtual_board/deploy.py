@@ -6,16 +6,17 @@ from pathlib import Path
 
 from penstock.constraints.boards import Flow
 from penstock.constraints.boards import board as find_board
-from penstock.host.device.board.package import Package
+from penstock.host.devices.board.package import Package
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import register_range
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.link import compute_units
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.sim.builds import build_of
-from penstock.sim.deploy import write_package
-from penstock.sim.verilated.build import cache_folder
-from penstock.sim.virtual_board.bitfile import Image, write_bit
+
+from ..builds import build_of
+from ..deploy import write_package
+from ..verilated.build import cache_folder
+from .bitfile import Image, write_bit
 
 
 def virtual_package(
@@ -54,7 +55,7 @@ def virtual_package(
     names = compute_units(kernels, kernel)
     if entry.flow is Flow.VITIS:
         # PYNQ has the structures of the file.
-        from penstock.sim.virtual_board.xclbin import write_xclbin
+        from .xclbin import write_xclbin
 
         files = {".xclbin": write_xclbin(description, entry, image, names)}
     else:

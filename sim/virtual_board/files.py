@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.errors import DeviceError
-from penstock.host.device.board.link import DEPLOYED, FAULTS
-from penstock.sim.virtual_board.bitfile import read_bin
-from penstock.sim.virtual_board.machine import Machine
+from penstock.host.devices.board.link import DEPLOYED, FAULTS
+
+from .bitfile import read_bin
+from .machine import Machine
 
 _FIRMWARE = "/lib/firmware/"
 _MANAGER = "/sys/class/fpga_manager/fpga0/"

@@ -13,11 +13,12 @@ import numpy as np
 from penstock.constraints.boards import Board as BoardEntry
 from penstock.errors import DeviceError
 from penstock.hw.board.placement import STRIDE_BYTES, system_of
-from penstock.sim.verilated.board import Board as Kernel
-from penstock.sim.verilated.board import MemoryModel
-from penstock.sim.verilated.build import board_library
-from penstock.sim.virtual_board.bitfile import Image
-from penstock.sim.virtual_board.gpio import Leds
+
+from ..verilated.board import Board as Kernel
+from ..verilated.board import MemoryModel
+from ..verilated.build import board_library
+from .bitfile import Image
+from .gpio import Leds
 
 #: Where buffers begin; below it is what Linux would take.
 _MEMORY_BASE = 0x1000_0000

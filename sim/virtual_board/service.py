@@ -26,9 +26,10 @@ from pynq.remote import (  # pyright: ignore
 from penstock.constraints.boards import board as find_board
 from penstock.errors import DeviceError
 from penstock.hw.board.placement import ZYNQ, system_of
-from penstock.sim.verilated.board import MemoryModel
-from penstock.sim.virtual_board.files import Files
-from penstock.sim.virtual_board.machine import Machine
+
+from ..verilated.board import MemoryModel
+from .files import Files
+from .machine import Machine
 
 _CHUNK_BYTES = 2 << 20
 #: Seconds that calls under way have to end when the service stops.

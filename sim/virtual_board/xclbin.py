@@ -16,7 +16,8 @@ from pynq._3rdparty import xclbin  # pyright: ignore
 from penstock.constraints.boards import Board
 from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.link import port_banks
-from penstock.sim.virtual_board.bitfile import Image, pack, unpack
+
+from .bitfile import Image, pack, unpack
 
 _KINDS = xclbin.AXLF_SECTION_KIND
 _MAGIC = b"xclbin2"

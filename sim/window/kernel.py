@@ -12,16 +12,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.window_join import WindowResult, WindowTask
-from penstock.host.driver.window_driver import DrivenWindowKernel, WindowDriver, WindowJob
+from penstock.host.device.base import Result
+from penstock.host.device.window_join import WindowTask
+from penstock.host.devices.kernel.window_driver import (
+    DrivenWindowKernel,
+    WindowDriver,
+    WindowKernelTask,
+)
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import table
 from penstock.hw.window.kernel.export import window_kernel_verilog
 from penstock.hw.window.kernel.kernel import KERNEL, PORTS
 from penstock.program import WindowProgram
-from penstock.sim.verilated.board import Board, MemoryModel
-from penstock.sim.verilated.build import board_library, cache_folder
+
+from ..verilated.board import Board, MemoryModel
+from ..verilated.build import board_library, cache_folder
 
 #: Where a task's memory is, far apart so that an address that runs away meets nothing.
 _ADDRESSES = {"tuples": 1 << 40, "results": 2 << 40}
@@ -80,7 +86,7 @@ class RtlWindowKernel(DrivenWindowKernel):
             self._boards.put(Board(path, described, device.memory_of(lane)))
         self._open = device.lanes
 
-    def submit(self, task: WindowTask) -> Future[WindowResult]:
+    def submit(self, window: None, task: WindowTask) -> Future[Result]:
         return self._device.start(self._run, task)
 
     def close(self) -> None:
@@ -89,7 +95,7 @@ class RtlWindowKernel(DrivenWindowKernel):
             self._boards.get().close()
             self._open -= 1
 
-    def _execute(self, job: WindowJob) -> np.ndarray:
+    def _execute(self, job: WindowKernelTask) -> np.ndarray:
         """Run a task on a kernel that is free."""
         if not self._open:
             raise DeviceError("the kernel was closed; open the program again")
@@ -111,9 +117,7 @@ class RtlWindowKernel(DrivenWindowKernel):
         Each tuple may need a round of its own, each pair may be a result, and each of both may
         have to wait for a burst.
         """
-        window, history = self._config.window, task.history
-        start, end = task.tuples.met(task.rows)
-        rounds = history * window.round_cycles(0, 0)
-        rounds += (len(task.tuples) - history) * window.round_cycles(*task.rows)
-        pairs = int((end - start)[history:].sum())
-        return 4 * (rounds + pairs + len(task.tuples)) + _FIXED_CYCLES
+        window, rows = self._config.window, self.program.rows
+        rounds = task.history * window.round_cycles(0, 0)
+        rounds += (task.rows - task.history) * window.round_cycles(*rows)
+        return 4 * (rounds + task.evaluations(rows) + task.rows) + _FIXED_CYCLES

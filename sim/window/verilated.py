@@ -14,14 +14,9 @@ from amaranth.lib import data
 from penstock.errors import DeviceError
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import TOP, export
-from penstock.hw.window.layout import (
-    Side,
-    counters_layout,
-    table_layout,
-    tuple_layout,
-    word_layout,
-)
-from penstock.sim.verilated.build import cache_folder, library, load
+from penstock.hw.window.layout import Side, counters_layout, table_layout, tuple_layout, word_layout
+
+from ..verilated.build import cache_folder, library, load
 
 #: A cycle of something that did not happen.
 NEVER = (1 << 64) - 1

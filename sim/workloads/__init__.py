@@ -12,9 +12,9 @@ backbone, :class:`Attack` packets at two sites under attack.
 
 from __future__ import annotations
 
-from penstock.sim.workloads.attack import Attack
-from penstock.sim.workloads.backbone import Backbone
-from penstock.sim.workloads.base import Workload
-from penstock.sim.workloads.city import City
+from .attack import Attack
+from .backbone import Backbone
+from .base import Workload
+from .city import City
 
 __all__ = ["Attack", "Backbone", "City", "Workload"]

@@ -1,5 +1,5 @@
 """Run with ``python -m penstock.sim.workloads``."""
 
-from penstock.sim.workloads.cli import run
+from .cli import run
 
 run()

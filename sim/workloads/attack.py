@@ -17,17 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import UsageError
-from penstock.sim.workloads.base import (
-    TIMESTAMP,
-    US_PER_S,
-    Columns,
-    Slot,
-    Workload,
-    check,
-    draw,
-    poisson_times,
-    zipf_cdf,
-)
+
+from .base import TIMESTAMP, US_PER_S, Columns, Slot, Workload, check, draw, poisson_times, zipf_cdf
 
 #: The sites, as the paper calls them.
 SITES = ("tsukuba", "uec")

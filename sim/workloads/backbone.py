@@ -19,17 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import UsageError
-from penstock.sim.workloads.base import (
-    TIMESTAMP,
-    US_PER_S,
-    Columns,
-    Slot,
-    Workload,
-    check,
-    draw,
-    poisson_times,
-    zipf_cdf,
-)
+
+from .base import TIMESTAMP, US_PER_S, Columns, Slot, Workload, check, draw, poisson_times, zipf_cdf
 
 #: Column names of the two addresses as the paper spells them; SQL ignores the case.
 PAPER_NAMES = ("sourceIP", "destinationIP")

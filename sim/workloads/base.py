@@ -8,7 +8,6 @@ length of the stream.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import FileError, UsageError
+from penstock.host.rows.atomic import atomic
 
 Columns = dict[str, npt.NDArray]
 
@@ -160,9 +160,9 @@ class Workload(ABC):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, file in files.items():
-                with Replacement(file) as part:
+                with atomic(file) as part:
                     self._write_parquet(name, part, rows)
-            with Replacement(folder / "query.sql") as part:
+            with atomic(folder / "query.sql") as part:
                 part.write_text(self.query() + "\n", encoding="utf-8")
         except OSError as error:
             raise FileError(
@@ -255,25 +255,6 @@ class Workload(ABC):
         }
         arrays = [pa.array(ready[field.name], type=field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-class Replacement:
-    """A file that takes its final name only when the ``with`` block ends without an error."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        # The process id keeps two writers of one folder apart; same folder, since a rename is
-        # atomic only within a file system.
-        self._part = file.with_name(f".{file.name}.{os.getpid()}.part")
-
-    def __enter__(self) -> Path:
-        return self._part
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self._part.replace(self._file)
-        else:
-            self._part.unlink(missing_ok=True)
 
 
 def check(

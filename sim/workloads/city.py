@@ -21,7 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import UsageError
-from penstock.sim.workloads.base import (
+
+from .base import (
     SLOT_ROWS,
     TIMESTAMP,
     US_PER_S,

@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.errors import PenstockError
-from penstock.sim.workloads.attack import Attack
-from penstock.sim.workloads.backbone import PAPER_NAMES, SHORT_NAMES, Backbone
-from penstock.sim.workloads.base import Workload
-from penstock.sim.workloads.city import City
+
+from .attack import Attack
+from .backbone import PAPER_NAMES, SHORT_NAMES, Backbone
+from .base import Workload
+from .city import City
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from ..rows import message_of, table_of
+
 #: Columns of the rows, and their types.
 BUCKET, BLOB = "bucket", "blob"
 SCHEMA = pa.schema([(BUCKET, pa.int32()), (BLOB, pa.binary())])
@@ -24,12 +26,7 @@ def blobs_of(
         return
     bucket = _hashed(partial, keys) % np.uint64(buckets)
     found = np.unique(bucket)
-    blobs = []
-    for one in found:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, partial.schema) as writer:
-            writer.write_batch(partial.filter(pa.array(bucket == one)))
-        blobs.append(sink.getvalue().to_pybytes())
+    blobs = [message_of(partial.filter(pa.array(bucket == one))) for one in found]
     yield pa.RecordBatch.from_arrays(
         [pa.array(found.astype(np.int32)), pa.array(blobs, pa.binary())], schema=SCHEMA
     )
@@ -41,8 +38,7 @@ def tables_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         for blob in batch.column(BLOB):
             data = blob.as_buffer()
             if data is not None and data.size:
-                with pa.ipc.open_stream(data) as reader:
-                    yield reader.read_all()
+                yield table_of(data)
 
 
 def _hashed(partial: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:

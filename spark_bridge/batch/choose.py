@@ -1,4 +1,4 @@
-"""Which lanes a batch join gets, from statistics of its inputs."""
+"""Chooses the shards of a batch join, from statistics of its inputs."""
 
 from __future__ import annotations
 
@@ -8,72 +8,73 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
-from penstock.spark_bridge.batch.lanes import GridLanes, Lanes, TimeLanes
-from penstock.spark_bridge.batch.statistics import Atom, Spread, atoms
-from penstock.spark_bridge.clock import Clock
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
+
+from ..clock import Clock
+from .shards import GridShards, Shards, TimeShards
+from .statistics import Atom, Spread, atoms
 
 #: Tests of the predicate that take as long as handling a row.
 EVALUATIONS_PER_ROW = 10_000
 
-#: A stretch of time with so many times a lane's share gets lanes of its own.
+#: A stretch of time with so many times a shard's share gets shards of its own.
 _HEAVY = 1.5
 
-#: How much more a lane may get when there would be too many.
+#: How much more a shard may get when there would be too many.
 _LARGER = 1.1
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a lane should be like.
+    """Limits of shards.
 
     Parameters
     ----------
     most : int
-        Lanes.
+        Shards.
     exact : bool
         Whether ``most`` was asked for: then so many are made where the rows allow it.
-    lane_rows : int
-        Rows of work for which another lane is worth while.
+    shard_rows : int
+        Rows of work for which another shard is worth while.
     held_rows : int
-        Rows that a lane should hold at most, whatever ``most`` says.
+        Rows that a shard should hold at most, whatever ``most`` says.
     """
 
     most: int
     exact: bool
-    lane_rows: int
+    shard_rows: int
     held_rows: int
 
-    def lanes(self, work: float, held: float) -> int:
-        """Lanes for so much work, in rows, and so many rows to be held."""
+    def shards(self, work: float, held: float) -> int:
+        """Shards for so much work, in rows, and so many rows to be held."""
         if self.exact:
             return self.most
-        wanted = min(self.most, math.ceil(work / self.lane_rows))
+        wanted = min(self.most, math.ceil(work / self.shard_rows))
         return max(1, wanted, math.ceil(held / self.held_rows))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Lanes, and what speaks for them.
+    """Shards, and the reasons for them.
 
     Parameters
     ----------
-    lanes : Lanes
+    shards : Shards
     reason : str
     moved : float
-        Rows that are sent to lanes, copies included, about.
+        Rows that are sent to shards, copies included, about.
     evaluations : float or None
         Pairs in the window, about; None if it is not known.
     """
 
-    lanes: Lanes
+    shards: Shards
     reason: str
     moved: float
     evaluations: float | None
 
 
 def dividable(query: JoinQuery) -> list[str]:
-    """Sides that may be divided: those about whose rows the join decides, or both."""
+    """Sides that may be divided: those of which each row's fate depends on its matches, or both."""
     if query.aggregation is not None:
         if query.is_rows and query.aggregation.side is not None:
             return [query.aggregation.side]
@@ -88,13 +89,13 @@ def decides_rows(query: JoinQuery) -> bool:
     return query.aggregation is None and (query.kind.is_existence or bool(query.kind.unmatched))
 
 
-def one_lane(side: str, query: JoinQuery, clocks: Mapping[str, Clock], reason: str) -> Choice:
-    """Everything in one lane."""
+def one_shard(side: str, query: JoinQuery, clocks: Mapping[str, Clock], reason: str) -> Choice:
+    """Everything in one shard."""
     window = query.window if isinstance(query.window, TimeWindow) else TimeWindow(None, None)
-    return Choice(TimeLanes(side, [], [1], clocks, window), reason, 0, None)
+    return Choice(TimeShards(side, [], [1], clocks, window), reason, 0, None)
 
 
-def lanes_of_time(
+def shards_of_time(
     query: JoinQuery,
     spreads: Mapping[str, Spread],
     clocks: Mapping[str, Clock],
@@ -107,20 +108,20 @@ def lanes_of_time(
     pairs = sum(a.pairs for a in pieces)
     others = spreads[other(side)].rows
     work = spreads[side].rows + others + pairs / EVALUATIONS_PER_ROW
-    wanted = limits.lanes(work, spreads[side].rows)
+    wanted = limits.shards(work, spreads[side].rows)
     bounds, parts = _slices(pieces, wanted, clocks[side])
-    lanes = TimeLanes(side, bounds, parts, clocks, query.window)
-    moved = spreads[side].rows + _copies(lanes, pieces, spreads, clocks)
+    shards = TimeShards(side, bounds, parts, clocks, query.window)
+    moved = spreads[side].rows + _copies(shards, pieces, spreads, clocks)
     divided = sum(1 for p in parts if p > 1)
     alias = query.names[side]
     text = f"{len(parts)} slices of {alias}'s time with about the same work"
     if divided:
         text += f"; {divided} of them crowded, and spread over several lanes by a hash"
-    return Choice(lanes, text, moved, pairs)
+    return Choice(shards, text, moved, pairs)
 
 
 def _slices(pieces: Sequence[Atom], wanted: int, clock: Clock) -> tuple[list[int], list[int]]:
-    """Bounds of slices, and how many lanes each gets."""
+    """Bounds of slices, and how many shards each gets."""
     weights = [a.rows + a.pairs / EVALUATIONS_PER_ROW for a in pieces]
     total = sum(weights)
     if wanted == 1 or not total:
@@ -136,7 +137,7 @@ def _slices(pieces: Sequence[Atom], wanted: int, clock: Clock) -> tuple[list[int
 
 
 def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
-    """Last piece of each slice, and its lanes."""
+    """Last piece of each slice, and its shards."""
     ends: list[int] = []
     parts: list[int] = []
     gathered = 0.0
@@ -162,28 +163,28 @@ def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
 
 
 def _copies(
-    lanes: TimeLanes,
+    shards: TimeShards,
     pieces: Sequence[Atom],
     spreads: Mapping[str, Spread],
     clocks: Mapping[str, Clock],
 ) -> float:
-    """About how many rows of the other side go to lanes."""
-    window_side = other(lanes.side)
+    """About how many rows of the other side go to shards."""
+    window_side = other(shards.side)
     others, clock = spreads[window_side], clocks[window_side]
-    if not lanes.bounds or not pieces:
-        return float(others.rows * lanes.count)
-    low, high = lanes.window.offsets(window_side)
-    edges = np.array([float(b) for b in lanes.bounds])
-    last = np.full(len(lanes.parts), float(others.rows))
-    first = np.zeros(len(lanes.parts))
+    if not shards.bounds or not pieces:
+        return float(others.rows * shards.count)
+    low, high = shards.window.offsets(window_side)
+    edges = np.array([float(b) for b in shards.bounds])
+    last = np.full(len(shards.parts), float(others.rows))
+    first = np.zeros(len(shards.parts))
     if high is not None:
         last[:-1] = others.below(clock, edges + float(high))
     if low is not None:
         first[1:] = others.below(clock, edges + float(low))
-    return float((np.maximum(last - first, 0) * np.array(lanes.parts)).sum())
+    return float((np.maximum(last - first, 0) * np.array(shards.parts)).sum())
 
 
-def lanes_of_grid(
+def shards_of_grid(
     query: JoinQuery,
     spreads: Mapping[str, Spread],
     limits: Limits,
@@ -196,23 +197,23 @@ def lanes_of_grid(
     larger = max(rows, key=lambda side: rows[side])
     side = larger if larger in sides else sides[0]
     work = sum(rows.values()) + known / EVALUATIONS_PER_ROW
-    wanted = limits.lanes(work, rows[side])
+    wanted = limits.shards(work, rows[side])
     sizes = {side: wanted, other(side): 1}
     why = f"{query.names[side]} is spread by a hash, since the join decides about its rows"
     if not decides_rows(query):
         left = _grid_rows(wanted, rows[LEFT], rows[RIGHT])
         sizes = {LEFT: left, RIGHT: wanted // left}
         why = f"a grid of {sizes[LEFT]} x {sizes[RIGHT]}"
-    lanes = GridLanes(side, sizes[LEFT], sizes[RIGHT])
+    shards = GridShards(side, sizes[LEFT], sizes[RIGHT])
     moved = rows[LEFT] * sizes[RIGHT] + rows[RIGHT] * sizes[LEFT]
-    return Choice(lanes, why, moved, pairs)
+    return Choice(shards, why, moved, pairs)
 
 
-def _grid_rows(lanes: int, left: int, right: int) -> int:
-    """Rows of a grid of at most so many lanes that sends the fewest copies."""
-    used = {rows: lanes // rows for rows in range(1, lanes + 1)}
-    # A grid that leaves many of the lanes out is none of so many lanes.
-    enough = [r for r, c in used.items() if r * c >= 0.75 * lanes]
+def _grid_rows(shards: int, left: int, right: int) -> int:
+    """Rows of a grid of at most so many shards that sends the fewest copies."""
+    used = {rows: shards // rows for rows in range(1, shards + 1)}
+    # A grid that leaves many of the shards out is none of so many shards.
+    enough = [r for r, c in used.items() if r * c >= 0.75 * shards]
     return min(enough, key=lambda rows: left * used[rows] + right * rows)
 
 
@@ -224,22 +225,22 @@ def chosen(
     partitioning: str,
     sides: Sequence[str],
 ) -> Choice:
-    """The lanes of a join over a time window, which divide one of some sides."""
+    """The shards of a join over a time window, which divide one of some sides."""
     assert isinstance(query.window, TimeWindow)
     timed = len(clocks) == 2
     pairs = None
     if timed:
         pairs = sum(a.pairs for a in atoms(spreads, clocks, LEFT, query.window))
-    grid = lanes_of_grid(query, spreads, limits, pairs, sides)
+    grid = shards_of_grid(query, spreads, limits, pairs, sides)
     if partitioning == "grid" or not timed:
         return grid
-    slices = [lanes_of_time(query, spreads, clocks, limits, side) for side in sides]
+    slices = [shards_of_time(query, spreads, clocks, limits, side) for side in sides]
     best = min(slices, key=lambda c: c.moved)
     # Slices of time leave out what is far apart, and need no copies of the divided side.
-    if partitioning == "time" or best.moved <= grid.moved or best.lanes.count > grid.lanes.count:
+    if partitioning == "time" or best.moved <= grid.moved or best.shards.count > grid.shards.count:
         return best
     why = "the window is long beside the data, so slices of time would need more copies"
-    return Choice(grid.lanes, f"{grid.reason}; {why}", grid.moved, pairs)
+    return Choice(grid.shards, f"{grid.reason}; {why}", grid.moved, pairs)
 
 
 def evaluations_of_rows(query: JoinQuery, rows: Mapping[str, int]) -> float:

@@ -1,4 +1,4 @@
-"""Looks at the inputs, in one or two small jobs, and decides how a batch join is cut."""
+"""Looks at the inputs of a batch join, in one or two small jobs, and decides how to cut it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.query.plan import LEFT, RIGHT, JoinKind, JoinQuery
-from penstock.spark_bridge.batch.choose import Choice, Limits, chosen, dividable, one_lane
-from penstock.spark_bridge.batch.lanes import at_threshold
-from penstock.spark_bridge.batch.rows_lanes import edges_of, lanes_of_rows
-from penstock.spark_bridge.batch.statistics import Spread
-from penstock.spark_bridge.clock import Clock
-from penstock.spark_bridge.inputs import TICKS, Input
-from penstock.spark_bridge.request import Request
+from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery
 
-#: Steps between quantiles for each lane that is possible, and their bounds.
-_STEPS_PER_LANE, _LEAST_STEPS, _MOST_STEPS = 8, 64, 1024
+from ..clock import Clock
+from ..inputs import TICKS, Input
+from ..request import Request
+from .choose import Choice, Limits, chosen, dividable, one_shard
+from .rows_shards import edges_of, shards_of_rows
+from .shards import at_threshold
+from .statistics import Spread
+
+#: Steps between quantiles for each shard that is possible, and their bounds.
+_STEPS_PER_SHARD, _LEAST_STEPS, _MOST_STEPS = 8, 64, 1024
 
 #: Accuracy of quantiles: a bound may be off by one in 10,000 of the rows.
 _ACCURACY = 10_000
 
 
 def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
-    """The lanes of each half of the join.
+    """The shards of each half of the join.
 
     Raises
     ------
@@ -52,7 +53,7 @@ def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]
     most = conf.lanes or int(request.spark.conf.get("spark.sql.shuffle.partitions") or 1)
     if most == 1:
         why = "one lane was asked for" if conf.lanes else "spark.sql.shuffle.partitions is 1"
-        return tuple(one_lane(sides[0], query, clocks, why) for sides in halves)
+        return tuple(one_shard(sides[0], query, clocks, why) for sides in halves)
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     if query.is_rows:
         return _of_rows(query, inputs, clocks, limits, halves)
@@ -76,16 +77,16 @@ def _of_rows(
             "window; filter the DataFrames"
         )
     if why:
-        return tuple(one_lane(sides[0], query, clocks, why) for sides in halves)
+        return tuple(one_shard(sides[0], query, clocks, why) for sides in halves)
     spreads = _spreads(inputs, limits.most)
     edges = edges_of({side: s.quantiles for side, s in spreads.items()}, clocks)
     counts = _counts(inputs, clocks, edges)
-    return tuple(lanes_of_rows(query, clocks, edges, counts, limits, sides) for sides in halves)
+    return tuple(shards_of_rows(query, clocks, edges, counts, limits, sides) for sides in halves)
 
 
 def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
     """How the rows of both sides lie in time, from one job."""
-    steps = min(max(_STEPS_PER_LANE * most, _LEAST_STEPS), _MOST_STEPS)
+    steps = min(max(_STEPS_PER_SHARD * most, _LEAST_STEPS), _MOST_STEPS)
     fractions = [k / steps for k in range(steps + 1)]
     asked = []
     for side, one in inputs.items():

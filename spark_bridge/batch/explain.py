@@ -1,11 +1,12 @@
-"""What a batch join will do, in words."""
+"""Explains a batch join in words."""
 
 from __future__ import annotations
 
-from penstock.query.plan import JoinQuery, other
-from penstock.spark_bridge.batch.choose import Choice
-from penstock.spark_bridge.batch.join import BatchPlan
-from penstock.spark_bridge.explaining import Fact, devices, forms, subject, told
+from penstock.plan.query import JoinQuery, other
+
+from ..explaining import Fact, devices, forms, subject, told
+from .choose import Choice
+from .join import BatchPlan
 
 
 def explained(plan: BatchPlan) -> str:
@@ -14,7 +15,7 @@ def explained(plan: BatchPlan) -> str:
     query = request.query
     lines = subject(query)
     for number, choice in enumerate(plan.halves):
-        lines += _lanes(query, choice, number, len(plan.halves))
+        lines += _shards(query, choice, number, len(plan.halves))
     known = plan.halves[0].evaluations
     estimate = "not known without a look at the times" if known is None else f"about {known:.3g}"
     lines.append(("evaluations", f"{estimate} pairs in the window, before pruning"))
@@ -25,13 +26,14 @@ def explained(plan: BatchPlan) -> str:
     return told(lines)
 
 
-def _lanes(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
-    lanes = choice.lanes
+def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:
+    shards = choice.shards
     what = ""
     if halves == 2:
         what = ("; pairs and left rows", "; right rows without a match")[number]
-    noun = "lane" if lanes.count == 1 else "lanes"
-    held = f"rows of {query.names[lanes.side]} are held, those of {query.names[other(lanes.side)]}"
-    found = [("lanes", f"{lanes.count} {noun}: {choice.reason}{what}")]
+    noun = "lane" if shards.count == 1 else "lanes"
+    names, side = query.names, shards.side
+    held = f"rows of {names[side]} are held, those of {names[other(side)]}"
+    found = [("lanes", f"{shards.count} {noun}: {choice.reason}{what}")]
     moved = f"; about {choice.moved:.3g} rows are sent" if choice.moved else ""
     return [*found, ("", f"{held} stream past them{moved}")]

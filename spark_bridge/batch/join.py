@@ -1,4 +1,4 @@
-"""The join of two batch DataFrames: what is decided on the driver."""
+"""The join of two batch DataFrames: everything that the driver decides."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.operators import table_join
-from penstock.query.plan import JoinQuery, named_by_side
-from penstock.spark_bridge.batch.blobs import BLOB, BUCKET, SPARK_SCHEMA
-from penstock.spark_bridge.batch.choose import Choice
-from penstock.spark_bridge.batch.decide import decided
-from penstock.spark_bridge.batch.lane import LaneJoin
-from penstock.spark_bridge.batch.lanes import Lanes, RowsLanes
-from penstock.spark_bridge.batch.merge import GroupMerge
-from penstock.spark_bridge.batch.reader import LANE, PLACE, STREAMED
-from penstock.spark_bridge.inputs import TICKS, Input, needs_places
-from penstock.spark_bridge.request import Request
-from penstock.spark_bridge.types import output_schema, spark_schema
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.table.operators import table_join
+from penstock.plan.query import JoinQuery, named_by_side
+
+from ..inputs import TICKS, Input, needs_places, union_of
+from ..request import Request
+from ..types import output_schema, spark_schema
+from .blobs import BLOB, BUCKET, SPARK_SCHEMA
+from .choose import Choice
+from .decide import decided
+from .merge import merged
+from .reader import PLACE, SHARD, STREAMED
+from .shard import ShardJoin
+from .shards import RowsShards, Shards
 
 _PARTITIONINGS = ("auto", "time", "grid")
 
@@ -47,15 +48,15 @@ class BatchPlan:
     output: pa.Schema
 
     @staticmethod
-    def of(request: Request, lanes: int | None, partitioning: str | None) -> BatchPlan:
-        """Decide; one or two small jobs look at the inputs, if several lanes are possible.
+    def of(request: Request, shards: int | None, partitioning: str | None) -> BatchPlan:
+        """Decide; one or two small jobs look at the inputs, if several shards are possible.
 
         Raises
         ------
         QueryError, UsageError
         """
-        if lanes is not None and lanes < 1:
-            raise UsageError(f"lanes must be at least 1, not {lanes!r}")
+        if shards is not None and shards < 1:
+            raise UsageError(f"lanes must be at least 1, not {shards!r}")
         if partitioning is not None and partitioning not in _PARTITIONINGS:
             raise UsageError(
                 f"partitioning must be one of {', '.join(_PARTITIONINGS)}, not {partitioning!r}"
@@ -63,7 +64,7 @@ class BatchPlan:
         conf = request.conf
         conf = replace(
             conf,
-            lanes=conf.lanes if lanes is None else lanes,
+            lanes=conf.lanes if shards is None else shards,
             partitioning=partitioning or conf.partitioning,
         )
         request = replace(request, conf=conf)
@@ -85,53 +86,52 @@ class BatchPlan:
 
     def _half(self, number: int, choice: Choice) -> DataFrame:
         """The rows of a half, or its partial aggregates."""
-        lanes = choice.lanes
-        left, right = (self._placed(one, lanes) for one in self.inputs.values())
-        moved = left.union(right).repartitionById(lanes.count, LANE)
+        shards = choice.shards
+        placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
+        moved = union_of(self.inputs.values(), placed).repartitionById(shards.count, SHARD)
         # Held rows come first; parts that are near in time meet few of them.
         order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
         moved = moved.sortWithinPartitions(*order).drop(TICKS)
-        if not isinstance(lanes, RowsLanes):
-            moved = moved.drop(LANE)
+        if not isinstance(shards, RowsShards):
+            moved = moved.drop(SHARD)
         groups = self.request.query.aggregation is not None
-        lane_join = LaneJoin(
+        shard_join = ShardJoin(
             self.request.compiled,
-            lanes.side,
+            shards.side,
             {side: one.slot_of for side, one in self.inputs.items()},
             self.output,
             self.request.device,
             self.request.conf,
             existence=number == 1,
-            owned=lanes.owned if isinstance(lanes, RowsLanes) else None,
+            owned=shards.owned if isinstance(shards, RowsShards) else None,
             buckets=self._buckets if groups else 1,
         )
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return lane_join.run(batches)
+            return shard_join.run(batches)
 
         return moved.mapInArrow(run, SPARK_SCHEMA if groups else spark_schema(self.output))
 
-    def _placed(self, one: Input, lanes: Lanes) -> DataFrame:
-        """A side's rows, each once per lane, with the columns of both."""
-        found = lanes.of(one.name, one.moment, one.hashed)
-        if lanes.is_copied(one.name):
+    def _placed(self, one: Input, shards: Shards) -> list[Column]:
+        """Columns beside the slots; with the shards exploded, a row is there once per shard."""
+        found = shards.of(one.name, one.moment, one.hashed)
+        if shards.is_copied(one.name):
             found = F.explode(found)
-        extra = [found.alias(LANE), F.lit(one.name != lanes.side).alias(STREAMED)]
+        extra = [found.alias(SHARD), F.lit(one.name != shards.side).alias(STREAMED)]
         if all(each.clock is not None for each in self.inputs.values()):
             extra.append(F.col(TICKS))
         if needs_places(self.request.query):
             extra.append(F.col(PLACE))
-        slots = {slot: dtype for each in self.inputs.values() for slot, dtype in each.slots.items()}
-        return one.selected(slots, extra)
+        return extra
 
     @property
     def _buckets(self) -> int:
         aggregation = self.request.query.aggregation
         assert aggregation is not None
-        return self.halves[0].lanes.count if aggregation.keys else 1
+        return self.halves[0].shards.count if aggregation.keys else 1
 
     def _merged(self, partial: DataFrame) -> DataFrame:
-        """Groups of the partial aggregates of all lanes."""
+        """Groups of the partial aggregates of all shards."""
         aggregation = self.request.query.aggregation
         assert aggregation is not None
         if not aggregation.keys:
@@ -139,14 +139,11 @@ class BatchPlan:
             empty = F.lit(b"").cast("binary").alias(BLOB)
             seed = self.request.spark.range(1).select(F.lit(0).alias(BUCKET), empty)
             partial = partial.union(seed)
-        merge = GroupMerge(
-            self.request.compiled,
-            self.output,
-            self.request.conf.output_rows,
-        )
+        compiled, output = self.request.compiled, self.output
+        rows = self.request.conf.output_rows
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return merge.run(batches)
+            return merged(compiled, output, rows, batches)
 
         return partial.repartitionById(self._buckets, BUCKET).mapInArrow(
             run, spark_schema(self.output)

@@ -1,21 +1,22 @@
-"""What runs in the tasks that merge the groups of all lanes."""
+"""Merges the groups of all shards, in tasks of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.host.parts.groups import merged_groups
-from penstock.spark_bridge.batch.blobs import tables_of
-from penstock.spark_bridge.compiled import Compiled
-from penstock.spark_bridge.rows import cast_to
+from penstock.host.join.parts.groups import merged_groups
+
+from ..compiled import Compiled
+from ..rows import cast_to
+from .blobs import tables_of
 
 
-@dataclass(frozen=True)
-class GroupMerge:
-    """Merges the partial aggregates of some groups.
+def merged(
+    compiled: Compiled, output: pa.Schema, output_rows: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Groups of partial aggregates, as Spark is to have them.
 
     Parameters
     ----------
@@ -23,16 +24,12 @@ class GroupMerge:
     output : pyarrow.Schema
     output_rows : int
         Most rows of an output batch.
+    batches : iterator of RecordBatch
+        Rows of :func:`.blobs.blobs_of`.
     """
-
-    compiled: Compiled
-    output: pa.Schema
-    output_rows: int
-
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        groups = merged_groups(self.compiled.query(), self.compiled.by_side())
-        for table in tables_of(batches):
-            groups.add(table)
-        found = groups.finish()
-        for at in range(0, found.num_rows, self.output_rows):
-            yield cast_to(found.slice(at, self.output_rows), self.output)
+    groups = merged_groups(compiled.query(), compiled.by_side())
+    for table in tables_of(batches):
+        groups.add(table)
+    found = groups.finish()
+    for at in range(0, found.num_rows, output_rows):
+        yield cast_to(found.slice(at, output_rows), output)

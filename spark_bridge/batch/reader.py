@@ -1,4 +1,4 @@
-"""The rows that a task gets: those that it holds first, then the other side's, part by part."""
+"""Reads the rows of a task: first those that it holds, then the other side's, part by part."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.query.plan import other
-from penstock.spark_bridge.rows import from_slots, used_schema
+from penstock.plan.query import other
 
-#: Columns of the shuffled rows beside the slots: the lane, whether a row is of the side that is
+from ..rows import from_slots, used_schema
+
+#: Columns of the shuffled rows beside the slots: the shard, whether a row is of the side that is
 #: not held, and its place in its input.
-LANE, STREAMED, PLACE = "lane", "streamed", "place"
+SHARD, STREAMED, PLACE = "shard", "streamed", "place"
 
 
 @dataclass(frozen=True)
@@ -25,16 +26,16 @@ class Rows:
     table : pyarrow.Table
     place : ndarray of int64 or None
         Which row of its input each is, where that matters.
-    lane : int or None
+    shard : int or None
         Where they came with it.
     """
 
     table: pa.Table
     place: np.ndarray | None = None
-    lane: int | None = None
+    shard: int | None = None
 
 
-class LaneReader:
+class ShardReader:
     """Takes a partition apart.
 
     Parameters
@@ -91,10 +92,10 @@ class LaneReader:
         if not batches:
             return Rows(used_schema(slots, schema).empty_table())
         rows = pa.Table.from_batches(batches)
-        lane = rows.column(LANE)[0].as_py() if LANE in rows.column_names else None
+        shard = rows.column(SHARD)[0].as_py() if SHARD in rows.column_names else None
         place = None
         if PLACE in rows.column_names:
             # The shuffle brings the pieces of a side in any order.
             rows = rows.sort_by(PLACE)
             place = rows.column(PLACE).to_numpy()
-        return Rows(from_slots(rows, slots, schema), place, lane)
+        return Rows(from_slots(rows, slots, schema), place, shard)

@@ -1,4 +1,4 @@
-"""How the times of both sides are spread, from one small job, and what follows from it."""
+"""Distributions of both sides' times, from one small job, and estimates made of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.query.plan import TimeWindow, other
-from penstock.spark_bridge.clock import Clock
+from penstock.plan.query import TimeWindow, other
+
+from ..clock import Clock
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Atom:
 def atoms(
     spreads: Mapping[str, Spread], clocks: Mapping[str, Clock], side: str, window: TimeWindow
 ) -> list[Atom]:
-    """The stretches between a side's quantiles; those of one time are one."""
+    """The stretches between a side's quantiles; equal quantiles make one stretch."""
     own = spreads[side]
     cuts = [int(q) for q in own.quantiles]
     times = np.array([clocks[side].time(q) for q in cuts], np.float64)

@@ -1,11 +1,11 @@
-"""What streaming joins in Spark do: counted in the tasks, told per micro-batch."""
+"""Figures of streaming joins in Spark: counted in the tasks, reported per micro-batch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.spark_bridge.metrics.listener import JoinListener, watch
+    from .listener import JoinListener, watch
 
 __all__ = ["JoinListener", "watch"]
 
@@ -13,7 +13,7 @@ __all__ = ["JoinListener", "watch"]
 def __getattr__(name: str) -> Any:
     # Tasks count without PySpark's streaming API.
     if name in __all__:
-        from penstock.spark_bridge.metrics import listener
+        from . import listener
 
         return getattr(listener, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

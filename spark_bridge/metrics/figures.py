@@ -1,4 +1,4 @@
-"""Figures of a micro-batch: what its tasks counted, and what came in."""
+"""Figures of a micro-batch: the counts of its tasks, and of the rows that came in."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.host.stats import Stats
+from penstock.host.execute.stats import Stats
+
+#: Figures of a micro-batch that are sums over its tasks.
+SUMS = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
 
 
-def lane_name(device: str, lane: int | str) -> str:
-    """What ``busy_s`` calls a lane."""
-    return f"{device}-{lane}"
+def shard_name(device: str, shard: int | str) -> str:
+    """Name of a shard in ``busy_s``."""
+    return f"{device}-{shard}"
 
 
 @dataclass(frozen=True)
-class LaneFigures:
-    """What one task of the output did.
+class ShardFigures:
+    """Counts of one task of the output.
 
     Parameters
     ----------
-    lane : int
+    shard : int
     device : str
     rows, evaluations, pairs_pruned, pairs_in_window : int
-        As in :class:`penstock.host.stats.Stats`.
+        As in :class:`penstock.host.execute.stats.Stats`.
     busy_s : float
         Seconds in which a device worked for the task.
     """
 
-    lane: int
+    shard: int
     device: str
     rows: int
     evaluations: int
@@ -37,10 +40,10 @@ class LaneFigures:
     busy_s: float
 
     @staticmethod
-    def of(lane: int, stats: Stats) -> LaneFigures:
-        """From what a step has counted."""
-        return LaneFigures(
-            lane,
+    def of(shard: int, stats: Stats) -> ShardFigures:
+        """Figures from the counts of a step."""
+        return ShardFigures(
+            shard,
             stats.device,
             stats.rows,
             stats.pairs_evaluated,
@@ -68,7 +71,7 @@ class BatchFigures:
     watermark_lag : mapping of alias to int
         How far a source's promise lies behind its largest time, in the window's unit.
     busy_s : mapping of str to float
-        Seconds of device work by device and lane, such as ``cpu-0``.
+        Seconds of device work by device and shard, such as ``cpu-0``.
     seconds : float
         That the batch took in Spark, its planning and its records included.
     is_whole : bool
@@ -92,7 +95,7 @@ class BatchFigures:
 
     @property
     def utilisation(self) -> float:
-        """Share of the batch's time in which the device of a lane worked, 0 to 1."""
+        """Share of the batch's time in which the device of a shard worked, 0 to 1."""
         possible = self.seconds * len(self.busy_s)
         return sum(self.busy_s.values()) / possible if possible else 0.0
 
@@ -100,10 +103,9 @@ class BatchFigures:
         return asdict(self)
 
 
-def summed(lanes: Iterable[LaneFigures]) -> dict[str, Any]:
-    """What several lanes did together, as fields of :class:`BatchFigures`."""
-    lanes = list(lanes)
-    names = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
-    totals: dict[str, Any] = {name: sum(getattr(one, name) for one in lanes) for name in names}
-    totals["busy_s"] = {lane_name(one.device, one.lane): one.busy_s for one in lanes}
+def summed(shards: Iterable[ShardFigures]) -> dict[str, Any]:
+    """What several shards did together, as fields of :class:`BatchFigures`."""
+    shards = list(shards)
+    totals: dict[str, Any] = {name: sum(getattr(one, name) for one in shards) for name in SUMS}
+    totals["busy_s"] = {shard_name(one.device, one.shard): one.busy_s for one in shards}
     return totals

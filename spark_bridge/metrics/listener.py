@@ -1,10 +1,10 @@
-"""What a session's streaming joins do, from Spark's reports of progress."""
+"""Collects the figures of a session's streaming joins from Spark's reports of progress."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -14,10 +14,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import FileError
 from penstock.host.metrics import LaneReport, MetricsServer, Report, serve_metrics
-from penstock.spark_bridge.conf import Conf
-from penstock.spark_bridge.metrics.figures import BatchFigures
-from penstock.spark_bridge.metrics.observed import figures_in
-from penstock.spark_bridge.metrics.records import FigureRecords
+
+from ..conf import Conf
+from .figures import SUMS, BatchFigures
+from .observed import figures_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,15 +31,15 @@ QUERIES = 50
 #: Shares of the micro-batches whose duration is told.
 _QUANTILES = (0.5, 0.9, 0.99)
 
-#: Where the records of a query of the files design are, by Spark's number of the query.
-_records: dict[str, FigureRecords] = {}
+#: What gives the figures of a micro-batch, by Spark's number of a query of the files design.
+_recorded: dict[str, Callable[[int], BatchFigures | None]] = {}
 
 _listeners: WeakKeyDictionary[SparkSession, JoinListener] = WeakKeyDictionary()
 
 
-def records_are(query: str, folder: str) -> None:
-    """Say where a query's figures are; called when it is started."""
-    _records[query] = FigureRecords(folder)
+def records_are(query: str, figures_of: Callable[[int], BatchFigures | None]) -> None:
+    """Register the function that gives a query's figures by micro-batch; called at its start."""
+    _recorded[query] = figures_of
 
 
 def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
@@ -77,14 +77,12 @@ def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
 
 
 class Query:
-    """What one query did since it was started here."""
+    """Figures of a query since it was started here."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
-        self._sums: dict[str, int] = dict.fromkeys(
-            ("rows", "evaluations", "pairs_pruned", "pairs_in_window"), 0
-        )
+        self._sums = dict.fromkeys(SUMS, 0)
         self._sources: dict[str, dict[str, int]] = {"arrived": {}, "late": {}}
         self._busy: dict[str, float] = {}
 
@@ -95,8 +93,8 @@ class Query:
         for name, counts in self._sources.items():
             for alias, count in getattr(batch, name).items():
                 counts[alias] = counts.get(alias, 0) + count
-        for lane, seconds in batch.busy_s.items():
-            self._busy[lane] = self._busy.get(lane, 0.0) + seconds
+        for shard, seconds in batch.busy_s.items():
+            self._busy[shard] = self._busy.get(shard, 0.0) + seconds
 
     def report(self) -> Report:
         latest = self.batches[-1]
@@ -127,7 +125,7 @@ class JoinListener(StreamingQueryListener):
     # -- what Spark calls -------------------------------------------------------------------------
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing is known of the query yet."""
+        """Nothing: the query has no figures yet."""
 
     def onQueryProgress(self, event: Any) -> None:
         with self._lock:
@@ -139,7 +137,7 @@ class JoinListener(StreamingQueryListener):
         """Nothing has changed."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """What the query did stays known."""
+        """Nothing: figures of ended queries are kept."""
 
     # -- what users call --------------------------------------------------------------------------
 
@@ -187,7 +185,7 @@ class JoinListener(StreamingQueryListener):
             return self._lock.wait_for(is_told, timeout_s)
 
     def reports(self) -> Mapping[str, Report]:
-        """What each query did, by its name, or its number where it has none."""
+        """Figures of each query, by its name, or by its number if it has no name."""
         with self._lock:
             self._told()
             return {query.name: query.report() for query in self._queries.values()}
@@ -215,14 +213,14 @@ class JoinListener(StreamingQueryListener):
     # -- figures ----------------------------------------------------------------------------------
 
     def _told(self) -> None:
-        """Take in progress whose figures can be found now."""
+        """Take in reports whose figures can be found now."""
         for _ in range(len(self._unknown)):
             progress = self._unknown.popleft()
             number = str(progress.id)
             figures = self._figures(number, progress)
             if figures is None:
                 # start() may not have said yet where they are; what is no join never will.
-                if number not in _records:
+                if number not in _recorded:
                     self._unknown.append(progress)
                 continue
             query = self._queries.get(number)
@@ -235,9 +233,9 @@ class JoinListener(StreamingQueryListener):
 
     def _figures(self, number: str, progress: Any) -> BatchFigures | None:
         found = figures_in(progress.batchId, progress.observedMetrics)
-        if found is None and number in _records:
+        if found is None and number in _recorded:
             try:
-                found = _records[number].of(progress.batchId)
+                found = _recorded[number](progress.batchId)
             except FileError:
                 return None
             seen = self._queries.get(number)

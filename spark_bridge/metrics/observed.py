@@ -1,6 +1,6 @@
 """Figures of the state design, as observed metrics of Spark.
 
-Each lane sends one more row than it has messages: its figures. Spark sums them up where they pass,
+Each shard sends one more row than it has messages: its figures. Spark sums them up where they pass,
 counting each task once however often it is tried, and reports them with the query's progress.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.spark_bridge.metrics.figures import BatchFigures, LaneFigures, lane_name
+from .figures import SUMS, BatchFigures, ShardFigures, shard_name
 
 #: What the names of our observed metrics begin with.
 PREFIX = "penstock "
 
-#: What lanes add up to.
-_SUMS = ("rows", "evaluations", "pairs_pruned", "pairs_in_window", "window_rows", "window_bytes")
-#: What every lane has seen all of, by side.
+#: What shards add up to.
+_SUMS = (*SUMS, "window_rows", "window_bytes")
+#: What every shard has seen all of, by side.
 _SEEN = ("arrived", "late")
 
 #: Columns of figures, beside a column of messages.
@@ -34,16 +34,16 @@ COLUMNS = {
 
 
 def columns_of(
-    figures: LaneFigures,
+    figures: ShardFigures,
     window: Mapping[str, int],
     arrived: Mapping[str, int],
     late: Mapping[str, int],
 ) -> dict[str, Any]:
-    """What a lane sends.
+    """Values that a shard sends.
 
     Parameters
     ----------
-    figures : LaneFigures
+    figures : ShardFigures
     window : mapping
         Its ``window_rows`` and ``window_bytes``.
     arrived, late : mapping of side to int
@@ -53,14 +53,14 @@ def columns_of(
         **{f"sum_{name}": value for name, value in {**own, **window}.items()},
         **{f"arrived_{side}": count for side, count in arrived.items()},
         **{f"late_{side}": count for side, count in late.items()},
-        "lane": figures.lane,
+        "lane": figures.shard,
         "device": figures.device,
         "busy_s": figures.busy_s,
     }
 
 
-def observed(sent: DataFrame, names: Mapping[str, str], lanes: int) -> DataFrame:
-    """Lanes' messages without their figures, which go into the query's progress.
+def observed(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFrame:
+    """Shards' messages without their figures, which go into the query's progress.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def observed(sent: DataFrame, names: Mapping[str, str], lanes: int) -> DataFrame
         Messages, NULL in a row of figures, and the columns of those.
     names : mapping of side to str
         What the query calls the sides.
-    lanes : int
+    shards : int
     """
     sums = [F.sum(f"sum_{name}").alias(name) for name in _SUMS]
     seen = [
@@ -78,7 +78,7 @@ def observed(sent: DataFrame, names: Mapping[str, str], lanes: int) -> DataFrame
     ]
     busy = [
         F.max(F.when(F.col("lane") == k, F.struct("device", "busy_s"))).alias(f"busy {k}")
-        for k in range(lanes)
+        for k in range(shards)
     ]
     # A name of its own: a query may have several joins.
     watched = sent.observe(f"{PREFIX}{uuid.uuid4().hex[:8]}", *sums, *seen, *busy)
@@ -101,8 +101,8 @@ def figures_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
             if kind in seen:
                 seen[kind][rest] = seen[kind].get(rest, 0) + (value or 0)
             elif kind == "busy" and value is not None:
-                lane = lane_name(value["device"], rest)
-                busy[lane] = busy.get(lane, 0.0) + value["busy_s"]
+                shard = shard_name(value["device"], rest)
+                busy[shard] = busy.get(shard, 0.0) + value["busy_s"]
     return BatchFigures(
         batch=batch, arrived=seen["arrived"], late=seen["late"], busy_s=busy, **totals
     )

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 def register_sources(spark: SparkSession) -> None:
     """Make ``penstock_replay`` and ``penstock_batches`` formats of a session."""
-    from penstock.spark_bridge.sources.replay import ReplaySource
-    from penstock.spark_bridge.sources.sink import BatchesSource
+    from penstock.sim.spark_replay.replay import ReplaySource
+
+    from .sink import BatchesSource
 
     for source in (ReplaySource, BatchesSource):
         spark.dataSource.register(source)

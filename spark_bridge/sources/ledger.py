@@ -11,15 +11,19 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError, FileError, SchemaError, UsageError
-from penstock.spark_bridge.durable import write_text, write_whole
+from penstock.host.rows.atomic import atomic
+from penstock.host.rows.file_store import unwritable
+
+#: What to do when the cause of a failed write is removed.
+AGAIN = "start the query again: it goes on where it was"
 
 _ROWS, _COMMITS, _WRITERS, _SCHEMA = "rows", "commits", "writers", "schema.json"
 
@@ -80,14 +84,7 @@ class Ledger:
         """
         path = Path(self.folder, _SCHEMA)
         if not path.exists():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise FileError(
-                    f"cannot make {self.folder}: {error.strerror}; choose a path that the driver "
-                    "and all workers can write"
-                ) from error
-            write_text(path, schema, replace=False)
+            _put(path, schema)
         found, given = _columns(self.schema()), _columns(schema)
         if found != given:
             raise SchemaError(
@@ -112,22 +109,16 @@ class Ledger:
             return []
         folder = Path(_ROWS, writer, str(batch))
         path = self.folder / folder / f"{part:05}-{uuid.uuid4().hex}.parquet"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"cannot make {path.parent}: {error.strerror}") from error
         count = 0
-
-        def write(file: BinaryIO) -> None:
-            nonlocal count
-            with pq.ParquetWriter(
-                file, first.schema, compression="zstd", compression_level=1
-            ) as to:
-                for one in (first, *rows):
-                    to.write_batch(one)
-                    count += one.num_rows
-
-        write_whole(path, write)
+        with (
+            _new(path) as partial,
+            pq.ParquetWriter(
+                partial, first.schema, compression="zstd", compression_level=1
+            ) as file,
+        ):
+            for one in (first, *rows):
+                file.write_batch(one)
+                count += one.num_rows
         return [BatchFile(str(folder / path.name), count, path.stat().st_size)]
 
     def take_writer(self, writer: str, query: str) -> None:
@@ -147,8 +138,7 @@ class Ledger:
         """
         path = Path(self.folder, _WRITERS, f"{writer}.json")
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps({"query": query}), replace=False)
+            _put(path, json.dumps({"query": query}))
         try:
             found = json.loads(path.read_bytes())["query"]
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -163,7 +153,7 @@ class Ledger:
             )
 
     def commit(self, writer: str, batch: int, files: Sequence[BatchFile]) -> bool:
-        """Make a batch visible; False if it was already, and stays what it is.
+        """Make a batch visible; False if it was visible already, which leaves it unchanged.
 
         Raises
         ------
@@ -172,7 +162,6 @@ class Ledger:
         FileError
         """
         path = self._record(writer, batch)
-        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             later = [other for other in self.batches(writer) if other > batch]
             if later:
@@ -181,19 +170,18 @@ class Ledger:
                     "numbers must rise. A query on an old copy of its checkpoint needs another "
                     "path, or the option writer"
                 )
-        text = json.dumps({"files": [asdict(file) for file in files]}, indent=1)
-        is_new = write_text(path, text, replace=False)
+        is_new = _put(path, json.dumps({"files": [asdict(file) for file in files]}, indent=1))
         for number in (batch - 1, batch):
             self._sweep(writer, number)
         return is_new
 
     def discard(self, files: Iterable[BatchFile]) -> None:
-        """Remove what tasks wrote for a batch that is given up."""
+        """Remove the files of a batch that is given up."""
         for file in files:
             Path(self.folder, file.name).unlink(missing_ok=True)
 
     def _sweep(self, writer: str, batch: int) -> None:
-        """Remove what failed or doubled tasks of a committed batch left behind."""
+        """Remove files that failed or doubled tasks of a committed batch have left."""
         folder = Path(self.folder, _ROWS, writer, str(batch))
         if not (folder.is_dir() and self._record(writer, batch).exists()):
             return
@@ -208,7 +196,7 @@ class Ledger:
     # -- reading ----------------------------------------------------------------------------------
 
     def writers(self) -> list[str]:
-        """Who has committed batches."""
+        """Names of the writers that have committed batches."""
         folder = Path(self.folder, _COMMITS)
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
 
@@ -247,6 +235,42 @@ class Ledger:
             raise FileError(
                 f"{path} cannot be read: {error}; restore the folder from a backup"
             ) from error
+
+
+@contextmanager
+def _new(path: Path) -> Iterator[Path]:
+    """A name to write a file under that replaces none, and survives a crash of the machine.
+
+    Raises
+    ------
+    FileExistsError
+        There is such a file.
+    FileError
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"cannot make {path.parent}: {error.strerror}; choose a path that the driver and all "
+            "workers can write"
+        ) from error
+    try:
+        with atomic(path, replace=False, durable=True) as partial:
+            yield partial
+    except (FileError, FileExistsError):
+        raise
+    except OSError as error:
+        raise unwritable(str(path), error, AGAIN) from error
+
+
+def _put(path: Path, text: str) -> bool:
+    """Write a text file; False if there is one, which stays."""
+    try:
+        with _new(path) as partial:
+            partial.write_text(text, encoding="utf-8")
+    except FileExistsError:
+        return False
+    return True
 
 
 def check_writer(name: str) -> str:

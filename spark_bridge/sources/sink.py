@@ -1,4 +1,4 @@
-"""``penstock_batches``: a sink that commits batches by number, and reads what is committed.
+"""``penstock_batches``: a sink that commits batches by number, and a reader of committed ones.
 
 What the sink knows of a batch is who writes it (the query) and its number. Tasks learn both from
 Spark and send them with what they wrote; the driver commits. See :mod:`.ledger`.
@@ -16,11 +16,14 @@ import pyspark.sql.datasource as spark_api
 from pyspark.sql import types as spark
 
 from penstock.errors import DataError, UsageError
-from penstock.spark_bridge.rows import cast_to
-from penstock.spark_bridge.sources.batch_sink import NAME
-from penstock.spark_bridge.sources.ledger import BatchFile, Ledger, check_writer
-from penstock.spark_bridge.sources.options import Options
-from penstock.spark_bridge.types import arrow_schema
+from penstock.sim.spark_replay.options import Options
+
+from ..rows import cast_to
+from ..types import arrow_schema
+from .ledger import BatchFile, Ledger, check_writer
+
+#: Name of the format.
+NAME = "penstock_batches"
 
 #: What Spark tells the tasks of a streaming query.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -31,7 +34,7 @@ _PART_BYTES = 64 << 20
 
 @dataclass
 class Written(spark_api.WriterCommitMessage):
-    """What a task wrote, of which batch."""
+    """Files that a task wrote, and their batch."""
 
     writer: str
     batch: int
@@ -153,7 +156,7 @@ def _part() -> int:
 
 
 def _told(key: str) -> str:
-    """What Spark says of the query to its tasks.
+    """A property of the query that Spark passes on to its tasks.
 
     Raises
     ------
@@ -172,14 +175,14 @@ def _told(key: str) -> str:
 
 
 class _Files(spark_api.InputPartition):
-    """What one task reads."""
+    """Files that one task reads."""
 
     def __init__(self, files: list[BatchFile]) -> None:
         super().__init__(files)
 
 
 class _Rows:
-    """What both readers share: how a task reads committed files."""
+    """Reads committed files in a task; base of both readers."""
 
     def __init__(self, ledger: Ledger, schema: spark.StructType) -> None:
         self.ledger, self.schema = ledger, arrow_schema(schema)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.spark_bridge.streaming.join import StreamingJoin, stream
+    from .join import StreamingJoin, stream
 
 __all__ = ["StreamingJoin", "stream"]
 
@@ -17,7 +17,7 @@ __all__ = ["StreamingJoin", "stream"]
 def __getattr__(name: str) -> Any:
     # Tasks import parts of this room without PySpark's DataFrames.
     if name in __all__:
-        from penstock.spark_bridge.streaming import join
+        from . import join
 
         return getattr(join, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What one micro-batch reads: a record that is written once, before its output."""
+"""The record of a micro-batch, written once and before its output: which files it reads."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.host.completeness.admission import NEVER
-from penstock.host.stepwise import Block
-from penstock.query.plan import LEFT, RIGHT
+from penstock.host.join.step import Block
+from penstock.plan.query import LEFT, RIGHT
+from penstock.plan.window import NEVER
 
 #: Files by side, in the order of arrival.
 Files = Mapping[str, Sequence["StoredFile"]]
@@ -54,7 +54,7 @@ def _zeros() -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """State of a join between two micro-batches, and what one of them brings.
+    """State of a join before a micro-batch, and the rows that the micro-batch adds.
 
     Parameters
     ----------

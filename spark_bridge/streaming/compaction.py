@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.host.completeness.admission import FOREVER, NEVER
-from penstock.host.stepwise import Frontier, oldest
-from penstock.query.plan import LEFT, TimeWindow
-from penstock.spark_bridge.streaming.commit import Commit, StoredFile
-from penstock.spark_bridge.streaming.ingest import write
-from penstock.spark_bridge.streaming.probe import load
-from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.store import RowStore
+from penstock.host.join.step import Frontier, oldest
+from penstock.plan.query import LEFT, TimeWindow
+from penstock.plan.window import FOREVER, NEVER
+
+from .commit import Commit, StoredFile
+from .ingest import write
+from .probe import load
+from .spec import JoinSpec
+from .store import RowStore
 
 #: Files of one side from which on they are merged.
 MOST_FILES = 24
@@ -43,7 +44,7 @@ class Merge:
 
 
 def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
-    """What to merge, so that sizes fall from file to file at least by half.
+    """Choose merges such that each file is at most half as large as the one before it.
 
     So each row is rewritten a logarithmic number of times.
     """
@@ -71,7 +72,7 @@ def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
 
 
 def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
-    """Do it; gives the new file, none if no row is left.
+    """Merge files; None if no row is left.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> Sto
     tables = [store.between(f, merge.low, FOREVER) for f in files if f.high >= merge.low]
     loaded = load(spec, spec.query(), merge.side, tables)
     frontier = Frontier(spec.query(), commit.before)
-    if frontier.grouping is not None and merge.side in frontier.once:
+    if frontier.grouping is not None and merge.side in frontier.plan.decided_once:
         loaded = loaded.pick(np.flatnonzero(~frontier.complete(loaded.rows)))
     if not len(loaded.rows):
         return None

@@ -1,23 +1,24 @@
-"""What a streaming join will do, in words."""
+"""Explains a streaming join in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.query.plan import JoinQuery, other
-from penstock.query.window import TimeWindow
-from penstock.spark_bridge.explaining import Fact, devices, forms, subject, told
-from penstock.spark_bridge.streaming.microbatch import PAIRS_PER_LANE
-from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.plan.query import JoinQuery, other
+from penstock.plan.window import TimeWindow
+
+from ..explaining import Fact, devices, forms, subject, told
+from .microbatch import PAIRS_PER_SHARD
+from .spec import JoinSpec
 
 
-def explained(spec: JoinSpec, lanes: int) -> str:
+def explained(spec: JoinSpec, shards: int) -> str:
     """A query of the files design, a fact per line.
 
     Parameters
     ----------
     spec : JoinSpec
-    lanes : int
+    shards : int
         Most tasks of a micro-batch's output.
     """
     query = spec.query()
@@ -26,7 +27,7 @@ def explained(spec: JoinSpec, lanes: int) -> str:
         ("design", "files: the window lies in Arrow files beside the checkpoint, for all workers"),
         (
             "lanes",
-            f"at most {lanes} of a micro-batch, one per {PAIRS_PER_LANE:,} pairs in the window",
+            f"at most {shards} of a micro-batch, one per {PAIRS_PER_SHARD:,} pairs in the window",
         ),
         ("evaluations", "the micro-batch's rows x the rows in their windows, before pruning"),
         *forms(query),

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import FileError, QueryError, UsageError
+from penstock.host.rows.file_store import FileStore
 from penstock.query.parse import canonical
-from penstock.spark_bridge.streaming.commit import Commit
-from penstock.spark_bridge.streaming.place import Place, log_number
-from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.storage import LOST, Storage, storage_of
-from penstock.spark_bridge.streaming.store import Store
+
+from .commit import Commit
+from .place import Place, log_number
+from .spec import JoinSpec
+from .store import LOST, Store, file_store
 
 #: Number of the format of the files; others cannot be read.
 FORMAT = 2
@@ -22,7 +23,7 @@ NUMBER = "number"
 
 
 def identity(spec: JoinSpec) -> dict[str, Any]:
-    """What must not change while a query lives: anything that says which rows it gives."""
+    """Everything that decides which rows a query gives, and so must not change while it lives."""
     return {
         "format": FORMAT,
         "query": spec.compiled.text,
@@ -52,7 +53,7 @@ def _is_same(name: str, found: Any, wanted: Any) -> bool:
 
 
 def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str) -> None:
-    """Refuse to go on with what another query has left.
+    """Refuse to go on with the files of another query.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
     FileError
         Something of it is gone or damaged.
     """
-    store, checkpoint = place.store, storage_of(place.checkpoint)
+    store, checkpoint = place.store, file_store(place.checkpoint)
     store.make()
     wanted, found = identity(spec) | place.identity(), store.query()
     done, latest = _spark_commits(checkpoint), store.latest()
@@ -163,12 +164,12 @@ def require_position(place: Place, commit: Commit) -> None:
         if found.get(name) != wanted and not is_old:
             what = "is not what it was" if name in found else "is gone"
             raise FileError(
-                f"{storage_of(place.checkpoint).shown(name)}, from which Spark knows where its "
+                f"{file_store(place.checkpoint).shown(name)}, from which Spark knows where its "
                 f"sources were in batch {commit.batch}, {what}; {LOST}"
             )
 
 
-def _spark_commits(checkpoint: Storage) -> int | None:
+def _spark_commits(checkpoint: FileStore) -> int | None:
     """The last batch that Spark has completed."""
     numbers = [int(name) for name in checkpoint.names("commits") if name.isdecimal()]
     return max(numbers) if numbers else None

@@ -1,4 +1,4 @@
-"""What a task does with the new rows of a micro-batch: judge, filter and write them."""
+"""Takes the new rows of a micro-batch in, in a task: separates late ones, filters, writes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.host.completeness.admission import NEVER
-from penstock.host.completeness.opening import open_forms
-from penstock.host.prepare import check
-from penstock.host.sides import Loaded, read_side
-from penstock.host.stepwise import Frontier
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, Side
-from penstock.spark_bridge.streaming.commit import StoredFile
-from penstock.spark_bridge.streaming.spec import IS_RIGHT, JoinSpec
-from penstock.spark_bridge.streaming.store import TIME, RowStore
+from penstock.host.join.step import Frontier
+from penstock.host.keys.prepare import check
+from penstock.host.rows.sides import Loaded, read_side
+from penstock.plan.plan import plan
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
+from penstock.plan.window import NEVER
+
+from .commit import StoredFile
+from .spec import IS_RIGHT, JoinSpec
+from .store import TIME, RowStore
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a task has written of one side.
+    """Files that a task has written of one side.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class Admitted:
 
 
 def admitted(frontier: Frontier, side: Side, table: pa.Table) -> Admitted:
-    """Judge the rows of a micro-batch against what their own source had promised before it.
+    """Separate late rows: those below the promise of their own source before the micro-batch.
 
     Raises
     ------
@@ -143,10 +144,10 @@ def admitted(frontier: Frontier, side: Side, table: pa.Table) -> Admitted:
     if len(late):
         read = replace(read, timed=read.timed.pick(np.flatnonzero(on_time)))
     loaded = Loaded.of(side, table, read)
-    for form in open_forms(query, band=True).values():
+    for form in (one.form for one in plan(query).evaluations.values()):
         own = loaded.rows
         check(form, own.columns, len(own), window=form.window == side.side)
-    if side.side not in frontier.once:
+    if side.side not in frontier.plan.decided_once:
         loaded = loaded.pick(slice(None))
     return Admitted(loaded, late, int(times.max()) if len(times) else NEVER)
 
@@ -166,7 +167,7 @@ def write(
     loaded : Loaded
     """
     rows, table, group = loaded.rows, loaded.table, None
-    if frontier.grouping is not None and side.side in frontier.once:
+    if frontier.grouping is not None and side.side in frontier.plan.decided_once:
         group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
     if len(rows) < table.num_rows or np.any(rows.row[1:] < rows.row[:-1]):
         table = table.take(pa.array(rows.row))

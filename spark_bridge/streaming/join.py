@@ -1,35 +1,36 @@
-"""A join of streaming DataFrames: what is decided before it starts."""
+"""A join of streaming DataFrames: everything that is decided before it starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
-from penstock.host.completeness.admission import FOREVER
-from penstock.host.completeness.source import Source, Span, check_names
-from penstock.host.postprocess.opening import open_delivery
-from penstock.host.pruning.sizes import Pruning, pruning_sizes
-from penstock.host.stepwise import require_stepwise
-from penstock.query.compiler import Rows, Within
-from penstock.query.plan import JoinQuery, Side
-from penstock.spark_bridge.metrics.listener import watch
-from penstock.spark_bridge.request import Request
-from penstock.spark_bridge.streaming.commit import Commit
-from penstock.spark_bridge.streaming.explain import explained
-from penstock.spark_bridge.streaming.identity import check_folder
-from penstock.spark_bridge.streaming.microbatch import MicroBatch
-from penstock.spark_bridge.streaming.place import Place
-from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.state import with_state
-from penstock.spark_bridge.streaming.union import slots_of, union_of
-from penstock.spark_bridge.streaming.writer import StreamingJoinWriter, parallelism
-from penstock.spark_bridge.types import output_schema, spark_schema
+from penstock.host.emit.opening import open_delivery
+from penstock.host.prune.sizes import Pruning, pruning_sizes
+from penstock.host.windows.source import Source, Span, check_names
+from penstock.plan.plan import plan
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
+from penstock.plan.window import FOREVER
+
+from ..inputs import SideRows, union_of
+from ..metrics.listener import watch
+from ..request import JoinOptions, Request
+from ..types import output_schema, spark_schema
+from .commit import Commit
+from .explain import explained
+from .identity import check_folder
+from .microbatch import MicroBatch
+from .place import Place
+from .spec import IS_RIGHT, JoinSpec
+from .state import with_state
+from .writer import StreamingJoinWriter, parallelism
 
 DESIGNS = ("files", "state")
 
@@ -42,20 +43,14 @@ def stream(
     query: str,
     tables: Mapping[str, DataFrame | str],
     *,
-    time: Mapping[str, str] | None = None,
-    rows: Rows | None = None,
-    within: Within | None = None,
-    params: Mapping[str, Any] | None = None,
-    scale: Mapping[str, int] | None = None,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
     idle: timedelta | None = None,
-    device: str | None = None,
-    device_options: Mapping[str, Any] | None = None,
     pruning: bool | Pruning = True,
     lanes: int | None = None,
     design: str = "files",
     ordered: bool = False,
+    **options: Unpack[JoinOptions],
 ) -> StreamingJoin | DataFrame:
     """Join two streaming DataFrames over a time or ROWS window, on devices.
 
@@ -66,8 +61,6 @@ def stream(
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
     tables : mapping of name to streaming DataFrame or str
         A string names a table or temporary view of the session.
-    time, rows, within, params, scale
-        As for :func:`penstock.sql`.
     unique : mapping of alias to column or columns, optional
         Columns of which no two rows have the same values, for GROUP BY; see docs/streams.md.
     disorder : int, timedelta or mapping of alias to either, optional
@@ -78,10 +71,6 @@ def stream(
         A source that sends nothing for so long, while the other one does, no longer holds back
         what waits for it; rows that it sends later are judged by what the other one had promised.
         By default a silent source is waited for. In the files design.
-    device : str, optional
-        Name of a device that the executors have; see docs/spark.md.
-    device_options : mapping, optional
-        Arguments of the device's class.
     pruning : bool or Pruning
         As for :func:`penstock.sql`.
     lanes : int, optional
@@ -91,6 +80,9 @@ def stream(
         "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
     ordered : bool
         Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
+    **options
+        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
+        :class:`penstock.spark_bridge.request.JoinOptions`.
 
     Returns
     -------
@@ -124,20 +116,12 @@ def stream(
             "idle is for the files design: lanes that keep state of their own would not agree on "
             "the clock; leave it out, or give design='files'"
         )
-    options = {
-        "time": time,
-        "rows": rows,
-        "within": within,
-        "params": params,
-        "scale": scale,
-        "unique": unique,
-    }
     if ordered and design == "state":
         raise UsageError(
             "the state design gives a streaming DataFrame, which Spark does not sort; leave "
             "ordered out and sort inside foreachBatch, or take the files design"
         )
-    request = Request.of(spark, query, tables, options, device, device_options, ordered=ordered)
+    request = Request.of(spark, query, tables, options, unique=unique, ordered=ordered)
     made = planned(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
     return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
@@ -160,13 +144,15 @@ def planned(
                 f"table {side.table} is no stream; join a stream with a stream (readStream), or "
                 "two batch DataFrames with penstock.spark_bridge.sql"
             )
-    require_stepwise(compiled)
+    planned = plan(compiled)
+    planned.require_stepwise()
     inputs = {side.side: schemas[side.table] for side in compiled.sides}
+    sides = [SideRows(compiled, side, frames[side.table]) for side in compiled.sides]
     spec = JoinSpec(
         request.compiled,
         _disorder(compiled, frames, disorder),
-        slots_of(compiled, frames),
-        output_schema(open_delivery(compiled, inputs).schema),
+        {one.name: one.slot_of for one in sides},
+        output_schema(open_delivery(planned, inputs).schema),
         request.device,
         pruning_sizes(pruning),
         request.conf.output_rows,
@@ -175,7 +161,9 @@ def planned(
     )
     if request.conf.metrics_port is not None:
         watch(request.spark)
-    return StreamingJoin(request.spark, spec, union_of(compiled, frames, spec), lanes)
+    # Nothing is filtered: late rows count first.
+    rows = union_of(sides, {s: [F.lit(s == RIGHT).alias(IS_RIGHT)] for s in (LEFT, RIGHT)})
+    return StreamingJoin(request.spark, spec, rows, lanes)
 
 
 class StreamingJoin:
@@ -204,11 +192,11 @@ class StreamingJoin:
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes)
 
     def explain(self) -> str:
-        """What the query will do: window, lateness, lanes, form of the predicate, device."""
+        """Describe how the query will run: window, lateness, lanes, predicate's form, device."""
         return explained(self.spec, self.lanes or parallelism(self.spark))
 
     def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
-        """What would leave if both sources ended now: rows that wait for a watermark.
+        """Rows that wait for a watermark, as they would leave if both sources ended now.
 
         Parameters
         ----------
@@ -269,7 +257,7 @@ def _disorder(
 
 
 def _delay(side: Side, table: DataFrame) -> timedelta:
-    """What the watermark on a side's time says."""
+    """The delay that ``withWatermark`` was given for a side's time."""
     column = Source(side, 0).column
     assert column is not None
     name = column.attr[1]

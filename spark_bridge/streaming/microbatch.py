@@ -1,4 +1,4 @@
-"""What the driver does with a micro-batch: new rows in, a record, the output out."""
+"""Runs a micro-batch on the driver: takes rows in, writes the record, lets the output out."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError
-from penstock.host.stepwise import Frontier, Share, needed
-from penstock.query.plan import LEFT, RIGHT, other
-from penstock.spark_bridge.metrics.records import FigureRecords
-from penstock.spark_bridge.streaming.commit import Commit, Files, StoredFile
-from penstock.spark_bridge.streaming.compaction import Merge, merged, merges, replaced
-from penstock.spark_bridge.streaming.identity import NUMBER, require_of, require_position
-from penstock.spark_bridge.streaming.ingest import Ingest, Report
-from penstock.spark_bridge.streaming.place import Place
-from penstock.spark_bridge.streaming.probe import Probe
-from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.storage import LOST
-from penstock.spark_bridge.streaming.store import Store
-from penstock.spark_bridge.types import spark_schema
+from penstock.host.join.step import Frontier, Share, needed
+from penstock.plan.query import LEFT, RIGHT, other
+
+from ..types import spark_schema
+from .commit import Commit, Files, StoredFile
+from .compaction import Merge, merged, merges, replaced
+from .figures import FigureRecords
+from .identity import NUMBER, require_of, require_position
+from .ingest import Ingest, Report
+from .place import Place
+from .probe import Probe
+from .spec import JoinSpec
+from .store import LOST, Store
 
 #: Takes rows and the number of their micro-batch; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
 
-#: Pairs in the window below which another lane costs more than it saves.
-PAIRS_PER_LANE = 1 << 22
+#: Pairs in the window below which another shard costs more than it saves.
+PAIRS_PER_SHARD = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class MicroBatch:
     ----------
     spec : JoinSpec
     store : Store
-    lanes : int
+    shards : int
         Most tasks of the output.
     sink : callable
         Gets the output.
@@ -53,7 +53,7 @@ class MicroBatch:
 
     spec: JoinSpec
     store: Store
-    lanes: int
+    shards: int
     sink: Sink
     late_sinks: dict[str, Sink] = field(default_factory=dict)
     place: Place | None = None
@@ -88,7 +88,7 @@ class MicroBatch:
                 sink(self._late(spark, commit, side), batch)
         records = FigureRecords(self.store.folder)
         self.sink(self.output(spark, commit, records), batch)
-        records.put(self.spec, before, commit, self._lanes(commit))
+        records.put(self.spec, before, commit, self._shards(commit))
         self.store.clean(commit, before)
 
     # -- taking rows in ---------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class MicroBatch:
             part = 0 if context is None else context.partitionId()
             written = list(ingest.run(batches, part))
             if written:
-                yield _text(store.tell(batch, part, written))
+                yield _text(store.tell(part, written))
 
         found = store.told(row["text"] for row in rows.mapInArrow(run, "text string").collect())
         reports = [Report.of(one) for part in sorted(found) for one in found[part]]
@@ -138,7 +138,7 @@ class MicroBatch:
     def _promises(
         self, before: Commit, reports: list[Report], heard: Mapping[str, float]
     ) -> dict[str, int]:
-        """What is promised after the new rows; the record keeps it, so a clock may be asked."""
+        """Promises after the new rows. The clock may be read: the record keeps the result."""
         own = {}
         for side in (LEFT, RIGHT):
             latest = [r.latest - self.spec.disorder[side] for r in reports if r.side == side]
@@ -163,7 +163,7 @@ class MicroBatch:
             for number in _numbers(batches):
                 file = merged(spec, store, commit, todo[number])
                 written = [] if file is None else [asdict(file)]
-                yield _text(store.tell(commit.batch, number, written))
+                yield _text(store.tell(number, written))
 
         found = _tasks(spark, len(todo)).mapInArrow(run, "text string").collect()
         done: list[tuple[Merge, StoredFile | None]] = []
@@ -176,24 +176,24 @@ class MicroBatch:
     def output(
         self, spark: SparkSession, commit: Commit, records: FigureRecords | None = None
     ) -> DataFrame:
-        """What leaves the join with a commit; its tasks say what they did to the records."""
-        lanes = self._lanes(commit)
+        """Output rows of a commit; the tasks that compute them write figures to the records."""
+        shards = self._shards(commit)
         probe = Probe(self.spec, self.store, commit, records)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for lane in _numbers(batches):
-                yield from probe.run(Share(lane, lanes))
+            for shard in _numbers(batches):
+                yield from probe.run(Share(shard, shards))
 
-        rows = _tasks(spark, lanes).mapInArrow(run, spark_schema(self.spec.output))
+        rows = _tasks(spark, shards).mapInArrow(run, spark_schema(self.spec.output))
         ordering = self.spec.compiled.ordering
         return rows if ordering is None else ordering.sorted(rows, self.spec.query())
 
-    def _lanes(self, commit: Commit) -> int:
+    def _shards(self, commit: Commit) -> int:
         old, new = _rows(commit.old), _rows(commit.new)
         pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
         if commit.before != commit.after:
             pairs = max(pairs, old[LEFT] * old[RIGHT])
-        return max(1, min(self.lanes, pairs // PAIRS_PER_LANE))
+        return max(1, min(self.shards, pairs // PAIRS_PER_SHARD))
 
     def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
         store, files = self.store, commit.late[side]

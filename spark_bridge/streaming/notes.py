@@ -7,7 +7,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.errors import FileError
-from penstock.spark_bridge.streaming.room import require_room
+
+from .room import require_room
 
 
 def noted(spark: SparkSession, folder: str) -> str | None:
@@ -52,7 +53,7 @@ def put_note(spark: SparkSession, folder: str, text: str) -> None:
 
 
 def is_there(spark: SparkSession, pattern: str) -> bool:
-    """Whether anything has a path of this pattern."""
+    """Whether there is a file or folder whose path matches a pattern."""
     try:
         _ = spark.read.text(pattern).schema  # Spark Connect looks only when it is asked
     except AnalysisException as error:
@@ -63,7 +64,7 @@ def is_there(spark: SparkSession, pattern: str) -> bool:
 
 
 def first_cause(error: Exception) -> str:
-    """What lies behind an error of Spark, in one line."""
+    """The cause of an error of Spark, in one line."""
     lines = [line.strip() for line in str(error).splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     # Py4J says first that a call has failed, and then why.
@@ -72,5 +73,5 @@ def first_cause(error: Exception) -> str:
 
 
 def plain(path: str) -> str:
-    """A path as a pattern that only it fits."""
+    """A path, escaped as a pattern that matches it alone."""
     return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)

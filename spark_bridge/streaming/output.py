@@ -1,7 +1,8 @@
-"""Folders of output: each belongs to one query, whose batches it holds by number."""
+"""Where output goes: folders that each belong to one query, whose batches they hold by number."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.errors import UsageError
-from penstock.spark_bridge.streaming.notes import is_there, noted, plain, put_note
-from penstock.spark_bridge.streaming.room import require_room
+from penstock.errors import FileError, UsageError
+
+from ..sources.ledger import Ledger
+from ..sources.sink import NAME
+from .notes import is_there, noted, plain, put_note
+from .room import require_room
+from .store import file_store
 
 #: Folder beside the batches that says of which query they are. Readers of the output pass it over.
 MARKER = "_penstock"
@@ -20,7 +25,7 @@ MARKER = "_penstock"
 
 @dataclass(frozen=True)
 class FolderSink:
-    """Writes each micro-batch into a folder of its own, and writes it anew when it is repeated.
+    """Writes each micro-batch into a folder of its own, which a repetition replaces.
 
     Parameters
     ----------
@@ -77,6 +82,35 @@ class FolderSink:
         put_note(spark, marker, query)
 
 
+@dataclass(frozen=True)
+class BatchSink:
+    """Commits each micro-batch once, through ``penstock_batches``.
+
+    Parameters
+    ----------
+    path : str
+        Folder of the batches.
+    checkpoint : str
+        Spark's checkpoint, whose number tells its query's batches from those of others.
+    writer : str, optional
+        Takes the place of that number.
+    query : str, optional
+        Number of the query, which such a writer then is.
+    """
+
+    path: str
+    checkpoint: str
+    writer: str | None = None
+    query: str | None = None
+
+    def __call__(self, rows: DataFrame, batch: int) -> None:
+        writer = self.writer or query_number(self.checkpoint)
+        if self.writer is not None and self.query is not None:
+            Ledger(self.path.removeprefix("file://")).take_writer(writer, self.query)
+        options = {"writer": writer, "batch": str(batch)}
+        rows.write.format(NAME).mode("append").options(**options).save(self.path)
+
+
 def require_distinct(folders: Sequence[FolderSink]) -> None:
     """Refuse folders of output of which two are the same.
 
@@ -91,3 +125,19 @@ def require_distinct(folders: Sequence[FolderSink]) -> None:
             f"{twice[0]} would get the output and rows that came too late, and each would replace "
             "the other; give another latePath"
         )
+
+
+def query_number(checkpoint: str) -> str:
+    """Spark's number of the query of a checkpoint, which never changes.
+
+    Raises
+    ------
+    FileError
+    """
+    try:
+        return str(json.loads(file_store(checkpoint).get("metadata") or b"")["id"])
+    except (OSError, ValueError, KeyError) as error:
+        raise FileError(
+            f"cannot read Spark's number of the query in {checkpoint}/metadata: {error}; give the "
+            'query a name of its own with option("writer", NAME)'
+        ) from error

@@ -1,4 +1,4 @@
-"""Where a streaming join keeps what it knows: in Spark's checkpoint, or in a store of its own."""
+"""Where a streaming join keeps its state: in Spark's checkpoint, or in a store of its own."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import urlparse
 
-from penstock.spark_bridge.streaming.checksums import checksum
-from penstock.spark_bridge.streaming.storage import Storage, storage_of
-from penstock.spark_bridge.streaming.store import Store
+from penstock.host.rows.checksums import checksum
+from penstock.host.rows.file_store import FileStore
+
+from .store import Store, file_store
 
 #: Folder of the join's state within Spark's checkpoint.
 FOLDER = "penstock"
@@ -41,11 +42,11 @@ class Place:
         """
         location = self.own or f"{self.checkpoint.rstrip('/')}/{FOLDER}"
         if urlparse(location).scheme in ("", "file"):
-            location = storage_of(location).root  # absolute: workers run elsewhere
+            location = file_store(location).root  # absolute: workers run elsewhere
         return Store(location)
 
     def position(self, batch: int, known: Mapping[str, str]) -> dict[str, str]:
-        """Checksums of what Spark's checkpoint has noted of its query and the rows of a batch.
+        """Checksums of the files in which Spark's checkpoint notes its query and a batch's rows.
 
         Spark writes these files before the batch and never changes them, but does not look whether
         they are what it wrote: it would go on with other rows, without a word.
@@ -61,11 +62,11 @@ class Place:
         dict of str to str
             By name in the checkpoint; what is not there is left out.
         """
-        storage = storage_of(self.checkpoint)
+        files = file_store(self.checkpoint)
         offsets = f"offsets/{batch}"
         # A line for the version, one for the batch, and one per source.
-        sources = len((storage.get(offsets) or b"").splitlines()) - 2
-        logs = [f"sources/{k}/{n}" for k in range(sources) for n in _logs(storage, k)]
+        sources = len((files.get(offsets) or b"").splitlines()) - 2
+        logs = [f"sources/{k}/{n}" for k in range(sources) for n in _logs(files, k)]
         found = {name: known[name] for name in logs if name in known}
         return found | self.checksums(
             ["metadata", offsets, *(name for name in logs if name not in known)]
@@ -73,14 +74,14 @@ class Place:
 
     def checksums(self, names: Iterable[str]) -> dict[str, str]:
         """Of files of Spark's checkpoint, where they are there."""
-        storage = storage_of(self.checkpoint)
-        contents = {name: storage.get(name) for name in names}
+        files = file_store(self.checkpoint)
+        contents = {name: files.get(name) for name in names}
         return {name: checksum(one) for name, one in contents.items() if one is not None}
 
     def identity(self) -> dict[str, str]:
-        """What of it must not change while a query lives."""
+        """The part of it that must not change while a query lives."""
         # In the checkpoint the files move with it; elsewhere they belong to one.
-        return {} if self.own is None else {"checkpointLocation": storage_of(self.checkpoint).root}
+        return {} if self.own is None else {"checkpointLocation": file_store(self.checkpoint).root}
 
 
 def log_number(name: str) -> int:
@@ -89,6 +90,6 @@ def log_number(name: str) -> int:
     return int(number) if number.isdecimal() else -1
 
 
-def _logs(storage: Storage, source: int) -> list[str]:
+def _logs(files: FileStore, source: int) -> list[str]:
     """Files that a source has noted its rows in."""
-    return [name for name in storage.names(f"sources/{source}") if log_number(name) >= 0]
+    return [name for name in files.names(f"sources/{source}") if log_number(name) >= 0]

@@ -1,27 +1,27 @@
-"""What a task does for the output of a micro-batch: one lane of a step, over stored files."""
+"""Computes the output of a micro-batch in a task: one shard of a step, over stored files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 import pyarrow as pa
 
 from penstock.errors import DeviceError
-from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.device.base import Device
-from penstock.host.resident.residence import Residence
-from penstock.host.sides import Loaded, read_side
-from penstock.host.stats import Stats
-from penstock.host.stepwise import Kept, Share, Step
-from penstock.host.stretches import NamedBlock
-from penstock.query.plan import JoinQuery
-from penstock.spark_bridge.metrics.figures import LaneFigures
-from penstock.spark_bridge.metrics.records import FigureRecords
-from penstock.spark_bridge.streaming.commit import Commit, StoredFile
-from penstock.spark_bridge.streaming.resident import residence
-from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.store import RowStore, Store
+from penstock.host.execute.residence import Residence
+from penstock.host.execute.stats import Stats
+from penstock.host.join.step import Kept, MicroBatch, Share
+from penstock.host.rows.sides import Loaded, read_side
+from penstock.host.rows.stretches import NamedBlock
+from penstock.plan.query import JoinQuery
+from penstock.plan.window import FOREVER, NEVER
+
+from ..metrics.figures import ShardFigures
+from .commit import Commit, StoredFile
+from .figures import FigureRecords
+from .resident import residence
+from .spec import JoinSpec
+from .store import RowStore, Store
 
 
 class StoredRows(Kept):
@@ -46,15 +46,18 @@ class StoredRows(Kept):
         self.spec, self.store, self.commit = spec, store, commit
         self.residence = residence
         self.query = spec.query()
-        self.new = cache(self.new)  # read once per task
+        self._new: dict[str, Loaded] = {}
 
     def old(self, side: str, low: int, high: int) -> Loaded:
         files = [f for f in self.commit.old[side] if f.high >= low and f.low <= high]
         return self._timed(side, files, low, high, [])
 
     def new(self, side: str) -> Loaded:
-        timeless = [self.store.read(f) for f in self.commit.timeless[side]]
-        return self._timed(side, self.commit.new[side], NEVER, FOREVER, timeless)
+        if side not in self._new:  # read once per task
+            timeless = [self.store.read(f) for f in self.commit.timeless[side]]
+            own = self.commit.new[side]
+            self._new[side] = self._timed(side, own, NEVER, FOREVER, timeless)
+        return self._new[side]
 
     def _timed(
         self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
@@ -86,7 +89,7 @@ def load(spec: JoinSpec, query: JoinQuery, side: str, tables: Sequence[pa.Table]
 
 
 class Probe:
-    """Gives the output of a commit.
+    """Computes the output of a commit.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ class Probe:
     store : Store
     commit : Commit
     records : FigureRecords, optional
-        Gets what a lane has done.
+        Gets what a shard has done.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class Probe:
         self.records = records
 
     def run(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """What one lane gives.
+        """Output rows of one shard.
 
         Raises
         ------
@@ -117,7 +120,7 @@ class Probe:
 
         def done(stats: Stats) -> None:
             if self.records is not None:
-                self.records.put_lane(commit.batch, LaneFigures.of(share.lane, stats))
+                self.records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
 
         yield from run_step(spec, store.scope, commit, rows, done, share)
 
@@ -154,7 +157,7 @@ def run_step(
         home = residence(spec, scope, device)
         if home is not None:
             home.keep(device, [f.name for own in commit.blocks().values() for f in own])
-        step = Step(
+        step = MicroBatch(
             spec.query(),
             device,
             commit.before,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from penstock.host.device.base import Device
-from penstock.host.resident.cache import BlockCache
-from penstock.host.resident.residence import Residence
-from penstock.spark_bridge.streaming.spec import JoinSpec
+from penstock.host.execute.residence import Residence
+from penstock.host.execute.resident_cache import BlockCache
+
+from .spec import JoinSpec
 
 #: Of this process, which Spark reuses between tasks.
 _cache = BlockCache(0)
@@ -30,8 +31,8 @@ def residence(spec: JoinSpec, scope: str, device: Device) -> Residence | None:
     if spec.resident_bytes is None:
         return None
     # Inside, since it is the worker's own that is meant: Spark copies what a closure refers to.
-    from penstock.spark_bridge.devices import stays_open
-    from penstock.spark_bridge.streaming.resident import block_cache
+    from ..devices import stays_open
+    from .resident import block_cache
 
     cache = block_cache()
     cache.most_bytes = spec.resident_bytes

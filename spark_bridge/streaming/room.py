@@ -1,4 +1,4 @@
-"""Full disks: what Spark says of them becomes an error that says what to do."""
+"""Full disks: Spark's errors become errors that say what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class QueryFileError(FileError, StreamingQueryException):
 
 
 def require_room(error: Exception, what: str) -> None:
-    """Say what to do, where Spark has failed because a disk is full.
+    """Raise an error that says what to do, if Spark has failed because a disk is full.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def require_room(error: Exception, what: str) -> None:
 
 
 def with_remedy(query: StreamingQuery, checkpoint: str) -> StreamingQuery:
-    """A query whose error is a :class:`QueryFileError` where Spark itself found the disk full.
+    """Make a query raise :class:`QueryFileError` where Spark itself found the disk full.
 
     Where a task or the sink did, the error has one in its text.
 

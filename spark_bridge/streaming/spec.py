@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
-from penstock.query.plan import JoinQuery
-from penstock.spark_bridge.compiled import Compiled
-from penstock.spark_bridge.devices import DeviceChoice
-from penstock.spark_bridge.rows import cast_to, from_slots, used_schema
+from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
+from penstock.plan.query import JoinQuery
+
+from ..compiled import Compiled
+from ..devices import DeviceChoice
+from ..rows import cast_to, from_slots, used_schema
 
 #: Column of the rows on their way to the tasks that says which side they are of.
 IS_RIGHT = "is_right"
@@ -19,7 +20,7 @@ IS_RIGHT = "is_right"
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """What the tasks know of the join.
+    """The join as the tasks know it.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class JoinSpec:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the query calls each side."""
+        """The query's alias of each side."""
         return self.query().names
 
     def output_batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""What of the state design is looked at before Spark starts the query.
+"""Checks of the state design before Spark starts the query.
 
 The design gives a DataFrame, which Spark starts. So its writer is Spark's own but for one thing: it
 looks whether the checkpoint is that of the query.
@@ -15,11 +15,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError, UsageError
-from penstock.spark_bridge.streaming.checksums import sealed, unsealed
-from penstock.spark_bridge.streaming.identity import require_same
-from penstock.spark_bridge.streaming.notes import first_cause, is_there, noted, plain, put_note
-from penstock.spark_bridge.streaming.place import log_number
-from penstock.spark_bridge.streaming.storage import LOST
+from penstock.host.rows.checksums import sealed, unsealed
+
+from .identity import require_same
+from .notes import first_cause, is_there, noted, plain, put_note
+from .place import log_number
+from .store import LOST
 
 #: Folder in Spark's checkpoint that says of which query it is.
 FOLDER = "penstock-query"
@@ -117,7 +118,7 @@ def check_logs(spark: SparkSession, checkpoint: str) -> None:
 
 
 def _reached(offset: str) -> int | None:
-    """Up to which file of its log a source has been read; None if it has no such log."""
+    """Number of the last file of its log that a source has read; None if it has no log."""
     try:
         found = json.loads(offset)
     except ValueError:

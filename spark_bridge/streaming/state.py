@@ -1,8 +1,8 @@
 """The state design: windows in Spark's own state store, and a DataFrame to go on with.
 
 Each state call is a round trip to the JVM, so state is few, big values: rows are packed into Arrow
-messages before the shuffle, and lie in the state as such. Every lane gets all rows and keeps its
-share; each pair is found by the lane that keeps its earlier row, or, of one micro-batch, its
+messages before the shuffle, and lie in the state as such. Every shard gets all rows and keeps its
+share; each pair is found by the shard that keeps its earlier row, or, of one micro-batch, its
 right one.
 """
 
@@ -16,20 +16,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.query.plan import JoinKind, JoinQuery
-from penstock.spark_bridge.metrics.observed import COLUMNS, observed
-from penstock.spark_bridge.streaming.identity import identity
-from penstock.spark_bridge.streaming.lane import LaneProcessor
-from penstock.spark_bridge.streaming.packing import PACKED, packed, table_of
-from penstock.spark_bridge.streaming.spec import JoinSpec
-from penstock.spark_bridge.streaming.starting import check_query, with_check
-from penstock.spark_bridge.types import spark_schema
+from penstock.plan.query import JoinKind, JoinQuery
+
+from ..metrics.observed import COLUMNS, observed
+from ..rows import table_of
+from ..types import spark_schema
+from .identity import identity
+from .packing import PACKED, packed
+from .shard import ShardProcessor
+from .spec import JoinSpec
+from .starting import check_query, with_check
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int) -> DataFrame:
+def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, shards: int) -> DataFrame:
     """The join as a streaming DataFrame.
 
     Parameters
@@ -38,17 +40,17 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int)
     spec : JoinSpec
     rows : DataFrame
         Of both sides.
-    lanes : int
+    shards : int
 
     Raises
     ------
     QueryError
-        The query needs one lane.
+        The query needs one shard.
     UsageError
         Spark's state store cannot do it.
     """
-    _check(spark, spec.query(), lanes)
-    keys = _keys(spark, lanes)
+    _check(spark, spec.query(), shards)
+    keys = _keys(spark, shards)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -65,26 +67,26 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int)
                 yield from table_of(message.as_py()).to_batches()
 
     sent = rows.mapInArrow(pack, PACKED).groupBy("lane")
-    # A lane is found by its key: state under other keys would be lost.
-    wanted = identity(spec) | {"lanes": lanes, "spark.sql.shuffle.partitions": keys}
+    # A shard is found by its key: state under other keys would be lost.
+    wanted = identity(spec) | {"lanes": shards, "spark.sql.shuffle.partitions": keys}
     columns = ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
     found = sent.transformWithStateInPandas(
-        LaneProcessor(spec, keys, wanted), f"rows binary, {columns}", "append", "none"
+        ShardProcessor(spec, keys, wanted), f"rows binary, {columns}", "append", "none"
     )
-    joined = observed(found, spec.names, lanes).mapInArrow(unpack, spark_schema(spec.output))
+    joined = observed(found, spec.names, shards).mapInArrow(unpack, spark_schema(spec.output))
     return with_check(joined, partial(check_query, spark, wanted))
 
 
-def _check(spark: SparkSession, query: JoinQuery, lanes: int) -> None:
-    if lanes > 1 and (query.kind is not JoinKind.INNER or query.aggregation is not None):
+def _check(spark: SparkSession, query: JoinQuery, shards: int) -> None:
+    if shards > 1 and (query.kind is not JoinKind.INNER or query.aggregation is not None):
         what = "a query with groups" if query.aggregation else f"a {query.kind.value} JOIN"
         raise QueryError(
-            f"the state design joins {what} in one lane, not {lanes}: what a row matches in all "
+            f"the state design joins {what} in one lane, not {shards}: what a row matches in all "
             "lanes is put together by the files design only; give lanes=1, or design='files'"
         )
-    if lanes > 1 and query.is_rows:
+    if shards > 1 and query.is_rows:
         raise QueryError(
-            f"the state design joins ROWS in one lane, not {lanes}, since their order is one; "
+            f"the state design joins ROWS in one lane, not {shards}, since their order is one; "
             "give lanes=1, or design='files'"
         )
     if spark.conf.get(_PROVIDER, "") != _ROCKSDB:
@@ -94,12 +96,12 @@ def _check(spark: SparkSession, query: JoinQuery, lanes: int) -> None:
         )
 
 
-def _keys(spark: SparkSession, lanes: int) -> list[int]:
-    """A key per lane, such that no two share a partition, as far as there are enough."""
+def _keys(spark: SparkSession, shards: int) -> list[int]:
+    """A key per shard, such that no two share a partition, as far as there are enough."""
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     part = F.expr(f"pmod(hash(cast(id as int)), {parts})").alias("part")
     found: dict[int, list[int]] = {}
-    for row in spark.range(16 * max(parts, lanes)).select("id", part).collect():
+    for row in spark.range(16 * max(parts, shards)).select("id", part).collect():
         found.setdefault(row["part"], []).append(row["id"])
-    turns = [keys[k] for k in range(lanes) for keys in found.values() if k < len(keys)]
-    return turns[:lanes]
+    turns = [keys[k] for k in range(shards) for keys in found.values() if k < len(keys)]
+    return turns[:shards]

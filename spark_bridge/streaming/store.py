@@ -1,8 +1,8 @@
 """The files of a streaming join: rows, and one record per micro-batch.
 
-Each is there as a whole or not at all, and is never changed, but for the note of the latest batch.
-The driver alone writes records, and a record names the files that count: what a task left behind
-that failed is named by none, and is cleaned up.
+Each is there as a whole or not at all, and never changes, except the note of the latest batch. The
+driver alone writes records, and a record names the files that count. Files of failed tasks are in
+no record, and are removed later.
 """
 
 from __future__ import annotations
@@ -12,24 +12,47 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from math import inf
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
-from penstock.host.ranges import place
-from penstock.spark_bridge.streaming.checksums import sealed, unsealed
-from penstock.spark_bridge.streaming.commit import Commit, StoredFile
-from penstock.spark_bridge.streaming.storage import LOST, Storage, storage_of
+from penstock.host.rows.file_store import FileStore
+from penstock.plan.ranges import place
+
+from ..sources.ledger import AGAIN
+from .commit import Commit, StoredFile
 
 #: Name of the column that stored rows begin with: their time in the window's unit.
 TIME = "time"
 
-_ROWS, _ATTEMPTS, _RECORDS = "rows", "attempts", "batches"
+_ROWS, _RECORDS = "rows", "batches"
+
+#: Folder of the figures of batches, which the join itself does not read.
+FIGURES = "figures"
 _QUERY, _LATEST = "query.json", "latest.json"
+
+#: What to do where state is gone.
+LOST = (
+    "restore the folder from a backup together with Spark's checkpoint around it, or begin anew "
+    "with another checkpointLocation"
+)
+
+
+@lru_cache(maxsize=16)
+def file_store(location: str, lost: str = LOST) -> FileStore:
+    """Files of a streaming query at a path or URI; one object per process.
+
+    Raises
+    ------
+    UsageError
+        There is no such kind of store.
+    """
+    return FileStore(location, lost=lost, again=AGAIN)
 
 
 class RowStore(ABC):
@@ -37,11 +60,11 @@ class RowStore(ABC):
 
     @abstractmethod
     def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
-        """Keep rows; under which name, how many bytes they are, and their checksum."""
+        """Keep rows; gives their name, size in bytes and checksum."""
 
     @abstractmethod
     def read(self, file: StoredFile) -> pa.Table:
-        """Rows that are kept under a name."""
+        """Rows of a file."""
 
     def between(self, file: StoredFile, low: int, high: int) -> pa.Table:
         """Rows of a file with ``low <= time <= high``, without the column of their time."""
@@ -71,14 +94,14 @@ class Store(RowStore):
         return blake2b(self.folder.encode(), digest_size=16).hexdigest()
 
     @property
-    def storage(self) -> Storage:
+    def files(self) -> FileStore:
         """Where the files lie."""
-        return storage_of(self.folder)
+        return file_store(self.folder)
 
     @property
     def shown(self) -> str:
         """The folder, for messages."""
-        return self.storage.root
+        return self.files.root
 
     def make(self) -> None:
         """Make the folder, if it is not there.
@@ -87,7 +110,7 @@ class Store(RowStore):
         ------
         FileError, UsageError
         """
-        self.storage.make((_ROWS, _RECORDS))
+        self.files.make((_ROWS, _RECORDS, FIGURES))
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -99,13 +122,11 @@ class Store(RowStore):
         FileError
         """
         name = f"{batch}-{uuid.uuid4().hex}.arrow"
-
-        def write(file: BinaryIO) -> None:
-            with pa.ipc.new_file(file, table.schema) as writer:
-                # One piece, so that columns can be used in place.
-                writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
-
-        written = self.storage.put(f"{_ROWS}/{name}", write)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            # One piece, so that columns can be used in place.
+            writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
+        written = self.files.put(f"{_ROWS}/{name}", sink.getvalue())
         return name, written.bytes, written.checksum
 
     def read(self, file: StoredFile) -> pa.Table:
@@ -116,7 +137,7 @@ class Store(RowStore):
         FileError
             It is gone, or is not what was written.
         """
-        return self.storage.rows(f"{_ROWS}/{file.name}", file.checksum)
+        return self.files.table(f"{_ROWS}/{file.name}", file.checksum)
 
     def check(self, commit: Commit) -> None:
         """Find out now whether a file of a batch is gone or has another size.
@@ -129,48 +150,29 @@ class Store(RowStore):
         """
         for file in commit.files():
             name = f"{_ROWS}/{file.name}"
-            size = self.storage.size(name)
+            size = self.files.size(name)
             if size is None:
-                raise FileError(f"{self.storage.shown(name)} is gone; {LOST}")
+                raise FileError(f"{self.files.shown(name)} is gone; {LOST}")
             if size != file.bytes:
-                shown = self.storage.shown(name)
+                shown = self.files.shown(name)
                 raise FileError(f"{shown} has {size} bytes, not {file.bytes}; {LOST}")
 
     # -- what a task has written ------------------------------------------------------------------
 
-    def tell(self, batch: int, part: int, written: Sequence[Mapping[str, Any]]) -> str:
-        """What one attempt of a task has written, as a text for the driver.
-
-        In an object store it is the name of the attempt's manifest.
-
-        Raises
-        ------
-        FileError
-        """
-        values = {"part": part, "written": list(written)}
-        if not self.storage.has_manifests:
-            return json.dumps(values)
-        name = f"{_ATTEMPTS}/{batch}-{uuid.uuid4().hex}.json"
-        self._put_json(name, values)
-        return name
+    def tell(self, part: int, written: Sequence[Mapping[str, Any]]) -> str:
+        """Describe the files of one attempt of a task, as a text for the driver."""
+        return json.dumps({"part": part, "written": list(written)})
 
     def told(self, texts: Iterable[str]) -> dict[int, list[dict[str, Any]]]:
-        """What the attempts that count have written, by part.
+        """Files of the attempts that count, by part.
 
         Parameters
         ----------
         texts : iterable of str
             From :meth:`tell`. Of two attempts of one part, the first counts.
-
-        Raises
-        ------
-        FileError
         """
         found: dict[int, list[dict[str, Any]]] = {}
-        for text in texts:
-            values = self._json(text) if self.storage.has_manifests else json.loads(text)
-            if values is None:
-                raise FileError(f"{self.storage.shown(text)} is gone; start the query again")
+        for values in map(json.loads, texts):
             found.setdefault(values["part"], values["written"])
         return found
 
@@ -186,7 +188,7 @@ class Store(RowStore):
         """
         if batch < 0:
             return Commit()
-        values = self._json(_record(batch))
+        values = self.files.get_json(_record(batch))
         return None if values is None else Commit.of(values)
 
     def put(self, commit: Commit) -> None:
@@ -196,8 +198,8 @@ class Store(RowStore):
         ------
         FileError
         """
-        self._put_json(_record(commit.batch), commit.as_json())
-        self._put_json(_LATEST, {"batch": commit.batch})
+        self.files.put_json(_record(commit.batch), commit.as_json())
+        self.files.put_json(_LATEST, {"batch": commit.batch})
 
     def latest(self) -> Commit | None:
         """The record of the latest batch.
@@ -207,60 +209,45 @@ class Store(RowStore):
         FileError
             It is gone or damaged.
         """
-        noted = self._json(_LATEST)
+        noted = self.files.get_json(_LATEST)
         number = 0 if noted is None else noted["batch"]
         latest = self.commit(number)
         if latest is None:
-            if noted is None and not any(map(_is_record, self.storage.names(_RECORDS))):
+            if noted is None and not any(map(_is_record, self.files.names(_RECORDS))):
                 return None
             gone = _LATEST if noted is None else _record(number)
-            raise FileError(f"{self.storage.shown(gone)} is gone; {LOST}")
+            raise FileError(f"{self.files.shown(gone)} is gone; {LOST}")
         # The note is written after the record, so it may be one behind.
         while (following := self.commit(number + 1)) is not None:
             latest, number = following, number + 1
         return latest
 
     def query(self) -> dict[str, Any] | None:
-        """What the folder is for."""
-        return self._json(_QUERY)
+        """Identity of the folder's query."""
+        return self.files.get_json(_QUERY)
 
     def put_query(self, values: Mapping[str, Any]) -> None:
-        self._put_json(_QUERY, values)
+        self.files.put_json(_QUERY, values)
 
     def clean(self, commit: Commit, before: Commit) -> None:
-        """Remove what neither this batch nor the one before it reads.
+        """Remove files that neither this batch nor the one before it reads.
 
         Spark repeats the latest batch only, and that needs what the one before it left. A listing
         that lacks a file leaves it to the next batch.
         """
         named = {file.name for one in (commit, before) for file in one.files()}
-        storage = self.storage
-        for folder in (_ROWS, _ATTEMPTS):
-            storage.remove(
-                f"{folder}/{name}"
-                for name in storage.names(folder)
-                # A later batch's file may be of another attempt that is still at work.
-                if name not in named and _batch_of(name) <= commit.batch
-            )
-        records = ((name, name.removesuffix(".json")) for name in storage.names(_RECORDS))
-        storage.remove(
+        self.files.remove(
+            f"{_ROWS}/{name}"
+            for name in self.files.names(_ROWS)
+            # A later batch's file may be of another attempt that is still at work.
+            if name not in named and _batch_of(name) <= commit.batch
+        )
+        records = ((name, name.removesuffix(".json")) for name in self.files.names(_RECORDS))
+        self.files.remove(
             f"{_RECORDS}/{name}"
             for name, number in records
             if not number.isdecimal() or int(number) < before.batch
         )
-
-    def _put_json(self, name: str, values: Mapping[str, Any]) -> None:
-        text = sealed(name, values)
-        self.storage.put(name, lambda file: _written(file, text))
-
-    def _json(self, name: str) -> dict[str, Any] | None:
-        content = self.storage.get(name)
-        try:
-            return None if content is None else unsealed(name, content)
-        except ValueError as error:
-            raise FileError(
-                f"{self.storage.shown(name)} cannot be read: {error}; {LOST}"
-            ) from error
 
 
 def _record(batch: int) -> str:
@@ -269,16 +256,12 @@ def _record(batch: int) -> str:
 
 def _batch_of(name: str) -> float:
     """Which batch a file is of; one of a strange name is of no batch so far."""
-    number = name.split("-")[0]
+    number = name.removeprefix(".").split("-")[0]  # hidden while it is written
     return int(number) if number.isdecimal() else inf
 
 
 def _is_record(name: str) -> bool:
     return name.removesuffix(".json").isdecimal()
-
-
-def _written(file: BinaryIO, text: str) -> None:
-    file.write(text.encode())
 
 
 def times_of(table: pa.Table) -> np.ndarray:

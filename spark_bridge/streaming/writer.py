@@ -13,14 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.spark_bridge.metrics.listener import records_are
-from penstock.spark_bridge.sources import batch_sink, register_sources
-from penstock.spark_bridge.streaming.identity import check_folder
-from penstock.spark_bridge.streaming.microbatch import MicroBatch, Sink
-from penstock.spark_bridge.streaming.output import FolderSink, require_distinct
-from penstock.spark_bridge.streaming.place import Place
-from penstock.spark_bridge.streaming.room import require_room, with_remedy
-from penstock.spark_bridge.streaming.spec import JoinSpec
+
+from ..metrics.listener import records_are
+from ..sources import register_sources
+from ..sources.sink import NAME as BATCHES
+from .figures import FigureRecords
+from .identity import check_folder
+from .microbatch import MicroBatch, Sink
+from .output import BatchSink, FolderSink, require_distinct
+from .place import Place
+from .room import require_room, with_remedy
+from .spec import JoinSpec
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -128,7 +131,7 @@ class StreamingJoinWriter:
         folders = [one for one in (sink, *late.values()) if isinstance(one, FolderSink)]
         require_distinct(folders)
         number = check_folder(place, self._spec)
-        if isinstance(sink, batch_sink.BatchSink):
+        if isinstance(sink, BatchSink):
             sink = replace(sink, query=number)
         is_new = store.latest() is None
         for folder in folders:
@@ -146,7 +149,7 @@ class StreamingJoinWriter:
         except (PySparkException, Py4JError) as error:
             require_room(error, f"Spark's checkpoint {checkpoint}")
             raise
-        records_are(str(query.id), store.folder)
+        records_are(str(query.id), FigureRecords(store.folder).of)
         return with_remedy(query, f"Spark's checkpoint {checkpoint}")
 
     def _late_sinks(self) -> dict[str, FolderSink]:
@@ -165,12 +168,10 @@ class StreamingJoinWriter:
                 f"format {self._format} needs a folder for the output: start(PATH), or give a "
                 "function to foreachBatch"
             )
-        if self._format == batch_sink.NAME:
+        if self._format == BATCHES:
             register_sources(self._spark)
             checkpoint = self._options["checkpointLocation"]
-            return batch_sink.BatchSink(
-                self._options["path"], checkpoint, self._options.get("writer")
-            )
+            return BatchSink(self._options["path"], checkpoint, self._options.get("writer"))
         options = {k: v for k, v in self._options.items() if k not in _OWN}
         return FolderSink(self._options["path"], self._format, options)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.host.prediction import predicted_traffic, sustained_rates
-from penstock.host.perfmodel.cpu import Cores
+from penstock.host.model.cpu import Cores
 
 CORES = Cores(
     lanes=2, lane_evaluations_per_s=3e9, batch_s=1e-3, tuple_s=1e-7, task_s=1e-4, row_s=1e-7

@@ -11,8 +11,8 @@ import pytest
 from bench.host.modelled import ModelledDevice
 from bench.host.search import CHUNK, deciding_tests
 from penstock.host.device.base import Task
-from penstock.host.perfmodel.load import Probe
-from penstock.host.perfmodel.pipeline import task_cycles
+from penstock.host.model.load import BatchHalf
+from penstock.host.model.pipeline import task_cycles
 from penstock.program import BandProgram
 from tests.host.kit.tasks import (
     RANGES,
@@ -77,7 +77,7 @@ def test_a_lane_takes_one_task_after_the_other_for_their_cycles() -> None:
         window.write(0, [np.arange(size, dtype=np.uint32)] * 2)
         bounds = [np.full(rows, 7, np.uint32)] * 4
         task = Task(bounds, np.zeros(rows, np.int64), np.full(rows, size, np.int64), 1000)
-        each = task_cycles(Probe(rows, size, 0.0), 16) / 10e6
+        each = task_cycles(BatchHalf(rows, size, 0.0), 16) / 10e6
         kernel.submit(window, task).result(TIMEOUT_S)  # compiles
         began = time.monotonic()
         assert not wait([kernel.submit(window, task) for _ in range(tasks)], TIMEOUT_S).not_done

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.host.overhead import gaps, hidden_share, measure, overheads
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.lanes.trace import Trace
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.execute.trace import Trace
 
 
 def test_what_is_left_of_a_task_beyond_device_and_copies() -> None:

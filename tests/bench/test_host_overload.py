@@ -8,8 +8,8 @@ from bench.host.modelled import ModelledDevice
 from bench.host.overload import Plan, run
 from bench.host.soak import Line, verdict
 from bench.host.traffic import US_PER_S, Traffic
-from penstock.host.perfmodel import solve
-from penstock.host.perfmodel.pipeline import Pipelines
+from penstock.host.model import solve
+from penstock.host.model.pipeline import Pipelines
 
 #: A device that a few thousand tuples per second keep busy, so that the host has little to do.
 UNITS, CLOCK_HZ, LANES = 4, 1e6, 2

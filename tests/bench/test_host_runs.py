@@ -15,8 +15,8 @@ from bench.host.runs import Run
 from bench.host.soak import run as soak
 from bench.host.soak import verdict
 from bench.host.traffic import PREDICATES, US_PER_S, Traffic
-from penstock.host.device.cpu import CpuDevice
-from penstock.rewrite.forms import join_form
+from penstock.host.devices.cpu import CpuDevice
+from penstock.plan.forms import join_form
 
 
 @pytest.mark.parametrize("workload", PREDICATES)

@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.spark_bridge.kit.apps import LIGHT_JAVA
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
 NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls")
@@ -37,7 +39,7 @@ def ran(*args: str, out: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(ROOT / "examples" / args[0]), *args[1:],
          "--out", str(out)],
-        env={**os.environ, "PYTHONPATH": ""},
+        env={**os.environ, "PYTHONPATH": "", **LIGHT_JAVA},
         cwd=out,
         timeout=_TIMEOUT_S,
         capture_output=True,

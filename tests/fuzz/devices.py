@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.host.device.base import PAIRS
-from penstock.host.device.cpu import CpuDevice
+from penstock.host.devices.cpu import CpuDevice
 from penstock.program import GeneralProgram, Mode, Program
 from penstock.sim.amaranth_device import AmaranthDevice
 from penstock.sim.rtl_device import RtlDevice

@@ -104,6 +104,10 @@ def conjunction(terms: list[E]) -> E:
 def conjuncts(e: E) -> list[E]:
     if e.op == "and":
         return conjuncts(e.args[0]) + conjuncts(e.args[1])
+    if e.op == "not" and e.args[0].op == "or":
+        return [term for arg in e.args[0].args for term in conjuncts(E("not", (arg,), BOOL))]
+    if e.op == "not" and e.args[0].op == "not":
+        return conjuncts(e.args[0].args[0])
     if e.op == "between" and e.value != "not":
         # x BETWEEN a AND b is x >= a AND x <= b, and each of them may be of one side.
         x, low, high = e.args

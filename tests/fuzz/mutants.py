@@ -14,9 +14,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.node import Expr, Op
-from penstock.host import aggregate, ranges
+from penstock.plan import plan, ranges
 from penstock.query import compiler
 from tests.fuzz.campaign import Finding, Tally, run_seed
 from tests.fuzz.check import check
@@ -24,17 +24,17 @@ from tests.fuzz.oracle import Oracle
 from tests.penstock.kit.devices import InterpretingCpu
 
 SURFACE: dict[Op, Callable[..., Expr]] = {
-    Op.ADD: build.add,
-    Op.SUB: build.sub,
-    Op.MUL: build.mul,
-    Op.MOD: build.mod,
-    Op.NEG: build.neg,
-    Op.ABS: build.absolute,
-    Op.LEAST: build.least,
-    Op.GREATEST: build.greatest,
-    Op.EQ: build.eq,
-    Op.LT: build.lt,
-    Op.LE: build.le,
+    Op.ADD: ops.add,
+    Op.SUB: ops.sub,
+    Op.MUL: ops.mul,
+    Op.MOD: ops.mod,
+    Op.NEG: ops.neg,
+    Op.ABS: ops.absolute,
+    Op.LEAST: ops.least,
+    Op.GREATEST: ops.greatest,
+    Op.EQ: ops.eq,
+    Op.LT: ops.lt,
+    Op.LE: ops.le,
 }
 
 
@@ -46,10 +46,10 @@ def scales_aligned_twice() -> Iterator[None]:
         if args == expr.args:
             return expr
         surface = SURFACE.get(expr.op)
-        return surface(*args) if surface else build.remake(expr, args)
+        return surface(*args) if surface else ops.remake(expr, args)
 
-    older = SimpleNamespace(**{**vars(build), "remake": remake})
-    with patch.object(aggregate, "build", older):
+    older = SimpleNamespace(**{**vars(ops), "remake": remake})
+    with patch.object(plan, "ops", older):
         yield
 
 

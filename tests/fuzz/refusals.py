@@ -107,6 +107,9 @@ REFUSALS = [
     ),
     Refusal("not of the band form", "DeviceError", r"runs the band form alone"),
     Refusal(
+        "wider than an accumulator", "DeviceError", r"too wide to be summed|bits, more than 64 \("
+    ),
+    Refusal(
         "group of a stream that is never complete",
         "QueryError",
         r"a stream (never knows that|cannot group by columns of both tables over ROWS)",

@@ -9,9 +9,9 @@ import pytest
 
 import penstock
 from penstock.errors import DataError, QueryError, UsageError
-from penstock.host.batch import BatchJoin
 from penstock.host.device.registry import open_device
-from penstock.host.operator_join import OperatorJoin
+from penstock.host.join.table.batch import BatchJoin
+from penstock.host.join.table.operator_join import OperatorJoin
 from penstock.query import compile_query
 
 A = pa.table({"t": [5, 1, 3], "x": [0, 1, 2]})

@@ -7,7 +7,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from penstock.host.batch_bytes import byte_counter
+from penstock.host.rows.batch_bytes import byte_counter
 
 
 @pytest.mark.parametrize("rows", [0, 1, 1000])

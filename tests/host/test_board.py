@@ -15,10 +15,10 @@ pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
 from penstock.constraints.boards import board
 from penstock.errors import DeviceError, FileError
 from penstock.host.device.base import Task
-from penstock.host.device.board.device import BoardDevice
-from penstock.host.device.board.link import Link
-from penstock.host.device.board.package import DESCRIPTION, Package
-from penstock.host.device.board.selftest import selftest
+from penstock.host.devices.board.device import BoardDevice
+from penstock.host.devices.board.link import BoardLink
+from penstock.host.devices.board.package import DESCRIPTION, Package
+from penstock.host.devices.board.selftest import selftest
 from penstock.hw.export import kernel_verilog
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
@@ -190,7 +190,7 @@ class TestLoading:
 
     def test_handoff_has_every_register(self, server: Server, package: Package) -> None:
         """PYNQ's own parser finds each register where the declaration has it."""
-        link = Link.remote(at(server))
+        link = BoardLink.remote(at(server))
         link.load(package)
         for name in package.instances:
             parsed = link.overlay.ip_dict[name]["registers"]

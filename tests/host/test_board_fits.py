@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.node import Expr
-from penstock.host.device.board.fits import fits
+from penstock.host.devices.board.fits import fits
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, Type, integer
 
@@ -19,10 +19,10 @@ def program(
 ) -> GeneralProgram:
     """``s0 * w0 < limit``, with guards for NULL."""
     number = number.as_nullable(False)
-    product = build.mul(build.key("s", 0, number), build.key("w", 0, number))
-    predicate = build.lt(product, build.const(limit))
+    product = ops.mul(ops.key("s", 0, number), ops.key("w", 0, number))
+    predicate = ops.lt(product, ops.const(limit))
     if guarded:
-        predicate = build.and_(predicate, build.key("s", 1, FLAG), build.key("w", 1, FLAG))
+        predicate = ops.and_(predicate, ops.key("s", 1, FLAG), ops.key("w", 1, FLAG))
     keys = (number, FLAG)
     return GeneralProgram(keys, keys, predicate, product if value else None)
 
@@ -54,9 +54,9 @@ def test_a_shared_operand_is_looked_at_once() -> None:
 
     def summed(number: Type) -> GeneralProgram:
         number = number.as_nullable(False)
-        sum_: Expr = build.key("s", 0, number)
+        sum_: Expr = ops.key("s", 0, number)
         for _ in range(60):
-            sum_ = build.bit_and(sum_, build.bit_not(sum_))
-        return GeneralProgram((number,), (), build.lt(sum_, build.const(5)))
+            sum_ = ops.bit_and(sum_, ops.bit_not(sum_))
+        return GeneralProgram((number,), (), ops.lt(sum_, ops.const(5)))
 
     assert fits(summed(NARROW), summed(WIDE))

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from penstock.errors import OverloadError
-from penstock.host.budget import RESULTS, Budget
+from penstock.host.execute.budget import RESULTS, Budget
 
 
 def test_rows_leave_a_part_to_results() -> None:

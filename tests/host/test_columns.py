@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import DataError, QueryError, SchemaError
 from penstock.expr.columns import Vector
-from penstock.host.columns import arrow_type, load, to_arrow, vector
+from penstock.host.rows.columns import arrow_type, load, to_arrow, vector
 from penstock.types import Kind, Type, decimal, from_arrow, integer
 
 DAY = datetime.date(2020, 2, 29)

@@ -17,11 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, MissingToolError, PenstockError
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.host.device.base import PAIRS, Device, Kernel, Task
-from penstock.host.device.cpu import CpuDevice
+from penstock.host.device.cut import whole
+from penstock.host.device.merge import Merged
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.device.run import fold_task, run_task
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.execute.run import fold_pieces, run_task
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
@@ -39,6 +41,7 @@ from tests.host.kit.tasks import (
     run_to_end,
     sorted_pairs,
 )
+from tests.kit.effort import effort, examples
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,16 @@ class Subject:
         self.kernels.append(self.device.open(program, modes))
         return self.kernels[0]
 
+    def widths(self, number: int) -> list[tuple[int, int]]:
+        """Place and bits of each width of codes; in a short run of a slow device, of one of them.
+
+        Tests that count from 0 take all of them in turn.
+        """
+        every = list(enumerate(self.device.key_widths))
+        if effort(full=True, short=self.rows >= 12):
+            return every
+        return [every[number % len(every)]]
+
     def close(self) -> None:
         """Close the kernel that is open."""
         while self.kernels:
@@ -68,7 +81,7 @@ class Subject:
 #: both get few units.
 SUBJECTS = {
     "cpu": ("cpu", {}, (60, 700, 60)),
-    "amaranth": ("amaranth", {}, (6, 24, 3)),
+    "amaranth": ("amaranth", {"units": effort(8, 4)}, (6, 24, 3)),
     "rtl": ("rtl", {"units": 4}, (30, 200, 8)),
     "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
     "fjoin": ("fjoin", {"units": 4}, (30, 200, 2)),
@@ -169,7 +182,7 @@ def simple(subject: Subject, seed: int = 0, kind: str = "random", tests: int = 2
 
 @pytest.mark.parametrize("tests", range(1, 9))
 def test_band_programs_of_each_size(subject: Subject, tests: int) -> None:
-    for width_index, bits in enumerate(subject.device.key_widths):
+    for width_index, bits in subject.widths(tests):
         rng = np.random.default_rng([tests, width_index])
         kind = RANGES[(tests + width_index) % len(RANGES)]
         join = band_join(rng, tests, bits, subject.rows, subject.window, kind)
@@ -217,7 +230,7 @@ def test_window_is_written_in_pieces_and_again(subject: Subject) -> None:
 
 @settings(
     deadline=None,
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
@@ -244,7 +257,7 @@ def test_any_band_join(subject: Subject, data: st.DataObject) -> None:
 def test_general_programs(subject: Subject, types: tuple, seed: int) -> None:
     rng = np.random.default_rng([seed, len(types)])
     kind = RANGES[seed % len(RANGES)]
-    join = general_join(rng, types, 4 + 6 * seed, min(subject.rows, 12), 60, kind)
+    join = general_join(rng, types, 4 + effort(6, 2) * seed, min(subject.rows, 12), 60, kind)
     kernel = opened(subject, join)
     check(kernel, join, room=10_000)
     check(kernel, join, room=1)
@@ -283,9 +296,10 @@ def check_modes(subject: Subject, join: Join, wanted: Sequence[Mode]) -> None:
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda t: f"{t.lo}..{t.hi}")
 def test_band_folds_of_each_payload(subject: Subject, payload: Type) -> None:
     rng = np.random.default_rng(PAYLOADS.index(payload))
-    bits = subject.device.key_widths[rng.integers(0, len(subject.device.key_widths))]
+    widths = subject.widths(PAYLOADS.index(payload))
+    _, bits = widths[rng.integers(0, len(widths))]
     join = payload_join(
-        rng, 2, bits, payload.as_nullable(False), subject.rows, subject.window, "random"
+        rng, effort(2, 1), bits, payload.as_nullable(False), subject.rows, subject.window, "random"
     )
     check_modes(subject, join, FOLDS)
 
@@ -333,9 +347,9 @@ def test_general_folds(subject: Subject, types: tuple, seed: int) -> None:
 
 def test_nearest_takes_the_lowest_position_of_a_tie(subject: Subject) -> None:
     rows, window = min(subject.rows, 20), subject.window
-    s, w = (build.key(side, 0, integer(0, 3, nullable=False)) for side in "sw")
+    s, w = (ops.key(side, 0, integer(0, 3, nullable=False)) for side in "sw")
     program = GeneralProgram(
-        (s.type,), (w.type,), build.le(s, build.const(2)), build.absolute(build.sub(s, w))
+        (s.type,), (w.type,), ops.le(s, ops.const(2)), ops.absolute(ops.sub(s, w))
     )
     rng = np.random.default_rng(1)
     start, end = ranges(rng, "random", rows, window)
@@ -346,7 +360,7 @@ def test_nearest_takes_the_lowest_position_of_a_tie(subject: Subject) -> None:
 
 @settings(
     deadline=None,
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
@@ -374,23 +388,22 @@ def test_any_fold_cut_into_tasks(subject: Subject, data: st.DataObject) -> None:
         return
     kernel = subject.open(join.program, frozenset(modes))
     buffer = load(kernel, join)
-    seen = []
-    result = fold_task(
+    merged, evaluations = Merged(mode, len(join.start)), 0
+    for piece, result in fold_pieces(
         kernel,
         buffer,
         join.stream,
-        join.start,
-        join.end,
+        [whole(join.start, join.end)],
         mode=mode,
         lanes=subject.device.lanes,
         task_evaluations=data.draw(st.integers(1, max(join.evaluations, 1))),
         timeout_s=TIMEOUT_S,
-        on_result=seen.append,
-    )
-    assert result.folds is not None
-    check_folds(result.folds, join, mode)
-    assert result.counters.get("evaluations", 0) == join.evaluations
-    assert sum(r.counters["evaluations"] for r in seen) == join.evaluations
+    ):
+        assert result.folds is not None
+        merged.add(piece.rows, result.folds)
+        evaluations += result.counters["evaluations"]
+    check_folds(merged.folds(), join, mode)
+    assert evaluations == join.evaluations
 
 
 def test_a_mode_that_was_not_asked_for_is_an_error(subject: Subject) -> None:

@@ -14,16 +14,16 @@ import pytest
 from llvmlite import binding
 
 from penstock.errors import DeviceError, MissingToolError, UsageError
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.host.device import registry
 from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
-from penstock.host.device.cpu import CpuDevice, loops
-from penstock.host.device.cpu.codegen import NotCompilable, generate
-from penstock.host.device.cpu.general import CompiledKernel
-from penstock.host.device.cpu.interpreted import InterpretedKernel
-from penstock.host.device.cpu.memory import ResultMemory
-from penstock.host.device.run import run_task
 from penstock.host.device.storage import key_dtype, storage_dtype
+from penstock.host.devices.cpu import CpuDevice, loops
+from penstock.host.devices.cpu.codegen import NotCompilable, generate
+from penstock.host.devices.cpu.general import CompiledKernel
+from penstock.host.devices.cpu.interpreted import InterpretedKernel
+from penstock.host.devices.cpu.memory import ResultMemory
+from penstock.host.execute.run import run_task
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer
 from tests.host.kit.tasks import Join, band_join, expected, load, run_to_end, sorted_pairs
@@ -168,12 +168,12 @@ def test_other_programs_of_the_same_shape_compile_nothing(device: CpuDevice) -> 
 
 def one_key(low: int, high: int) -> tuple:
     dtype = integer(low, high, nullable=False)
-    return (dtype,), build.key("s", 0, dtype), build.key("w", 0, dtype)
+    return (dtype,), ops.key("s", 0, dtype), ops.key("w", 0, dtype)
 
 
 def test_each_step_has_the_narrowest_width() -> None:
     types, s, w = one_key(0, 1 << 20)
-    predicate = build.lt(build.mul(build.sub(s, w), build.sub(s, w)), build.const(9))
+    predicate = ops.lt(ops.mul(ops.sub(s, w), ops.sub(s, w)), ops.const(9))
     source = generate(GeneralProgram(types, types, predicate))
     assert "np.int32(np.int32(v0) - np.int32(v1))" in source
     assert "np.int64(np.int64(v2) * np.int64(v2))" in source
@@ -181,28 +181,28 @@ def test_each_step_has_the_narrowest_width() -> None:
 
 def test_values_beyond_int64_are_interpreted(device: CpuDevice) -> None:
     types, s, w = one_key(0, 1 << 40)
-    product = GeneralProgram(types, types, build.lt(build.mul(s, w), build.const(10)))
+    product = GeneralProgram(types, types, ops.lt(ops.mul(s, w), ops.const(10)))
     with pytest.raises(NotCompilable):
         generate(product)
     assert isinstance(device.open(product), InterpretedKernel)
-    total = GeneralProgram(types, types, build.lt(build.add(s, w), build.const(10)))
+    total = GeneralProgram(types, types, ops.lt(ops.add(s, w), ops.const(10)))
     assert isinstance(device.open(total), CompiledKernel)
 
 
 def test_generated_source_is_a_pure_function() -> None:
     types, s, w = one_key(-5, 5)
-    program = GeneralProgram(types, types, build.eq(build.bit_xor(s, w), build.const(3)))
+    program = GeneralProgram(types, types, ops.eq(ops.bit_xor(s, w), ops.const(3)))
     assert generate(program) == generate(program)
 
 
 def test_kernels_are_cached_where_the_environment_says(tmp_path) -> None:
     text = (
-        "from penstock.expr import build\n"
-        "from penstock.host.device.cpu import CpuDevice\n"
+        "from penstock.expr import ops\n"
+        "from penstock.host.devices.cpu import CpuDevice\n"
         "from penstock.program import GeneralProgram\n"
         "from penstock.types import integer\n"
         "t = integer(0, 9, nullable=False)\n"
-        "p = build.lt(build.key('s', 0, t), build.key('w', 0, t))\n"
+        "p = ops.lt(ops.key('s', 0, t), ops.key('w', 0, t))\n"
         "k = CpuDevice(1).open(GeneralProgram((t,), (t,), p))\n"
         "print(sum(k._modules[None].run.stats.cache_hits.values()))\n"
     )

@@ -9,13 +9,13 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns, int_vector
 from penstock.expr.node import Expr
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.device.cpu.codegen import MAX_KEYS, MAX_STEPS, NotCompilable, generate
-from penstock.host.device.cpu.general import CompiledKernel
-from penstock.host.device.cpu.interpreted import InterpretedKernel
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.devices.cpu.codegen import MAX_KEYS, MAX_STEPS, NotCompilable, generate
+from penstock.host.devices.cpu.general import CompiledKernel
+from penstock.host.devices.cpu.interpreted import InterpretedKernel
 from penstock.program import GeneralProgram
 from penstock.types import FLOAT32, FLOAT64, Type, integer
 from tests.host.kit.predicates import column
@@ -32,35 +32,34 @@ def device():
 
 def operands(dtype: Type, count: int) -> list[Expr]:
     """Distinct values of both sides."""
-    s = build.key("s", 0, dtype.as_nullable(False))
-    w = build.key("w", 0, dtype.as_nullable(False))
-    steps = [build.const(k) if dtype.is_integral else build.const(k / 4) for k in range(count)]
+    s = ops.key("s", 0, dtype.as_nullable(False))
+    w = ops.key("w", 0, dtype.as_nullable(False))
+    steps = [ops.const(k) if dtype.is_integral else ops.const(k / 4) for k in range(count)]
     return [
-        build.sub(build.add(s, step), w) if k % 2 else build.sub(w, step)
-        for k, step in enumerate(steps)
+        ops.sub(ops.add(s, step), w) if k % 2 else ops.sub(w, step) for k, step in enumerate(steps)
     ]
 
 
 def choice(values: Sequence[Expr]) -> Expr:
-    zero = build.sub(values[0], values[0])
-    return build.case([(build.lt(v, zero), v) for v in values], zero)
+    zero = ops.sub(values[0], values[0])
+    return ops.case([(ops.lt(v, zero), v) for v in values], zero)
 
 
 def nested(values: Sequence[Expr]) -> Expr:
     result = values[0]
     for value in values[1:]:
-        result = build.case([(build.lt(value, result), value)], result)
+        result = ops.case([(ops.lt(value, result), value)], result)
     return result
 
 
 def any_of(values: Sequence[Expr]) -> Expr:
-    tests = [build.eq(v, values[0]) for v in values[1:]]
-    return build.case([(build.or_(*tests), values[0])], values[1])
+    tests = [ops.eq(v, values[0]) for v in values[1:]]
+    return ops.case([(ops.or_(*tests), values[0])], values[1])
 
 
 FORMS: dict[str, Callable[[Sequence[Expr]], Expr]] = {
-    "greatest": lambda values: build.greatest(*values),
-    "least": lambda values: build.least(*values),
+    "greatest": lambda values: ops.greatest(*values),
+    "least": lambda values: ops.least(*values),
     "case": choice,
     "nested case": nested,
     "or": any_of,
@@ -70,9 +69,9 @@ TYPES = {"integers": INTEGER, "float32": FLOAT32, "float64": FLOAT64}
 
 def program(form: str, dtype: Type, count: int) -> GeneralProgram:
     value = FORMS[form](operands(dtype, count))
-    zero = build.const(0) if dtype.is_integral else build.const(0.0)
+    zero = ops.const(0) if dtype.is_integral else ops.const(0.0)
     own = dtype.as_nullable(False)
-    return GeneralProgram((own,), (own,), build.lt(value, zero))
+    return GeneralProgram((own,), (own,), ops.lt(value, zero))
 
 
 @pytest.mark.parametrize("dtype", TYPES.values(), ids=TYPES)
@@ -101,7 +100,7 @@ def joined(made: GeneralProgram, seed: int) -> Join:
 def test_many_operands_compiled(device: CpuDevice, dtype: Type) -> None:
     """All forms in one program, so that it is compiled once."""
     values = [form(operands(dtype, 9)) for form in FORMS.values()]
-    predicate = build.lt(reduce(build.add, values), build.sub(values[0], values[0]))
+    predicate = ops.lt(reduce(ops.add, values), ops.sub(values[0], values[0]))
     join = joined(GeneralProgram((dtype,), (dtype,), predicate), 5)
     kernel = device.open(join.program)
     assert isinstance(kernel, CompiledKernel)
@@ -124,8 +123,8 @@ def test_long_predicates_are_interpreted(device: CpuDevice, form: str) -> None:
 
 def test_programs_of_many_keys_are_interpreted(device: CpuDevice) -> None:
     own = (INTEGER,) * (MAX_KEYS // 2 + 1)
-    keys = [(build.key("s", k, INTEGER), build.key("w", k, INTEGER)) for k in range(len(own))]
-    predicate = build.or_(*(build.lt(build.add(s, build.const(990)), w) for s, w in keys))
+    keys = [(ops.key("s", k, INTEGER), ops.key("w", k, INTEGER)) for k in range(len(own))]
+    predicate = ops.or_(*(ops.lt(ops.add(s, ops.const(990)), w) for s, w in keys))
     made = GeneralProgram(own, own, predicate)
     rng = np.random.default_rng(9)
     start, end = ranges(rng, "full", 9, 40)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import DataError
 from penstock.host.device.base import Device
-from penstock.host.stream import JoinStream
+from penstock.host.join.stream import JoinStream
 from penstock.query import compile_query
 from tests.host.kit.streams import LEAST, MOST, SCHEMA, Feed, batch_of
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -69,7 +70,7 @@ def pairs_of(sides: dict[str, list[tuple]], window: str) -> list[tuple]:
     ]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(SEEDS, st.sampled_from(list(WINDOWS)))
 def test_tables(device: Device, seed: int, window: str) -> None:
     rng = Random(seed)
@@ -98,7 +99,7 @@ def test_tables(device: Device, seed: int, window: str) -> None:
         ) == sorted(((i, len(t), min(t), max(t)) for i, t in groups.items()), key=repr)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(SEEDS, st.sampled_from(list(WINDOWS)))
 def test_streams(device: Device, seed: int, window: str) -> None:
     """Rows in order, row by row, with promises as exact as they can be."""
@@ -126,7 +127,7 @@ def test_streams(device: Device, seed: int, window: str) -> None:
     assert rows_of(pa.concat_tables(parts)) == sorted(pairs + alone, key=repr)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(SEEDS, st.sampled_from([(1, 1), (2, 3)]))
 def test_rows_windows(device: Device, seed: int, sizes: tuple[int, int]) -> None:
     """Streams in order of time, and tables, have the same arrivals."""

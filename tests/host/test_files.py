@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import FileError, SchemaError
-from penstock.host.files import open_writer, read_schema, read_table, write_text
+from penstock.host.rows.files import open_writer, read_schema, read_table, write_text
 
 TABLE = pa.table({"x": pa.array([1, 2, 3]), "s": ["a", "b", "c"]})
 SUFFIXES = [".parquet", ".pq", ".csv", ".arrow", ".feather", ".ipc", ".PARQUET"]

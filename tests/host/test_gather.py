@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.host import gather
+from penstock.host.rows import gather
 
 ARRAYS = [
     pa.array([1, 2, 3, 4], pa.int8()),

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DeviceError
-from penstock.expr import build
-from penstock.expr.evaluate import order_key
-from penstock.host.keys import (
+from penstock.expr import ops
+from penstock.expr.values import order_key
+from penstock.host.keys.encoders import (
     OffsetEncoder,
     RankEncoder,
     after,
@@ -22,9 +22,10 @@ from penstock.host.keys import (
     fit,
     width_for,
 )
+from penstock.plan.band import Bound
 from penstock.program import empty_code, null_code
-from penstock.rewrite.band import Bound
 from penstock.types import BINARY, FLOAT32, FLOAT64, STRING, Type, int_of, integer
+from tests.kit.effort import examples
 from tests.penstock.kit.dags import vector
 
 WIDTHS = (16, 32, 64)
@@ -55,7 +56,7 @@ def inside(key: Any, bound: Bound, value: Any, sign: int) -> bool:
     return a < b if bound.open else a <= b
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from(list(VALUES)), st.booleans())
 def test_codes_decide_as_the_keys_do(seed: int, dtype: Type, stretch: bool) -> None:
     rng = Random(seed)
@@ -73,7 +74,7 @@ def test_codes_decide_as_the_keys_do(seed: int, dtype: Type, stretch: bool) -> N
     count = 5
     lows, highs = _bounds(rng, dtype, count), _bounds(rng, dtype, count)
     possible = np.array([rng.random() < 0.9 for _ in range(count)])
-    placeholder = build.const(None)
+    placeholder = ops.const(None)
     lo, hi = bound_codes(
         encoder,
         [(Bound(placeholder, o, a), vector(v, dtype)) for o, a, v in lows],

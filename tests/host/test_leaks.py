@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.host.device.base import Device
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.operators import table_join
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.join.table.operators import table_join
 from penstock.query import JoinQuery, compile_query
 from tests.host.kit.faulty import FaultyDevice
 

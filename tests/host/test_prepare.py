@@ -8,18 +8,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import QueryError
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns
-from penstock.expr.evaluate import evaluate
 from penstock.expr.node import Expr, walk
-from penstock.host.device.cpu.interpreted import key_vector
 from penstock.host.device.storage import storage_dtype
-from penstock.host.prepare import Layout, layout, stream_values, window_keys
+from penstock.host.devices.cpu.interpreted import key_vector
+from penstock.host.keys.prepare import Layout, layout, stream_values, window_keys
+from penstock.plan.forms import JoinForm, join_form
+from penstock.plan.simplify import simplify
 from penstock.program import BandProgram, GeneralProgram
-from penstock.rewrite.fold import fold
-from penstock.rewrite.forms import JoinForm, join_form
 from penstock.types import STRING, int_of
+from tests.kit.effort import examples
 from tests.penstock.kit.dags import Dags, vector
+from tests.penstock.kit.reference import evaluate
 from tests.penstock.test_rewrite_band import Bands
 
 SEEDS = st.integers(0, 1 << 32)
@@ -113,11 +114,11 @@ def check(form: JoinForm, sides: Sides, spare_bits: int) -> None:
         np.testing.assert_array_equal(run(made, first, sides, stream), sides.expected(window, part))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(SEEDS, st.integers(0, 2), st.sampled_from("lr"), st.sampled_from((0, 16)))
 def test_band_layouts(seed: int, depth: int, window: str, spare: int) -> None:
     bands = Bands(seed)
-    predicate = fold(bands.band_condition(depth))
+    predicate = simplify(bands.band_condition(depth))
     try:
         form = join_form(predicate, window)
     except QueryError:
@@ -125,7 +126,7 @@ def test_band_layouts(seed: int, depth: int, window: str, spare: int) -> None:
     check(form, Sides(bands, predicate), spare)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     SEEDS,
     st.integers(1, 5),
@@ -143,7 +144,7 @@ def test_general_layouts(
     if bands:
         dags = Bands(seed)
         predicate = dags.band_condition(min(depth, 3))
-    predicate = fold(predicate)
+    predicate = simplify(predicate)
     try:
         form = join_form(predicate, window, band=False)
     except QueryError as refusal:
@@ -166,23 +167,23 @@ def prepared(predicate: Expr, window: str, rows: dict, spare: int = 0, band: boo
     return layout(form, keys, values, WIDTHS, spare)
 
 
-X, Y = (build.column(s, "x", int_of(32)) for s in "lr")
-A, B = (build.column(s, "x", int_of(32, nullable=False)) for s in "lr")
-DISTANCE = build.mul(build.sub(X, Y), build.sub(X, Y))
+X, Y = (ops.column(s, "x", int_of(32)) for s in "lr")
+A, B = (ops.column(s, "x", int_of(32, nullable=False)) for s in "lr")
+DISTANCE = ops.mul(ops.sub(X, Y), ops.sub(X, Y))
 
 
 def test_room_for_later_values_keeps_machine_integers() -> None:
     # Bounds of 32 bits would need 66 bits for the square.
     rows = {("l", "x"): [0, 100_000], ("r", "x"): [5, -70_000]}
-    distance = build.mul(build.sub(A, B), build.sub(A, B))
-    made = prepared(build.le(distance, build.const(9)), "l", rows, spare=16)
+    distance = ops.mul(ops.sub(A, B), ops.sub(A, B))
+    made = prepared(ops.le(distance, ops.const(9)), "l", rows, spare=16)
     assert all(e.type.bits <= 64 for e in walk(made.program.predicate))
     assert made.covers([vector([120_000], int_of(32))])
 
 
 def test_room_for_later_values_stays_in_the_declared_type() -> None:
-    amount = build.bit_and(Y, build.const(7))
-    predicate = build.lt(build.shr(X, amount), build.const(3))
+    amount = ops.bit_and(Y, ops.const(7))
+    predicate = ops.lt(ops.shr(X, amount), ops.const(3))
     rows = {("l", "x"): [0, 1], ("r", "x"): [5, None]}
     made = prepared(predicate, "l", rows, spare=16)
     assert made.program.stream[0].hi == 7
@@ -190,7 +191,7 @@ def test_room_for_later_values_stays_in_the_declared_type() -> None:
 
 def test_exact_bounds_and_constant_flags() -> None:
     rows = {("l", "x"): [1, 9], ("r", "x"): [-3, 4]}
-    made = prepared(build.le(DISTANCE, build.const(9)), "l", rows)
+    made = prepared(ops.le(DISTANCE, ops.const(9)), "l", rows)
     bounds = {(t.lo, t.hi) for t in (*made.program.window, *made.program.stream) if t.is_integral}
     assert bounds == {(1, 9), (-3, 4)}
     # No row is NULL, so nothing is left of the guards.
@@ -200,11 +201,11 @@ def test_exact_bounds_and_constant_flags() -> None:
 @pytest.mark.parametrize("window", "lr")
 @pytest.mark.parametrize("dtype", [STRING, int_of(64)])
 def test_a_window_of_nothing_but_null(window: str, dtype) -> None:
-    a, b = (build.column(s, "t", dtype) for s in "lr")
+    a, b = (ops.column(s, "t", dtype) for s in "lr")
     value = "a" if dtype is STRING else 7
     stream = "lr".replace(window, "")
     rows = {(window, "t"): [None, None], (stream, "t"): [value, None]}
-    for predicate in (build.eq(a, b), build.ne(a, b)):
+    for predicate in (ops.eq(a, b), ops.ne(a, b)):
         made = prepared(predicate, window, rows)
         (lo, hi, *_) = made.stream({(stream, "t"): vector([value, None], dtype)}, 2).arrays
         for code in made.window([vector([None, None], dtype)] * made.program.tests)[0]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.host import promptness
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.execute import promptness
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.test_session import ON, SCHEMAS, TIME
 from tests.penstock.kit.devices import InterpretingCpu

@@ -14,13 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Device
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, Feed, batch_of, time_join
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -329,5 +330,5 @@ class Joins(RuleBasedStateMachine):
         self.cpu.close()
 
 
-Joins.TestCase.settings = settings(deadline=None, max_examples=40, stateful_step_count=25)
+Joins.TestCase.settings = settings(deadline=None, max_examples=examples(40), stateful_step_count=25)
 test_any_interleaving = Joins.TestCase

@@ -9,8 +9,8 @@ from weakref import ref
 
 import pytest
 
-from penstock.host.device.cpu import source_cache
-from penstock.host.device.cpu.source_cache import load_source
+from penstock.host.devices.cpu import source_cache
+from penstock.host.devices.cpu.source_cache import load_source
 
 SOURCE = """
 from numba import njit

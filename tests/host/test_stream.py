@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import DataError, SchemaError, UsageError
 from penstock.host.device.base import Device
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, STARTS, Feed, rows_join, time_join
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -81,7 +82,7 @@ WINDOWS = [
 ]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(SEEDS, st.sampled_from(WINDOWS), st.sampled_from(list(PREDICATES)))
 def test_time_windows(device: Device, seed: int, window: tuple, predicate: str) -> None:
     rng = Random(seed)
@@ -102,7 +103,7 @@ def test_time_windows(device: Device, seed: int, window: tuple, predicate: str) 
     assert stream.stats.rows == len(found)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(SEEDS, st.sampled_from([(1, 1), (3, 3), (2, 7), (40, 1)]), st.sampled_from(list(PREDICATES)))
 def test_rows_in_time_order(device: Device, seed: int, sizes: tuple, predicate: str) -> None:
     rng = Random(seed)
@@ -129,7 +130,7 @@ def test_rows_in_time_order(device: Device, seed: int, sizes: tuple, predicate: 
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(SEEDS, st.sampled_from([(1, 1), (2, 7), (40, 3)]))
 def test_rows_in_order_of_arrival(device: Device, seed: int, sizes: tuple) -> None:
     rng = Random(seed)

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import DataError, QueryError
 from penstock.host.device.base import Device
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, STARTS, Feed, batch_of
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -111,7 +112,7 @@ def on_tables(query: str, feeds: dict[str, Feed], device: Device, **options: obj
     return rows(penstock.sql(query, tables, device=device, time=TIME, **options))  # type: ignore[arg-type]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(SEEDS, st.sampled_from("ab"), st.sampled_from(WINDOWS), st.booleans(), st.booleans(), FLOWS)
 def test_groups_over_time_windows(
     device: Device, seed: int, side: str, window: str, having: bool, both: bool, flow: Flow
@@ -135,7 +136,7 @@ def test_groups_over_time_windows(
         assert repr(found) == repr(expected)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(SEEDS, st.sampled_from("ab"), st.tuples(st.integers(1, 4), st.integers(1, 4)), FLOWS)
 def test_groups_over_rows(
     device: Device, seed: int, side: str, sizes: tuple[int, int], flow: Flow

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.base import Device
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.pruning import TINY
 from tests.host.kit.streams import SCHEMA, STARTS, Feed, batch_of, rows_join, time_join
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -91,7 +92,7 @@ FLOWS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(SEEDS, st.sampled_from(KINDS), st.sampled_from(WINDOWS), FLOWS)
 def test_time_windows(device: Device, seed: int, kind: str, window: tuple, flow: Flow) -> None:
     on, before, after = window
@@ -115,7 +116,7 @@ def test_time_windows(device: Device, seed: int, kind: str, window: tuple, flow:
     assert stream.window_rows == 0 or window[1] is None or window[2] is None
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(SEEDS, st.sampled_from(KINDS), st.tuples(st.integers(1, 4), st.integers(1, 4)), FLOWS)
 def test_rows_in_order_of_arrival(
     device: Device, seed: int, kind: str, sizes: tuple[int, int], flow: Flow

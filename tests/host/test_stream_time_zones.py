@@ -9,9 +9,9 @@ import pytest
 
 import penstock
 from penstock.errors import QueryError
-from penstock.host.completeness.source import Source
+from penstock.host.windows.source import Source
+from penstock.plan.closing import require_closing
 from penstock.query import compile_query
-from penstock.query.closing import require_closing
 
 ZONES = ["America/New_York", "Australia/Lord_Howe", "America/Toronto", "Atlantic/Azores", "UTC"]
 SCHEMA = pa.schema([("n", pa.int64()), ("t", pa.timestamp("us", "UTC"))])

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from penstock.errors import DeviceError, MissingToolError, UsageError
-from penstock.expr import build
-from penstock.host.device.base import Device
+from penstock.expr import ops
+from penstock.host.device.base import Device, Kernel, Pause, Result
 from penstock.host.device.registry import open_device
-from penstock.host.device.run_window import run_window_join
-from penstock.host.device.window_join import Arrivals, WindowKernel, WindowResult, WindowTask
-from penstock.program import GeneralProgram, WindowProgram
+from penstock.host.device.window_join import Arrivals, WindowTask
+from penstock.host.execute.run_window import run_window_join
+from penstock.program import GeneralProgram, Mode, WindowProgram
 from tests.host.kit.arrivals import ORDERS, arrivals, expected
 from tests.host.kit.pynq import virtual_window_board
 from tests.host.kit.serving import serving_cpu
+from tests.kit.effort import effort
 
 TIMEOUT_S = 120
 
@@ -74,26 +75,27 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
         yield Subject(device, count)
 
 
-def opened(subject: Subject, program: WindowProgram, rows: tuple[int, int]) -> WindowKernel:
-    assert subject.device.refuses_window_join(program, rows) is None
-    return subject.device.open_window_join(program, rows)
+def opened(subject: Subject, program: WindowProgram) -> Kernel:
+    assert subject.device.refuses(program) is None
+    return subject.device.open(program)
 
 
-def pairs(*results: WindowResult) -> list[tuple[int, int]]:
-    return sorted((int(a), int(b)) for r in results for a, b in zip(r.a, r.b, strict=True))
+def pairs(*results: Result) -> list[tuple[int, int]]:
+    return sorted((int(a), int(b)) for r in results for a, b in zip(r.i, r.j, strict=True))
 
 
-def run_to_end(
-    kernel: WindowKernel, tuples: Arrivals, rows: tuple[int, int], room: int
-) -> list[WindowResult]:
+def run_to_end(kernel: Kernel, tuples: Arrivals, room: int) -> list[Result]:
     """Run a task and what it leaves over, with the whole past as history."""
     results, done = [], 0
     while done < len(tuples):
-        result = kernel.submit(WindowTask(tuples, done, rows, room)).result(TIMEOUT_S)
-        assert result.done > done
-        assert len(result.a) == len(result.b) <= room
+        result = kernel.submit(None, WindowTask(tuples, done, room)).result(TIMEOUT_S)
+        before, done = done, len(tuples)
+        if result.pause is not None:
+            done = result.pause.i0
+            assert result.pause == Pause(done, done, 0)
+        assert done > before
+        assert len(result.i) == len(result.j) <= room
         results.append(result)
-        done = result.done
     return results
 
 
@@ -101,10 +103,10 @@ def run_to_end(
 @pytest.mark.parametrize("kind", ORDERS)
 def test_conformance(subject: Subject, kind: str, rows: tuple[int, int]) -> None:
     rng = np.random.default_rng([ORDERS.index(kind), *rows])
-    tuples, program = arrivals(rng, subject.count, kind)
-    kernel = opened(subject, program, rows)
-    (result,) = run_to_end(kernel, tuples, rows, 1 << 16)
-    wanted = expected(tuples, program, rows)
+    tuples, program = arrivals(rng, subject.count, kind, rows=rows)
+    kernel = opened(subject, program)
+    (result,) = run_to_end(kernel, tuples, 1 << 16)
+    wanted = expected(tuples, program)
     assert pairs(result) == wanted
     assert wanted or kind.startswith("one side")
     start, end = tuples.met(rows)
@@ -112,17 +114,16 @@ def test_conformance(subject: Subject, kind: str, rows: tuple[int, int]) -> None
     kernel.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort(4, 2)))
 def test_pauses_between_tuples_and_resumes(subject: Subject, seed: int) -> None:
     """Nothing is lost or repeated, and a result never holds more than its room."""
     rng = np.random.default_rng([seed, 1])
     rows = (int(rng.integers(1, 17)), int(rng.integers(1, 17)))
-    tuples, program = arrivals(rng, subject.count, ORDERS[seed % 3], spread=2)
-    kernel = opened(subject, program, rows)
-    room = kernel.min_room(rows)
-    results = run_to_end(kernel, tuples, rows, room)
+    tuples, program = arrivals(rng, subject.count, ORDERS[seed % 3], spread=2, rows=rows)
+    kernel = opened(subject, program)
+    results = run_to_end(kernel, tuples, kernel.min_room)
     assert len(results) > 1
-    assert pairs(*results) == expected(tuples, program, rows)
+    assert pairs(*results) == expected(tuples, program)
     start, end = tuples.met(rows)
     assert sum(r.counters["evaluations"] for r in results) == int((end - start).sum())
     kernel.close()
@@ -131,12 +132,11 @@ def test_pauses_between_tuples_and_resumes(subject: Subject, seed: int) -> None:
 @pytest.mark.parametrize("history", [0, 1, 37, 60])
 def test_history_is_not_matched(subject: Subject, history: int) -> None:
     rng = np.random.default_rng(history)
-    rows = (7, 9)
-    tuples, program = arrivals(rng, 60, spread=3)
-    kernel = opened(subject, program, rows)
-    result = kernel.submit(WindowTask(tuples, history, rows, 1 << 16)).result(TIMEOUT_S)
-    assert result.done == 60
-    assert pairs(result) == expected(tuples, program, rows, history)
+    tuples, program = arrivals(rng, 60, spread=3, rows=(7, 9))
+    kernel = opened(subject, program)
+    result = kernel.submit(None, WindowTask(tuples, history, 1 << 16)).result(TIMEOUT_S)
+    assert result.pause is None
+    assert pairs(result) == expected(tuples, program, history)
     kernel.close()
 
 
@@ -144,22 +144,23 @@ def test_history_is_not_matched(subject: Subject, history: int) -> None:
 def test_one_join_as_many_tasks(subject: Subject, kind: str) -> None:
     rng = np.random.default_rng([5, ORDERS.index(kind)])
     rows = (4, 11)
-    tuples, program = arrivals(rng, subject.count, kind, spread=3)
-    kernel = opened(subject, program, rows)
+    tuples, program = arrivals(rng, subject.count, kind, spread=3, rows=rows)
+    kernel = opened(subject, program)
     results = list(
         run_window_join(
             kernel,
             tuples,
-            rows,
-            room=kernel.min_room(rows) + 3,
+            room=kernel.min_room + 3,
             lanes=subject.device.lanes,
             task_evaluations=1,
             timeout_s=TIMEOUT_S,
         )
     )
     assert len(results) > 3 or kind == "one side only"
-    assert pairs(*results) == expected(tuples, program, rows)
-    assert sum(r.done for r in results) == subject.count
+    assert pairs(*results) == expected(tuples, program)
+    start, end = tuples.met(rows)
+    assert sum(r.counters["evaluations"] for r in results) == int((end - start).sum())
+    assert all(r.pause is None for r in results)
     kernel.close()
 
 
@@ -167,61 +168,63 @@ def test_sides_with_different_tests(subject: Subject) -> None:
     (one, first), (two, second) = (arrivals(np.random.default_rng(8), 80, tests=t) for t in (1, 2))
     assert (one.is_b == two.is_b).all()
     tuples = Arrivals(one.is_b, (two.window[0], one.window[1]), (one.stream[0], two.stream[1]))
-    program = WindowProgram(first.a, second.b)
-    kernel = opened(subject, program, (6, 6))
-    results = run_to_end(kernel, tuples, (6, 6), 1 << 16)
-    assert pairs(*results) == expected(tuples, program, (6, 6))
+    program = WindowProgram(first.a, second.b, (6, 6))
+    kernel = opened(subject, program)
+    results = run_to_end(kernel, tuples, 1 << 16)
+    assert pairs(*results) == expected(tuples, program)
     kernel.close()
 
 
 def test_no_tuples(subject: Subject) -> None:
     tuples, program = arrivals(np.random.default_rng(0), 0)
-    kernel = opened(subject, program, (2, 2))
-    result = kernel.submit(WindowTask(tuples, 0, (2, 2), 1 << 16)).result(TIMEOUT_S)
-    assert (len(result.a), len(result.b), result.done) == (0, 0, 0)
+    kernel = opened(subject, program)
+    result = kernel.submit(None, WindowTask(tuples, 0, 1 << 16)).result(TIMEOUT_S)
+    assert (len(result.i), len(result.j), result.pause) == (0, 0, None)
     kernel.close()
 
 
-@pytest.mark.parametrize("fault", ["history", "negative rows", "a short column", "no room"])
+@pytest.mark.parametrize("fault", ["history", "a column less", "a short column", "no room"])
 def test_a_bad_task_is_an_error(subject: Subject, fault: str) -> None:
     tuples, program = arrivals(np.random.default_rng(0), 20)
-    kernel = opened(subject, program, (3, 3))
-    task = WindowTask(tuples, 0, (3, 3), 1 << 16)
+    kernel = opened(subject, program)
+    task = WindowTask(tuples, 0, 1 << 16)
+    fewer = (tuples.stream[0], tuples.stream[1][1:])
     short = ([column[1:] for column in tuples.window[0]], tuples.window[1])
     task = {
         "history": replace(task, history=21),
-        "negative rows": replace(task, rows=(3, -1)),
+        "a column less": replace(task, tuples=replace(tuples, stream=fewer)),
         "a short column": replace(task, tuples=replace(tuples, window=short)),
-        "no room": replace(task, room=kernel.min_room((3, 3)) - 1),
+        "no room": replace(task, room=kernel.min_room - 1),
     }[fault]
     with pytest.raises(DeviceError):
-        kernel.submit(task).result(TIMEOUT_S)
+        kernel.submit(None, task).result(TIMEOUT_S)
     kernel.close()
 
 
 def test_bad_arguments(subject: Subject) -> None:
     tuples, program = arrivals(np.random.default_rng(0), 20)
-    kernel = opened(subject, program, (3, 3))
+    kernel = opened(subject, program)
     good = {"room": 1 << 16, "lanes": 1}
-    for wrong in ({"room": kernel.min_room((3, 3)) - 1}, {"lanes": 0}, {"task_evaluations": 0}):
+    for wrong in ({"room": kernel.min_room - 1}, {"lanes": 0}, {"task_evaluations": 0}):
         with pytest.raises(UsageError):
-            list(run_window_join(kernel, tuples, (3, 3), **{**good, **wrong}))
+            list(run_window_join(kernel, tuples, **{**good, **wrong}))
     kernel.close()
 
 
 def test_refusals(subject: Subject) -> None:
-    key = build.key("s", 0, build.const(3).type)
-    general = GeneralProgram((key.type,), (key.type,), build.le(key, build.const(2)))
+    key = ops.key("s", 0, ops.const(3).type)
+    general = GeneralProgram((key.type,), (key.type,), ops.le(key, ops.const(2)))
     _, band = arrivals(np.random.default_rng(0), 2)
-    general_reason = subject.device.refuses_window_join(WindowProgram(general, band.b), (2, 2))
-    deep_reason = subject.device.refuses_window_join(band, (2, 1 << 20))
+    general_reason = subject.device.refuses(replace(band, a=general))
+    deep_reason = subject.device.refuses(replace(band, rows=(2, 1 << 20)))
+    assert subject.device.refuses(band, frozenset({Mode.COUNT})) is not None
     if subject.device.name in ("cpu", "remote"):
         assert (general_reason, deep_reason) == (None, None)
         return
     assert "general form" in general_reason
     assert "rows_depth" in deep_reason.replace("-", "_")
     with pytest.raises(DeviceError, match="general form"):
-        subject.device.open_window_join(WindowProgram(general, band.b), (2, 2))
+        subject.device.open(replace(band, a=general))
 
 
 @pytest.mark.parametrize("name", ["amaranth", "fjoin"])
@@ -232,6 +235,20 @@ def test_devices_without_the_operation(name: str) -> None:
     except MissingToolError as cause:
         pytest.skip(str(cause))
     with device:
-        assert "use the range operator" in str(device.refuses_window_join(program, (2, 2)))
-        with pytest.raises(DeviceError, match="cannot do this window join"):
-            device.open_window_join(program, (2, 2))
+        assert "use the range operator" in str(device.refuses(program))
+        with pytest.raises(DeviceError, match="cannot run this program"):
+            device.open(program)
+
+
+def test_rows_are_not_negative() -> None:
+    _, program = arrivals(np.random.default_rng(0), 2)
+    with pytest.raises(DeviceError, match="windows cannot have 3 and -1 rows"):
+        replace(program, rows=(3, -1))
+
+
+def test_a_kernel_of_a_window_join_has_no_windows(subject: Subject) -> None:
+    _, program = arrivals(np.random.default_rng(0), 2)
+    kernel = opened(subject, program)
+    with pytest.raises(DeviceError, match="allocate none for them"):
+        kernel.allocate(3)
+    kernel.close()

@@ -27,6 +27,13 @@ def verilator():
 needs_verilator = pytest.mark.skipif(verilator() is None, reason="verilator is not installed")
 
 
+def tools_accept(text, top, folder):
+    """Yosys and, where it is installed, Verilator find nothing wrong."""
+    yosys_accepts(text, top, folder)
+    if verilator() is not None:
+        verilator_accepts(text, top, folder)
+
+
 def yosys_accepts(text, top, folder):
     """Yosys finds nothing undriven or driven twice."""
     (folder / "in.v").write_text(text)

@@ -6,7 +6,7 @@ Nullable columns are what tables mostly have, and mostly they hold no NULL: both
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 
@@ -195,3 +195,19 @@ def test_a_cast_of_columns_without_null_still_checks(device: Device) -> None:
             time={"r": "t", "s": "t"},
             device=device,
         )
+
+
+@pytest.mark.parametrize("keys", ["", "a.d, b.n"])
+def test_days_between_dates(device: Device, keys: str) -> None:
+    """Arrow has no durations in days, so partial aggregates of them are in seconds."""
+    day = date(2024, 2, 28)
+    a = pa.table({"t": [0, 0], "d": pa.array([day, day + timedelta(3)], pa.date32())})
+    b = pa.table({"t": [0], "d": pa.array([day + timedelta(9)], pa.date32()), "n": [1]})
+    text = (
+        "SELECT min(b.d - a.d) AS low, max(b.d - a.d) AS high, "
+        "min(INTERVAL 7 WEEKS) AS weeks FROM a JOIN b ON a.t = b.t"
+    )
+    text += f" GROUP BY {keys}" if keys else ""
+    rows = penstock.sql(text, {"a": a, "b": b}, time={"a": "t", "b": "t"}, device=device)
+    found = sorted(tuple(value.days for value in row.values()) for row in rows.to_pylist())
+    assert found == ([(6, 6, 49), (9, 9, 49)] if keys else [(6, 9, 49)])

@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.errors import QueryError
 from penstock.host.device.base import Device
-from penstock.host.stream import JoinStream
+from penstock.host.join.stream import JoinStream
 from penstock.query import compile_query
 from tests.penstock.kit.devices import InterpretingCpu
 

@@ -9,9 +9,9 @@ from itertools import product
 import pytest
 
 from penstock.errors import QueryError
-from penstock.expr import build, interval
-from penstock.expr.build import ExprTypeError
+from penstock.expr import interval, ops
 from penstock.expr.node import Expr, Op
+from penstock.expr.ops import ExprTypeError
 from penstock.types import (
     BINARY,
     BOOL,
@@ -44,47 +44,47 @@ COLUMNS = {
 
 
 def col(name: str) -> Expr:
-    return build.column("l", name, COLUMNS[name])
+    return ops.column("l", name, COLUMNS[name])
 
 
 N, U, D, F, G, S, Y, K, TS, US, DAY, DUR = (col(name) for name in COLUMNS)
-NULL = build.const(None)
+NULL = ops.const(None)
 
 ERRORS: list[tuple[Callable[[], Expr], str]] = [
-    (lambda: build.const(object()), "a constant cannot be a object"),
-    (lambda: build.add(N, S), "the sum needs numbers, not string"),
-    (lambda: build.sub(K, N), "the difference needs numbers, not boolean"),
-    (lambda: build.mod(TS, N), "the remainder needs numbers, not timestamp[ms]"),
-    (lambda: build.mod(DUR, N), "the remainder of duration[s] and integer has no meaning"),
-    (lambda: build.mul(TS, N), "a product needs numbers, not timestamp[ms]"),
-    (lambda: build.mul(DUR, F), "a product needs numbers, not duration[s]"),
-    (lambda: build.add(TS, N), "a timestamp[ms] moves by an INTERVAL, not by an integer"),
+    (lambda: ops.const(object()), "a constant cannot be a object"),
+    (lambda: ops.add(N, S), "the sum needs numbers, not string"),
+    (lambda: ops.sub(K, N), "the difference needs numbers, not boolean"),
+    (lambda: ops.mod(TS, N), "the remainder needs numbers, not timestamp[ms]"),
+    (lambda: ops.mod(DUR, N), "the remainder of duration[s] and integer has no meaning"),
+    (lambda: ops.mul(TS, N), "a product needs numbers, not timestamp[ms]"),
+    (lambda: ops.mul(DUR, F), "a product needs numbers, not duration[s]"),
+    (lambda: ops.add(TS, N), "a timestamp[ms] moves by an INTERVAL, not by an integer"),
     (
-        lambda: build.add(DUR, N),
+        lambda: ops.add(DUR, N),
         "the sum of duration[s] and integer has no meaning; write INTERVAL",
     ),
-    (lambda: build.neg(S), "unary minus needs a number, not string"),
-    (lambda: build.absolute(TS), "abs needs a number, not timestamp[ms]"),
-    (lambda: build.least(N), "least needs at least two arguments"),
-    (lambda: build.greatest(S, S), "greatest needs numbers or times, not string"),
-    (lambda: build.bit_and(N, F), "& needs integers, not float64"),
-    (lambda: build.bit_not(D), "~ needs integers, not decimal(scale 2)"),
-    (lambda: build.shl(N, N), "limit it to 0..63, for example with `& 63`"),
-    (lambda: build.shr(N, build.const(64)), "the shift amount may be 64 to 64"),
-    (lambda: build.lt(S, S), "`<` does not order string values; text has equality and prefix"),
-    (lambda: build.le(K, K), "`<=` does not order boolean values"),
-    (lambda: build.eq(S, N), "`=` of string and integer has no meaning; compare text with text"),
-    (lambda: build.eq(S, Y), "`=` of string and binary has no meaning"),
-    (lambda: build.lt(TS, DUR), "`<` of timestamp[ms] and duration[s] has no meaning"),
-    (lambda: build.eq(K, N), "`=` of boolean and integer has no meaning"),
-    (lambda: build.prefix(N, N), "startswith needs text, not integer"),
-    (lambda: build.and_(N, K), "AND needs conditions, not integer"),
-    (lambda: build.or_(K, F), "OR needs conditions, not float64"),
-    (lambda: build.not_(S), "NOT needs conditions, not string"),
-    (lambda: build.case([(N, N)], N), "CASE WHEN needs conditions, not integer"),
-    (lambda: build.case([(K, N)], S), "CASE of integer and string has no meaning"),
-    (lambda: build.cast(S, int_of(8)), "CAST from string to integer is not supported"),
-    (lambda: build.cast(N, COLUMNS["ts"]), "CAST from integer to timestamp[ms] is not supported"),
+    (lambda: ops.neg(S), "unary minus needs a number, not string"),
+    (lambda: ops.absolute(TS), "abs needs a number, not timestamp[ms]"),
+    (lambda: ops.least(N), "least needs at least two arguments"),
+    (lambda: ops.greatest(S, S), "greatest needs numbers or times, not string"),
+    (lambda: ops.bit_and(N, F), "& needs integers, not float64"),
+    (lambda: ops.bit_not(D), "~ needs integers, not decimal(scale 2)"),
+    (lambda: ops.shl(N, N), "limit it to 0..63, for example with `& 63`"),
+    (lambda: ops.shr(N, ops.const(64)), "the shift amount may be 64 to 64"),
+    (lambda: ops.lt(S, S), "`<` does not order string values; text has equality and prefix"),
+    (lambda: ops.le(K, K), "`<=` does not order boolean values"),
+    (lambda: ops.eq(S, N), "`=` of string and integer has no meaning; compare text with text"),
+    (lambda: ops.eq(S, Y), "`=` of string and binary has no meaning"),
+    (lambda: ops.lt(TS, DUR), "`<` of timestamp[ms] and duration[s] has no meaning"),
+    (lambda: ops.eq(K, N), "`=` of boolean and integer has no meaning"),
+    (lambda: ops.prefix(N, N), "startswith needs text, not integer"),
+    (lambda: ops.and_(N, K), "AND needs conditions, not integer"),
+    (lambda: ops.or_(K, F), "OR needs conditions, not float64"),
+    (lambda: ops.not_(S), "NOT needs conditions, not string"),
+    (lambda: ops.case([(N, N)], N), "CASE WHEN needs conditions, not integer"),
+    (lambda: ops.case([(K, N)], S), "CASE of integer and string has no meaning"),
+    (lambda: ops.cast(S, int_of(8)), "CAST from string to integer is not supported"),
+    (lambda: ops.cast(N, COLUMNS["ts"]), "CAST from integer to timestamp[ms] is not supported"),
 ]
 
 
@@ -100,27 +100,27 @@ def test_errors(make: Callable[[], Expr], message: str) -> None:
 def test_integers_are_limited() -> None:
     value = N
     for _ in range(4):
-        value = build.mul(value, value)
+        value = ops.mul(value, value)
     with pytest.raises(ExprTypeError, match="the value may need more than 512 bits"):
-        build.mul(value, build.mul(N, N))
+        ops.mul(value, ops.mul(N, N))
 
 
 TYPES = [
-    (build.add(N, U), Kind.INT, ""),
-    (build.add(N, D), Kind.DECIMAL, ""),
-    (build.add(N, G), Kind.FLOAT64, ""),
-    (build.add(G, G), Kind.FLOAT32, ""),
-    (build.add(G, F), Kind.FLOAT64, ""),
-    (build.sub(TS, US), Kind.DURATION, "us"),
-    (build.sub(DAY, DAY), Kind.DURATION, "D"),
-    (build.add(DAY, N), Kind.DATE, "D"),
-    (build.add(DAY, DUR), Kind.TIMESTAMP, "s"),
-    (build.sub(TS, DUR), Kind.TIMESTAMP, "ms"),
-    (build.mul(N, DUR), Kind.DURATION, "s"),
-    (build.least(TS, DAY), Kind.TIMESTAMP, "ms"),
-    (build.add(NULL, N), Kind.INT, ""),
-    (build.case([(K, N)]), Kind.INT, ""),
-    (build.cast(DAY, TIMESTAMP), Kind.TIMESTAMP, "ms"),
+    (ops.add(N, U), Kind.INT, ""),
+    (ops.add(N, D), Kind.DECIMAL, ""),
+    (ops.add(N, G), Kind.FLOAT64, ""),
+    (ops.add(G, G), Kind.FLOAT32, ""),
+    (ops.add(G, F), Kind.FLOAT64, ""),
+    (ops.sub(TS, US), Kind.DURATION, "us"),
+    (ops.sub(DAY, DAY), Kind.DURATION, "D"),
+    (ops.add(DAY, N), Kind.DATE, "D"),
+    (ops.add(DAY, DUR), Kind.TIMESTAMP, "s"),
+    (ops.sub(TS, DUR), Kind.TIMESTAMP, "ms"),
+    (ops.mul(N, DUR), Kind.DURATION, "s"),
+    (ops.least(TS, DAY), Kind.TIMESTAMP, "ms"),
+    (ops.add(NULL, N), Kind.INT, ""),
+    (ops.case([(K, N)]), Kind.INT, ""),
+    (ops.cast(DAY, TIMESTAMP), Kind.TIMESTAMP, "ms"),
 ]
 
 
@@ -130,35 +130,35 @@ def test_types_of_results(expr: Expr, kind: Kind, unit: str) -> None:
 
 
 def test_what_is_null_only_if_all_is() -> None:
-    assert not build.least(N, U).type.nullable
-    assert build.least(N, N).type.nullable
-    assert not build.is_null(N).type.nullable
-    assert build.mod(U, U).type.nullable
-    assert not build.mod(U, build.const(7)).type.nullable
-    assert build.case([(K, U)]).type.nullable
-    assert not build.case([(K, U)], U).type.nullable
+    assert not ops.least(N, U).type.nullable
+    assert ops.least(N, N).type.nullable
+    assert not ops.is_null(N).type.nullable
+    assert ops.mod(U, U).type.nullable
+    assert not ops.mod(U, ops.const(7)).type.nullable
+    assert ops.case([(K, U)]).type.nullable
+    assert not ops.case([(K, U)], U).type.nullable
 
 
 def test_equal_expressions_are_one_node() -> None:
-    assert build.add(N, U) is build.add(N, U)
-    assert build.const(0.0) is not build.const(-0.0)
-    assert build.const(True) is not build.const(1)
-    assert build.const(float("nan")) is build.const(float("nan"))
+    assert ops.add(N, U) is ops.add(N, U)
+    assert ops.const(0.0) is not ops.const(-0.0)
+    assert ops.const(True) is not ops.const(1)
+    assert ops.const(float("nan")) is ops.const(float("nan"))
 
 
 def test_junctions_are_flat_and_short() -> None:
-    a, b, c = build.lt(N, U), build.eq(N, U), build.is_null(N)
-    assert build.and_(a, build.and_(b, c)).args == (a, b, c)
-    assert build.or_(a, a) is a
-    assert build.and_(a, build.FALSE) is build.FALSE
-    assert build.or_() is build.FALSE
-    assert build.not_(build.not_(a)) is a
+    a, b, c = ops.lt(N, U), ops.eq(N, U), ops.is_null(N)
+    assert ops.and_(a, ops.and_(b, c)).args == (a, b, c)
+    assert ops.or_(a, a) is a
+    assert ops.and_(a, ops.FALSE) is ops.FALSE
+    assert ops.or_() is ops.FALSE
+    assert ops.not_(ops.not_(a)) is a
 
 
 def test_widening_casts_disappear() -> None:
-    assert build.cast(U, int_of(16)) is U
-    assert build.cast(S, STRING) is S
-    assert build.cast(N, int_of(8)).op is Op.CAST
+    assert ops.cast(U, int_of(16)) is U
+    assert ops.cast(S, STRING) is S
+    assert ops.cast(N, int_of(8)).op is Op.CAST
 
 
 # -- intervals ------------------------------------------------------------------------------------

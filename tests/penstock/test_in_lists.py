@@ -8,68 +8,68 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns
-from penstock.expr.evaluate import evaluate
 from penstock.expr.members import Members
 from penstock.expr.node import Expr, Op, node
-from penstock.rewrite.fold import fold
-from penstock.rewrite.forms import join_form
-from penstock.rewrite.logic import when_false, when_not_null, when_null, when_true
+from penstock.plan.forms import join_form
+from penstock.plan.logic import when_false, when_not_null, when_null, when_true
+from penstock.plan.simplify import simplify
 from penstock.types import BOOL, FLOAT32, FLOAT64, STRING, Kind, Type, decimal, integer
 from tests.penstock.kit.dags import TIME, vector
+from tests.penstock.kit.reference import evaluate
 
 CASES: dict[str, tuple[Type, list[Expr], list[Any]]] = {
     "integers": (
         integer(-100, 100),
-        [build.const(k) for k in (5, -3, 5, 7, 1000)],
+        [ops.const(k) for k in (5, -3, 5, 7, 1000)],
         [5, -3, 7, 0, 100, None],
     ),
     "wide integers": (
         integer(-(1 << 70), 1 << 70),
-        [build.const(1 << 69), build.const(-1), build.const(1 << 80)],
+        [ops.const(1 << 69), ops.const(-1), ops.const(1 << 80)],
         [1 << 69, -1, 0, None],
     ),
     "decimals of several scales": (
         decimal(9, 2),
-        [build.decimal_const(150, 2), build.const(2), build.const(3), build.decimal_const(1, 3)],
+        [ops.decimal_const(150, 2), ops.const(2), ops.const(3), ops.decimal_const(1, 3)],
         [150, 200, 300, 15, 0, None],
     ),
     "integers and floats": (
         integer(0, 9),
-        [build.const(1.0), build.const(2.5), build.const(3), build.const(4)],
+        [ops.const(1.0), ops.const(2.5), ops.const(3), ops.const(4)],
         [1, 2, 3, 4, 5, None],
     ),
     "floats": (
         FLOAT64,
-        [build.const(v) for v in (0.0, 1.5, math.inf, math.nan)],
+        [ops.const(v) for v in (0.0, 1.5, math.inf, math.nan)],
         [0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, None],
     ),
     "single floats": (
         FLOAT32,
-        [build.const(v) for v in (0.1, 0.5, 2.0)],
+        [ops.const(v) for v in (0.1, 0.5, 2.0)],
         [float(np.float32(0.1)), 0.5, 2.0, None],
     ),
-    "text": (STRING, [build.const(v) for v in ("a", "", "é")], ["a", "", "é", "b", None]),
-    "times": (TIME, [build.const(k, TIME) for k in (5, 9, 12)], [5, 9, 10, None]),
-    "conditions": (BOOL, [build.TRUE, build.FALSE], [True, False, None]),
-    "NULL among them": (integer(0, 9), [build.const(1), build.const(None)], [1, 2, None]),
+    "text": (STRING, [ops.const(v) for v in ("a", "", "é")], ["a", "", "é", "b", None]),
+    "times": (TIME, [ops.const(k, TIME) for k in (5, 9, 12)], [5, 9, 10, None]),
+    "conditions": (BOOL, [ops.TRUE, ops.FALSE], [True, False, None]),
+    "NULL among them": (integer(0, 9), [ops.const(1), ops.const(None)], [1, 2, None]),
 }
 
 
 def one_by_one(value: Expr, options: list[Expr]) -> Expr:
-    return build.or_(*(build.eq(value, option) for option in options))
+    return ops.or_(*(ops.eq(value, option) for option in options))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_list_is_a_comparison_with_each(name: str) -> None:
     dtype, options, values = CASES[name]
-    column = build.column("l", "c", dtype)
-    test, plain = build.is_in(column, options), one_by_one(column, options)
+    column = ops.column("l", "c", dtype)
+    test, plain = ops.is_in(column, options), one_by_one(column, options)
     assert test.type.kind is Kind.BOOL
     columns = {("l", "c"): vector(values, dtype)}
     expected = [evaluate(plain, {("l", "c"): v}) for v in values]
-    for expr in (test, fold(test)):
+    for expr in (test, simplify(test)):
         assert [evaluate(expr, {("l", "c"): v}) for v in values] == expected
         v = evaluate_columns(expr, columns, len(values))
         known = np.ones(len(values), bool) if v.valid is None else v.valid
@@ -82,7 +82,7 @@ def test_a_list_is_a_comparison_with_each(name: str) -> None:
 
 
 def test_lists_are_told_apart_by_their_values() -> None:
-    column = build.column("l", "c", integer(0, 9))
+    column = ops.column("l", "c", integer(0, 9))
     made = [Members(range(0, 300, k)) for k in (1, 2)]
     first, second = (node(Op.IN, (column,), BOOL, m) for m in made)
     assert first is not second
@@ -92,15 +92,13 @@ def test_lists_are_told_apart_by_their_values() -> None:
 
 def test_few_ranges_of_both_sides_are_comparisons() -> None:
     """So every device can run them; more are looked up, which the CPU can."""
-    difference = build.sub(
-        build.column("l", "x", integer(0, 99)), build.column("r", "x", integer(0, 99))
-    )
-    few = build.is_in(difference, [build.const(k) for k in (1, 2, 3, 7)])
-    assert few is build.or_(
-        build.and_(build.le(build.const(1), difference), build.le(difference, build.const(3))),
-        build.eq(difference, build.const(7)),
+    difference = ops.sub(ops.column("l", "x", integer(0, 99)), ops.column("r", "x", integer(0, 99)))
+    few = ops.is_in(difference, [ops.const(k) for k in (1, 2, 3, 7)])
+    assert few is ops.or_(
+        ops.and_(ops.le(ops.const(1), difference), ops.le(difference, ops.const(3))),
+        ops.eq(difference, ops.const(7)),
     )
     assert join_form(few, "r").not_band is None
-    many = build.is_in(difference, [build.const(2 * k) for k in range(65)])
+    many = ops.is_in(difference, [ops.const(2 * k) for k in range(65)])
     assert many.op is Op.IN
     assert "is not a comparison" in join_form(many, "r").why_general()

@@ -15,6 +15,7 @@ import penstock
 from penstock.errors import QueryError
 from penstock.host.device.base import Device
 from penstock.query import JoinKind, compile_query
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 SCHEMA = pa.schema(
@@ -83,7 +84,7 @@ def existence(kind: str, condition: str, where: str = "") -> str:
     return f"SELECT {LEFT_OUTPUT} FROM l {where or 'WHERE TRUE'} AND {inner}"
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(SEEDS, st.sampled_from(KINDS), st.sampled_from(CONDITIONS), st.booleans())
 def test_as_in_duckdb(device: Device, seed: int, kind: str, on: str, filtered: bool) -> None:
     rng = Random(seed)
@@ -99,7 +100,7 @@ def test_as_in_duckdb(device: Device, seed: int, kind: str, on: str, filtered: b
     assert rows_of(penstock.sql(text, tables, time=TIME, device=device)) == expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(SEEDS, st.sampled_from(KINDS), st.tuples(st.integers(1, 4), st.integers(1, 4)))
 def test_rows_windows(device: Device, seed: int, kind: str, sizes: tuple[int, int]) -> None:
     rng = Random(seed)

@@ -13,9 +13,9 @@ import pytest
 import penstock
 from penstock.errors import QueryError
 from penstock.expr.node import walk
+from penstock.plan.forms import join_form
 from penstock.query import compile_query
 from penstock.query.parse import MOST_CHARACTERS, MOST_TOKENS
-from penstock.rewrite.forms import join_form
 from penstock.stack import FRAMES, run_deep
 
 ROWS = 30

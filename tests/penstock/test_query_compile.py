@@ -9,12 +9,12 @@ import pytest
 from sqlglot import parse_one
 
 from penstock.errors import QueryError, SchemaError
+from penstock.plan.band import BandForm
+from penstock.plan.forms import join_form
 from penstock.query import JoinQuery, RowsWindow, TimeWindow, compile_query
 from penstock.query.expressions import Lowering
 from penstock.query.scope import Scope
-from penstock.query.session import Session
-from penstock.rewrite.band import BandForm
-from penstock.rewrite.forms import join_form
+from penstock.query.time_rules import TimeRules
 from penstock.zones import zone_of
 
 A = pa.schema([("id", pa.int64()), ("t", pa.int64()), ("x", pa.int32()), ("s", pa.string())])
@@ -186,6 +186,6 @@ def test_a_list_column_may_be_selected_but_not_joined_on() -> None:
 
 
 def test_a_tree_made_on_the_way_is_not_taken_for_another() -> None:
-    lowering = Lowering(Scope(()), {}, Session(zone_of("UTC")))
+    lowering = Lowering(Scope(()), {}, TimeRules(zone_of("UTC")))
     # Each tree is gone before the next is made, which then may have its address.
     assert [lowering.lower(parse_one(str(k))).attr for k in range(200)] == list(range(200))

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import QueryError
+from penstock.plan.forms import join_form
 from penstock.query import compile_query
-from penstock.rewrite.forms import join_form
 
 SCHEMAS = {
     "a": pa.schema([("id", pa.int64()), ("t", pa.int64()), ("x", pa.int32()), ("s", pa.string())]),

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import QueryError
+from penstock.plan.forms import join_form
 from penstock.query import JoinQuery, RowsWindow, TimeWindow, compile_query
-from penstock.rewrite.forms import join_form
 
 PLAIN = pa.schema(
     [

@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DataError, QueryError
-from penstock.expr import build
-from penstock.expr.evaluate import evaluate
+from penstock.expr import ops
 from penstock.expr.node import Expr, Op, node, transform, walk
-from penstock.query.nulls import null_supplied
-from penstock.rewrite.band import BandForm, NotBandError, band_form
-from penstock.rewrite.fold import fold
-from penstock.rewrite.general import GeneralForm, general_form
-from penstock.rewrite.linear import linear, total
-from penstock.rewrite.logic import (
+from penstock.plan.band import BandForm, NotBandError, band_form
+from penstock.plan.general import GeneralForm, general_form
+from penstock.plan.linear import linear, total
+from penstock.plan.logic import (
     guarded,
     when_false,
     when_not_null,
@@ -26,69 +23,73 @@ from penstock.rewrite.logic import (
     when_true,
     without_null,
 )
+from penstock.plan.simplify import simplify
+from penstock.query.nulls import null_supplied
 from penstock.types import BOOL, Kind, Type, decimal, int_of, integer
 from penstock.zones import zone_of
+from tests.kit.effort import examples
 from tests.penstock.kit.dags import PALETTE, Dags, same
+from tests.penstock.kit.reference import evaluate
 
 SEEDS = st.integers(0, 1 << 32)
 DEPTHS = st.integers(1, 4)
 
-P = build.column("l", "p", decimal(10, 2))
-Q = build.column("r", "q", int_of(64))
-I = build.column("l", "i", int_of(32))  # noqa: E741
-F = build.column("l", "f", Type(Kind.FLOAT32))
-FLAG = build.column("r", "flag", BOOL)
-NAME = build.column("l", "name", Type(Kind.STRING))
-DAY = build.column("r", "day", Type(Kind.DATE, -9999, 9999, unit="D"))
-SPAN = build.column("l", "span", Type(Kind.DURATION, -9999, 9999, unit="us"))
-MOMENT = build.column("l", "moment", Type(Kind.TIMESTAMP, -9999, 9999, unit="s"))
-FINE = build.column("r", "fine", Type(Kind.TIMESTAMP, -9999, 9999, unit="ns"))
-HOUR = build.duration_const(1, "s")
+P = ops.column("l", "p", decimal(10, 2))
+Q = ops.column("r", "q", int_of(64))
+I = ops.column("l", "i", int_of(32))  # noqa: E741
+F = ops.column("l", "f", Type(Kind.FLOAT32))
+FLAG = ops.column("r", "flag", BOOL)
+NAME = ops.column("l", "name", Type(Kind.STRING))
+DAY = ops.column("r", "day", Type(Kind.DATE, -9999, 9999, unit="D"))
+SPAN = ops.column("l", "span", Type(Kind.DURATION, -9999, 9999, unit="us"))
+MOMENT = ops.column("l", "moment", Type(Kind.TIMESTAMP, -9999, 9999, unit="s"))
+FINE = ops.column("r", "fine", Type(Kind.TIMESTAMP, -9999, 9999, unit="ns"))
+HOUR = ops.duration_const(1, "s")
 ZONE = zone_of("Pacific/Apia")
 
 #: By operation: what SQL makes of operands of several kinds, scales and units.
 OF_EVERY_OP = {
-    Op.ADD: [build.add(P, Q), build.add(MOMENT, HOUR), build.add(DAY, I), build.add(F, P)],
-    Op.SUB: [build.sub(P, Q), build.sub(MOMENT, FINE), build.sub(SPAN, HOUR)],
-    Op.MUL: [build.mul(P, Q), build.mul(P, P), build.mul(SPAN, I), build.mul(P, F)],
-    Op.NEG: [build.neg(P), build.neg(SPAN)],
-    Op.ABS: [build.absolute(build.sub(P, Q)), build.absolute(F)],
-    Op.LEAST: [build.least(P, Q, I), build.least(MOMENT, FINE, DAY)],
-    Op.GREATEST: [build.greatest(Q, P), build.greatest(SPAN, HOUR)],
-    Op.MOD: [build.mod(P, Q), build.mod(Q, P), build.mod(SPAN, HOUR), build.mod(F, P)],
-    Op.BIT_AND: [build.bit_and(I, Q)],
-    Op.BIT_OR: [build.bit_or(I, Q)],
-    Op.BIT_XOR: [build.bit_xor(I, Q)],
-    Op.BIT_NOT: [build.bit_not(I)],
-    Op.SHL: [build.shl(I, build.bit_and(Q, build.const(7)))],
-    Op.SHR: [build.shr(Q, build.const(3))],
-    Op.LT: [build.lt(P, Q), build.lt(MOMENT, FINE), build.lt(F, Q)],
-    Op.LE: [build.le(I, P), build.le(DAY, MOMENT)],
-    Op.EQ: [build.eq(P, Q), build.eq(FLAG, FLAG), build.eq(SPAN, HOUR)],
+    Op.ADD: [ops.add(P, Q), ops.add(MOMENT, HOUR), ops.add(DAY, I), ops.add(F, P)],
+    Op.SUB: [ops.sub(P, Q), ops.sub(MOMENT, FINE), ops.sub(SPAN, HOUR)],
+    Op.MUL: [ops.mul(P, Q), ops.mul(P, P), ops.mul(SPAN, I), ops.mul(P, F)],
+    Op.NEG: [ops.neg(P), ops.neg(SPAN)],
+    Op.ABS: [ops.absolute(ops.sub(P, Q)), ops.absolute(F)],
+    Op.LEAST: [ops.least(P, Q, I), ops.least(MOMENT, FINE, DAY)],
+    Op.GREATEST: [ops.greatest(Q, P), ops.greatest(SPAN, HOUR)],
+    Op.MOD: [ops.mod(P, Q), ops.mod(Q, P), ops.mod(SPAN, HOUR), ops.mod(F, P)],
+    Op.BIT_AND: [ops.bit_and(I, Q)],
+    Op.BIT_OR: [ops.bit_or(I, Q)],
+    Op.BIT_XOR: [ops.bit_xor(I, Q)],
+    Op.BIT_NOT: [ops.bit_not(I)],
+    Op.SHL: [ops.shl(I, ops.bit_and(Q, ops.const(7)))],
+    Op.SHR: [ops.shr(Q, ops.const(3))],
+    Op.LT: [ops.lt(P, Q), ops.lt(MOMENT, FINE), ops.lt(F, Q)],
+    Op.LE: [ops.le(I, P), ops.le(DAY, MOMENT)],
+    Op.EQ: [ops.eq(P, Q), ops.eq(FLAG, FLAG), ops.eq(SPAN, HOUR)],
     Op.IN: [
-        build.is_in(P, [build.const(k) for k in (3, 5, 9)]),
-        build.is_in(build.add(P, Q), [build.const(2 * k) for k in range(99)]),
-        build.is_in(NAME, [build.const(text) for text in "ab"]),
+        ops.is_in(P, [ops.const(k) for k in (3, 5, 9)]),
+        ops.is_in(ops.add(P, Q), [ops.const(2 * k) for k in range(99)]),
+        ops.is_in(NAME, [ops.const(text) for text in "ab"]),
     ],
-    Op.PREFIX: [build.prefix(NAME, build.const("a"))],
-    Op.AND: [build.and_(FLAG, build.lt(P, Q))],
-    Op.OR: [build.or_(FLAG, build.lt(P, Q))],
-    Op.NOT: [build.not_(FLAG)],
-    Op.IS_NULL: [build.is_null(P)],
-    Op.CASE: [build.case([(FLAG, P), (build.lt(P, Q), Q)], None), build.case([(FLAG, DAY)], FINE)],
+    Op.PREFIX: [ops.prefix(NAME, ops.const("a"))],
+    Op.AND: [ops.and_(FLAG, ops.lt(P, Q))],
+    Op.OR: [ops.or_(FLAG, ops.lt(P, Q))],
+    Op.NOT: [ops.not_(FLAG)],
+    Op.IS_NULL: [ops.is_null(P)],
+    Op.CASE: [ops.case([(FLAG, P), (ops.lt(P, Q), Q)], None), ops.case([(FLAG, DAY)], FINE)],
     Op.CAST: [
-        build.cast(Q, int_of(32)),
-        build.cast(P, decimal(5, 1)),
-        build.cast(Q, decimal(10, 2)),
-        build.cast(FLAG, int_of(8)),
-        build.cast(FINE, Type(Kind.DATE, -9, 9, unit="D")),
-        build.to_float(P),
-        build.rescale(I, 0),
+        ops.cast(Q, int_of(32)),
+        ops.cast(P, decimal(5, 1)),
+        ops.cast(Q, decimal(10, 2)),
+        ops.cast(FLAG, int_of(8)),
+        ops.cast(FINE, Type(Kind.DATE, -9, 9, unit="D")),
+        ops.to_float(P),
+        ops.rescale(I, 0),
     ],
-    Op.LOCAL: [build.to_local(MOMENT, ZONE), build.to_local(build.add(FINE, HOUR), ZONE)],
+    Op.LOCAL: [ops.to_local(MOMENT, ZONE), ops.to_local(ops.add(FINE, HOUR), ZONE)],
     Op.INSTANT: [
-        build.to_instant(DAY, ZONE, start=True),
-        build.to_instant(build.to_local(FINE, ZONE), ZONE, FINE),
+        ops.to_instant(DAY, ZONE, start=True),
+        ops.to_instant(ops.to_local(FINE, ZONE), ZONE, FINE),
     ],
     Op.RAW: [node(Op.RAW, (P,), integer(P.type.lo, P.type.hi))],
 }
@@ -97,9 +98,9 @@ OF_EVERY_OP = {
 def is_rebuilt(*roots: Expr) -> bool:
     """Whether rebuilding every node of the expressions gives the node itself."""
     for one in walk(*roots):
-        again = build.remake(one, one.args)
+        again = ops.remake(one, one.args)
         assert again is one, f"{one!r}: {one.type!r} became {again!r}: {again.type!r}"
-    return all(transform(root, build.remake) is root for root in roots)
+    return all(transform(root, ops.remake) is root for root in roots)
 
 
 def test_every_operation_is_there() -> None:
@@ -112,25 +113,25 @@ def test_of_every_operation(op: Op) -> None:
     assert is_rebuilt(*OF_EVERY_OP[op])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SEEDS, DEPTHS, st.booleans())
 def test_of_what_sql_makes(seed: int, depth: int, casts: bool) -> None:
     assert is_rebuilt(Dags(seed, narrow_casts=casts).expression(depth))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SEEDS, DEPTHS, st.booleans())
 def test_of_what_rewrites_make(seed: int, depth: int, casts: bool) -> None:
     dags = Dags(seed, narrow_casts=casts)
     condition, value = dags.condition(depth), dags.expression(depth)
-    assert is_rebuilt(fold(condition), fold(value))
+    assert is_rebuilt(simplify(condition), simplify(value))
     assert is_rebuilt(*(f(condition) for f in (when_true, when_false, when_null, when_not_null)))
     assert is_rebuilt(when_null(value), when_not_null(value), null_supplied(value))
     if value.type.is_integral:
         assert is_rebuilt(total(linear(value)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SEEDS, DEPTHS)
 def test_of_what_has_no_null(seed: int, depth: int) -> None:
     dags = Dags(seed, kinds=("int", "decimal", "float", "time", "span", "bool"))
@@ -138,16 +139,16 @@ def test_of_what_has_no_null(seed: int, depth: int) -> None:
     assert is_rebuilt(guarded(when_true(dags.condition(depth))))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SEEDS, DEPTHS, st.sampled_from("lr"))
 def test_of_forms(seed: int, depth: int, window: str) -> None:
     dags = Dags(seed)
-    formula = when_true(fold(dags.condition(depth)))
+    formula = when_true(simplify(dags.condition(depth)))
     value = dags.integer(depth)
     with suppress(NotBandError):
         assert is_rebuilt(*_of_band(band_form(formula, window)))
     try:
-        form = general_form(build.and_(formula, when_not_null(value)), window, value)
+        form = general_form(ops.and_(formula, when_not_null(value)), window, value)
     except QueryError:
         return
     assert is_rebuilt(*_of_general(form))
@@ -180,7 +181,7 @@ def _of_general(form: GeneralForm) -> Iterator[Expr]:
         yield key.expr
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SEEDS, DEPTHS)
 def test_columns_without_null_keep_the_value(seed: int, depth: int) -> None:
     """What a table without NULL lets its expressions become."""
@@ -190,7 +191,7 @@ def test_columns_without_null_keep_the_value(seed: int, depth: int) -> None:
     def known(one: Expr, args: tuple[Expr, ...]) -> Expr:
         if one.op is Op.COLUMN:
             return node(Op.COLUMN, (), one.type.as_nullable(False), one.attr)
-        return build.remake(one, args)
+        return ops.remake(one, args)
 
     without = transform(expr, known)
     assert is_rebuilt(without)
@@ -210,38 +211,38 @@ def test_the_columns_are_of_every_kind() -> None:
 
 
 def test_a_scale_is_not_applied_twice() -> None:
-    expr = build.sub(P, Q)
-    assert evaluate(build.remake(expr, expr.args), {("l", "p"): 725, ("r", "q"): 7}) == 25
+    expr = ops.sub(P, Q)
+    assert evaluate(ops.remake(expr, expr.args), {("l", "p"): 725, ("r", "q"): 7}) == 25
 
 
 def test_bounds_follow_the_operands() -> None:
     narrow = node(Op.COLUMN, (), P.type.within(0, 10), P.attr)
-    expr = build.add(P, Q)
-    again = build.remake(expr, (narrow, expr.args[1]))
+    expr = ops.add(P, Q)
+    again = ops.remake(expr, (narrow, expr.args[1]))
     assert (again.type.lo, again.type.hi) == (Q.type.lo * 100, 10 + Q.type.hi * 100)
     assert (again.type.kind, again.type.scale) == (Kind.DECIMAL, 2)
 
 
 def test_a_cast_keeps_what_it_checks() -> None:
-    expr = build.cast(Q, int_of(8))
+    expr = ops.cast(Q, int_of(8))
     known = node(Op.COLUMN, (), Q.type.as_nullable(False), Q.attr)
-    again = build.remake(expr, (known,))
+    again = ops.remake(expr, (known,))
     assert again.type == int_of(8, nullable=False)
     with pytest.raises(DataError, match="overflows"):
         evaluate(again, {Q.attr: 300})
     # One that nothing overflows follows its operand, which zero may stand in for.
-    exact = build.rescale(build.column("l", "n", integer(5, 9)), 0)
-    zero = build.column("l", "n", integer(0, 9))
-    assert build.remake(exact, (zero,)).type.lo == 0
+    exact = ops.rescale(ops.column("l", "n", integer(5, 9)), 0)
+    zero = ops.column("l", "n", integer(0, 9))
+    assert ops.remake(exact, (zero,)).type.lo == 0
 
 
 def test_a_remainder_declared_without_null_stays_so() -> None:
-    divisor = build.column("r", "d", integer(0, 3, nullable=False))
-    plain = build.column("l", "x", integer(0, 9, nullable=False))
-    expr = build.mod(plain, divisor)
+    divisor = ops.column("r", "d", integer(0, 3, nullable=False))
+    plain = ops.column("l", "x", integer(0, 9, nullable=False))
+    expr = ops.mod(plain, divisor)
     assert expr.type.nullable
-    twin = build.two_valued(expr, expr.args)
+    twin = ops.two_valued(expr, expr.args)
     assert not twin.type.nullable
-    assert build.remake(twin, twin.args) is twin
-    assert build.remake(expr, expr.args) is expr
-    assert build.remake(build.mod(plain, build.const(2)), (plain, divisor)).type.nullable
+    assert ops.remake(twin, twin.args) is twin
+    assert ops.remake(expr, expr.args) is expr
+    assert ops.remake(ops.mod(plain, ops.const(2)), (plain, divisor)).type.nullable

@@ -8,20 +8,22 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.expr import build
-from penstock.expr.evaluate import evaluate, order_key
+from penstock.expr import ops
 from penstock.expr.node import Expr
-from penstock.rewrite.band import BandForm, BandTest, Bound, NotBandError, band_form
-from penstock.rewrite.fold import fold
-from penstock.rewrite.forms import join_form
-from penstock.rewrite.general import GeneralForm
-from penstock.rewrite.logic import when_true
+from penstock.expr.values import order_key
+from penstock.plan.band import BandForm, BandTest, Bound, NotBandError, band_form
+from penstock.plan.forms import join_form
+from penstock.plan.general import GeneralForm
+from penstock.plan.logic import when_true
+from penstock.plan.simplify import simplify
 from penstock.types import FLOAT32, FLOAT64, STRING, int_of
+from tests.kit.effort import examples
 from tests.penstock.kit.dags import PALETTE, Dags
+from tests.penstock.kit.reference import evaluate
 
 
 def col(name: str, bits: int = 32, *, signed: bool = True, nullable: bool = True) -> Expr:
-    return build.column(name[0], name[1:], int_of(bits, signed=signed, nullable=nullable))
+    return ops.column(name[0], name[1:], int_of(bits, signed=signed, nullable=nullable))
 
 
 LX, LY, LZ = col("lx"), col("ly"), col("lz")
@@ -81,32 +83,32 @@ class Bands(Dags):
         if rng.random() < 0.5:
             a, b = b, a
         if kind == "text":
-            return rng.choice((build.eq, build.ne, build.prefix))(a, b)
+            return rng.choice((ops.eq, ops.ne, ops.prefix))(a, b)
         if kind == "int" and rng.random() < 0.2:
             name = rng.choice(("u8", "few", "u64"))
-            x, y = (build.column(s, name, PALETTE["int"][name]) for s in "lr")
-            size = build.const(1 << rng.randint(0, 6))
-            op = rng.choice((build.lt, build.le, build.eq))
-            pair = rng.choice(((build.bit_xor(x, y), size), (size, build.bit_xor(x, y))))
+            x, y = (ops.column(s, name, PALETTE["int"][name]) for s in "lr")
+            size = ops.const(1 << rng.randint(0, 6))
+            op = rng.choice((ops.lt, ops.le, ops.eq))
+            pair = rng.choice(((ops.bit_xor(x, y), size), (size, ops.bit_xor(x, y))))
             return op(*pair)
         if kind in ("int", "decimal") and rng.random() < 0.5:
-            a, b = self.convex(kind), build.const(rng.randint(-2, 9))
-        op = rng.choice((build.lt, build.le, build.eq, build.ne))
+            a, b = self.convex(kind), ops.const(rng.randint(-2, 9))
+        op = rng.choice((ops.lt, ops.le, ops.eq, ops.ne))
         return op(*rng.choice(((a, b), (b, a))))
 
     def convex(self, kind: str) -> Expr:
         rng = self.rng
         a, b = self.side_value("l", kind, 0), self.side_value("r", kind, 0)
-        difference = rng.choice((build.sub, build.add))(a, b)
-        other = build.column(rng.choice("lr"), "u8", PALETTE["int"]["u8"])
+        difference = rng.choice((ops.sub, ops.add))(a, b)
+        other = ops.column(rng.choice("lr"), "u8", PALETTE["int"]["u8"])
         return rng.choice(
             (
-                lambda: build.absolute(difference),
+                lambda: ops.absolute(difference),
                 lambda: difference,
-                lambda: build.add(build.absolute(difference), other),
-                lambda: build.least(difference, other),
-                lambda: build.greatest(build.absolute(difference), other),
-                lambda: build.neg(build.absolute(difference)),
+                lambda: ops.add(ops.absolute(difference), other),
+                lambda: ops.least(difference, other),
+                lambda: ops.greatest(ops.absolute(difference), other),
+                lambda: ops.neg(ops.absolute(difference)),
             )
         )()
 
@@ -117,22 +119,22 @@ class Bands(Dags):
         a, b = self.band_condition(depth - 1), self.band_condition(depth - 1)
         return rng.choice(
             (
-                lambda: build.and_(a, b),
-                lambda: build.or_(a, b),
-                lambda: build.not_(a),
-                lambda: build.case([(a, b)], self.band_atom()),
+                lambda: ops.and_(a, b),
+                lambda: ops.or_(a, b),
+                lambda: ops.not_(a),
+                lambda: ops.case([(a, b)], self.band_atom()),
             )
         )()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(0, 2), st.sampled_from("lr"), st.booleans())
 def test_the_table_over_tests_is_the_predicate(
     seed: int, depth: int, window: str, folded: bool
 ) -> None:
     bands = Bands(seed)
     predicate = bands.band_condition(depth)
-    predicate = fold(predicate) if folded else predicate
+    predicate = simplify(predicate) if folded else predicate
     try:
         form = band_form(when_true(predicate), window)
     except NotBandError:
@@ -145,7 +147,7 @@ def test_the_table_over_tests_is_the_predicate(
         assert holds(form, row) == (evaluate(predicate, row) is True), (predicate, row)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 1 << 32), st.sampled_from("lr"))
 def test_the_function_is_monotone(seed: int, window: str) -> None:
     try:
@@ -161,44 +163,44 @@ def test_the_function_is_monotone(seed: int, window: str) -> None:
 
 
 def distance(a: Expr, b: Expr) -> Expr:
-    return build.absolute(build.sub(a, b))
+    return ops.absolute(ops.sub(a, b))
 
 
 def euclid() -> Expr:
-    dx, dy = build.sub(LX, RX), build.sub(LY, RY)
-    return build.le(build.add(build.mul(dx, dx), build.mul(dy, dy)), build.const(100))
+    dx, dy = ops.sub(LX, RX), ops.sub(LY, RY)
+    return ops.le(ops.add(ops.mul(dx, dx), ops.mul(dy, dy)), ops.const(100))
 
 
 def xor_below(bound: int) -> Expr:
-    return build.lt(build.bit_xor(LU, RU), build.const(bound))
+    return ops.lt(ops.bit_xor(LU, RU), ops.const(bound))
 
 
 COUNTS = [
-    ("equality", build.eq(LX, RX), 1, 1),
-    ("not equal", build.ne(LX, RX), 2, 2),
-    ("order", build.lt(LX, RX), 1, 1),
-    ("distance", build.lt(distance(LX, RX), build.const(5)), 1, 1),
-    ("far", build.lt(build.const(5), distance(LX, RX)), 2, 2),
+    ("equality", ops.eq(LX, RX), 1, 1),
+    ("not equal", ops.ne(LX, RX), 2, 2),
+    ("order", ops.lt(LX, RX), 1, 1),
+    ("distance", ops.lt(distance(LX, RX), ops.const(5)), 1, 1),
+    ("far", ops.lt(ops.const(5), distance(LX, RX)), 2, 2),
     (
         "manhattan",
-        build.lt(build.add(distance(LX, RX), distance(LY, RY)), build.const(500)),
+        ops.lt(ops.add(distance(LX, RX), distance(LY, RY)), ops.const(500)),
         2,
         2,
     ),
     (
         "chebyshev",
-        build.lt(build.greatest(distance(LN, RN), distance(LN, RN)), build.const(5)),
+        ops.lt(ops.greatest(distance(LN, RN), distance(LN, RN)), ops.const(5)),
         1,
         1,
     ),
-    ("radius of a tuple", build.le(distance(LX, RX), LY), 2, 1),
-    ("radius of the other tuple", build.le(distance(LX, RX), RY), 1, 2),
-    ("between stream bounds", build.and_(build.le(LY, RX), build.le(RX, LZ)), 2, 1),
+    ("radius of a tuple", ops.le(distance(LX, RX), LY), 2, 1),
+    ("radius of the other tuple", ops.le(distance(LX, RX), RY), 1, 2),
+    ("between stream bounds", ops.and_(ops.le(LY, RX), ops.le(RX, LZ)), 2, 1),
     ("xor below a power", xor_below(256), 1, 1),
-    ("xor equals", build.eq(build.bit_xor(LU, RU), build.const(200)), 1, 1),
-    ("one-sided", build.and_(build.lt(LX, LY), build.lt(RX, RY)), 1, 1),
-    ("text", build.eq(*(build.column(s, "t", STRING) for s in "lr")), 1, 1),
-    ("never", build.FALSE, 1, 1),
+    ("xor equals", ops.eq(ops.bit_xor(LU, RU), ops.const(200)), 1, 1),
+    ("one-sided", ops.and_(ops.lt(LX, LY), ops.lt(RX, RY)), 1, 1),
+    ("text", ops.eq(*(ops.column(s, "t", STRING) for s in "lr")), 1, 1),
+    ("never", ops.FALSE, 1, 1),
 ]
 
 
@@ -211,16 +213,14 @@ def test_number_of_tests(name: str, predicate: Expr, left: int, right: int) -> N
 GENERAL = [
     (euclid(), "mixes both sides"),
     (xor_below(200), "mixes both sides"),
-    (build.lt(build.bit_xor(LX, RX), build.const(256)), "mixes both sides"),
-    (build.ne(build.bit_and(LX, RX), build.const(0)), "mixes both sides"),
-    (build.lt(build.mod(build.sub(LX, RX), build.const(7)), build.const(3)), "mixes both sides"),
-    (build.lt(build.least(LX, RX), build.const(3)), "skips NULL"),
+    (ops.lt(ops.bit_xor(LX, RX), ops.const(256)), "mixes both sides"),
+    (ops.ne(ops.bit_and(LX, RX), ops.const(0)), "mixes both sides"),
+    (ops.lt(ops.mod(ops.sub(LX, RX), ops.const(7)), ops.const(3)), "mixes both sides"),
+    (ops.lt(ops.least(LX, RX), ops.const(3)), "skips NULL"),
     (
-        build.lt(
-            build.absolute(
-                build.sub(build.column("l", "f", FLOAT64), build.column("r", "f", FLOAT64))
-            ),
-            build.const(0.5),
+        ops.lt(
+            ops.absolute(ops.sub(ops.column("l", "f", FLOAT64), ops.column("r", "f", FLOAT64))),
+            ops.const(0.5),
         ),
         "may round: it is not rearranged",
     ),
@@ -238,30 +238,30 @@ def test_what_has_no_band_form(predicate: Expr, why: str) -> None:
 
 
 def test_floats_that_are_only_compared_are_a_band() -> None:
-    a, b = build.column("l", "f", FLOAT32), build.column("r", "f", FLOAT32)
-    assert len(band_form(when_true(build.lt(a, b)), "l").tests) == 1
-    assert len(band_form(when_true(build.eq(a, b)), "r").tests) == 1
+    a, b = ops.column("l", "f", FLOAT32), ops.column("r", "f", FLOAT32)
+    assert len(band_form(when_true(ops.lt(a, b)), "l").tests) == 1
+    assert len(band_form(when_true(ops.eq(a, b)), "r").tests) == 1
 
 
 def test_more_than_eight_tests_are_general() -> None:
     pairs = [(col(f"la{k}"), col(f"ra{k}")) for k in range(9)]
-    predicate = build.and_(*(build.eq(a, b) for a, b in pairs))
-    assert len(band_form(when_true(build.and_(*predicate.args[:8])), "l").tests) == 8
+    predicate = ops.and_(*(ops.eq(a, b) for a, b in pairs))
+    assert len(band_form(when_true(ops.and_(*predicate.args[:8])), "l").tests) == 8
     with pytest.raises(NotBandError, match="9 band tests are needed, more than 8"):
         band_form(when_true(predicate), "l")
 
 
 def test_a_prefix_is_a_band_only_where_the_window_holds_the_text() -> None:
-    text, start = build.column("l", "t", STRING), build.column("r", "t", STRING)
-    predicate = build.prefix(text, start)
+    text, start = ops.column("l", "t", STRING), ops.column("r", "t", STRING)
+    predicate = ops.prefix(text, start)
     assert len(band_form(when_true(predicate), "l").tests) == 1
     with pytest.raises(NotBandError, match="is a band only where the window holds the text"):
         band_form(when_true(predicate), "r")
 
 
 def test_sums_that_fan_out_too_far_are_general() -> None:
-    total = build.const(0)
+    total = ops.const(0)
     for k in range(5):
-        total = build.add(total, distance(col(f"lb{k}"), col(f"rb{k}")))
+        total = ops.add(total, distance(col(f"lb{k}"), col(f"rb{k}")))
     with pytest.raises(NotBandError, match="fans out to more than 16 sums"):
-        band_form(when_true(build.lt(total, build.const(9))), "l")
+        band_form(when_true(ops.lt(total, ops.const(9))), "l")

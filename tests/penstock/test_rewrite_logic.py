@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.expr import build
-from penstock.expr.evaluate import evaluate
+from penstock.expr import ops
 from penstock.expr.node import Expr, Op
-from penstock.rewrite.fold import fold
-from penstock.rewrite.linear import linear, total
-from penstock.rewrite.logic import (
+from penstock.plan.linear import linear, total
+from penstock.plan.logic import (
     guarded,
     when_false,
     when_not_null,
@@ -19,25 +17,28 @@ from penstock.rewrite.logic import (
     when_true,
     without_null,
 )
+from penstock.plan.simplify import simplify
 from penstock.types import BOOL, decimal, int_of, integer
+from tests.kit.effort import examples
 from tests.penstock.kit.dags import Dags, same
+from tests.penstock.kit.reference import evaluate
 
 SEEDS = st.integers(0, 1 << 32)
 DEPTHS = st.integers(1, 5)
 #: Kinds on which ``without_null`` works: text has codes instead.
 PLAIN = ("int", "decimal", "float", "time", "span", "bool")
 
-X = build.column("l", "x", int_of(16))
-Y = build.column("r", "y", int_of(16))
-SURE = build.column("l", "sure", int_of(16, nullable=False))
+X = ops.column("l", "x", int_of(16))
+Y = ops.column("r", "y", int_of(16))
+SURE = ops.column("l", "sure", int_of(16, nullable=False))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SEEDS, DEPTHS)
 def test_fold_keeps_the_value(seed: int, depth: int) -> None:
     dags = Dags(seed)
     expr = dags.expression(depth)
-    folded = fold(expr)
+    folded = simplify(expr)
     kinds = (expr.type.kind, expr.type.scale, expr.type.unit)
     assert (folded.type.kind, folded.type.scale, folded.type.unit) == kinds
     for _ in range(4):
@@ -45,7 +46,7 @@ def test_fold_keeps_the_value(seed: int, depth: int) -> None:
         assert same(evaluate(folded, row), evaluate(expr, row)), (expr, folded, row)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SEEDS, DEPTHS)
 def test_when_formulas_are_true_exactly_there(seed: int, depth: int) -> None:
     dags = Dags(seed)
@@ -62,7 +63,7 @@ def test_when_formulas_are_true_exactly_there(seed: int, depth: int) -> None:
         assert (evaluate(when_null(value), row) is True) == (not known)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(SEEDS, DEPTHS)
 def test_when_true_negates_no_junction(seed: int, depth: int) -> None:
     parts = [when_true(Dags(seed).condition(depth))]
@@ -74,7 +75,7 @@ def test_when_true_negates_no_junction(seed: int, depth: int) -> None:
             assert part.args[0].op is Op.PREFIX
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SEEDS, DEPTHS)
 def test_guarded_is_two_valued(seed: int, depth: int) -> None:
     dags = Dags(seed, kinds=PLAIN)
@@ -86,7 +87,7 @@ def test_guarded_is_two_valued(seed: int, depth: int) -> None:
         assert (evaluate(twin, row) is True) == wanted, (condition, twin, row)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(SEEDS, DEPTHS, st.sampled_from(["integer", "number", "floating", "time", "duration"]))
 def test_without_null_equals_every_known_value(seed: int, depth: int, kind: str) -> None:
     dags = Dags(seed, kinds=PLAIN)
@@ -100,7 +101,7 @@ def test_without_null_equals_every_known_value(seed: int, depth: int, kind: str)
             assert same(evaluate(plain, row), wanted), (value, plain, row)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(SEEDS, st.integers(0, 4))
 def test_linear_form_sums_to_the_stored_integer(seed: int, depth: int) -> None:
     dags = Dags(seed, kinds=("int", "decimal", "time", "bool"))
@@ -117,45 +118,45 @@ def test_linear_form_sums_to_the_stored_integer(seed: int, depth: int) -> None:
 
 
 def test_linear_joins_terms_and_keeps_null() -> None:
-    form = linear(build.sub(build.add(build.mul(X, build.const(3)), Y), build.sub(Y, SURE)))
+    form = linear(ops.sub(ops.add(ops.mul(X, ops.const(3)), Y), ops.sub(Y, SURE)))
     assert dict(form.terms) == {X: 3, Y: 0, SURE: 1}
     assert evaluate(total(form), {("l", "x"): 1, ("r", "y"): None, ("l", "sure"): 2}) is None
 
 
 def test_a_cast_that_may_overflow_stays() -> None:
-    narrow = build.cast(X, int_of(8))
+    narrow = ops.cast(X, int_of(8))
     assert linear(narrow).terms == ((narrow, 1),)
-    assert linear(build.cast(X, int_of(32))).terms == ((X, 1),)
+    assert linear(ops.cast(X, int_of(32))).terms == ((X, 1),)
 
 
 @pytest.mark.parametrize(
     ("expr", "wanted"),
     [
-        (build.add(X, build.const(0)), X),
-        (build.mul(build.const(1), X), X),
-        (build.mul(SURE, build.const(0)), build.const(0, integer(0, 0))),
-        (build.lt(SURE, build.const(1 << 15)), build.TRUE),
-        (build.lt(build.const(1 << 15), SURE), build.FALSE),
-        (build.eq(SURE, SURE), build.TRUE),
-        (build.lt(X, build.const(None)), build.const(None, BOOL)),
-        (build.case([(build.TRUE, X)], Y), X),
-        (build.case([(build.const(None), X)], Y), Y),
+        (ops.add(X, ops.const(0)), X),
+        (ops.mul(ops.const(1), X), X),
+        (ops.mul(SURE, ops.const(0)), ops.const(0, integer(0, 0))),
+        (ops.lt(SURE, ops.const(1 << 15)), ops.TRUE),
+        (ops.lt(ops.const(1 << 15), SURE), ops.FALSE),
+        (ops.eq(SURE, SURE), ops.TRUE),
+        (ops.lt(X, ops.const(None)), ops.const(None, BOOL)),
+        (ops.case([(ops.TRUE, X)], Y), X),
+        (ops.case([(ops.const(None), X)], Y), Y),
     ],
 )
 def test_fold_finds(expr: Expr, wanted: Expr) -> None:
-    assert fold(expr) is wanted
+    assert simplify(expr) is wanted
 
 
 def test_fold_keeps_what_null_may_change() -> None:
-    for expr in (build.mul(X, build.const(0)), build.lt(X, build.const(1 << 15)), build.eq(X, X)):
-        assert fold(expr) is expr
+    for expr in (ops.mul(X, ops.const(0)), ops.lt(X, ops.const(1 << 15)), ops.eq(X, X)):
+        assert simplify(expr) is expr
 
 
 def test_fold_leaves_an_overflowing_cast_to_the_row_that_meets_it() -> None:
-    expr = build.cast(build.const(1000), int_of(8))
-    assert fold(expr) is expr
+    expr = ops.cast(ops.const(1000), int_of(8))
+    assert simplify(expr) is expr
 
 
 def test_fold_rounds_decimals_as_evaluation_does() -> None:
-    expr = build.cast(build.decimal_const(-25, 1), decimal(3, 0))
-    assert fold(expr).attr == -3
+    expr = ops.cast(ops.decimal_const(-25, 1), decimal(3, 0))
+    assert simplify(expr).attr == -3

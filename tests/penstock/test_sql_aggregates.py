@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 import penstock
 from penstock.errors import DataError, DeviceError, QueryError
 from penstock.host.device.base import PAIRS
-from penstock.host.device.cpu import CpuDevice
+from penstock.host.devices.cpu import CpuDevice
 from penstock.program import Mode, Program
 from tests.host.kit.pruning import TINY
+from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +119,7 @@ AGGREGATES = (
 )
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 5),
     predicate=st.sampled_from(PREDICATES),

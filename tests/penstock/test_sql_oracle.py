@@ -1,6 +1,7 @@
 """Random joins give what DuckDB gives for the same SQL, as tables and as streams.
 
-``PENSTOCK_ORACLE_EXAMPLES`` sets the number of random joins (500 by default).
+``PENSTOCK_ORACLE_EXAMPLES`` sets the number of random joins (500 by default, 150 in the
+short run).
 """
 
 from __future__ import annotations
@@ -18,22 +19,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, MissingToolError, QueryError
-from penstock.expr import build
-from penstock.host.batch import BatchJoin
+from penstock.expr import ops
 from penstock.host.device.base import Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.pruning.sizes import Pruning
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.join.table.batch import BatchJoin
+from penstock.host.prune.sizes import Pruning
+from penstock.plan.forms import join_form
+from penstock.plan.general import GeneralForm
+from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery
-from penstock.rewrite.forms import join_form
-from penstock.rewrite.general import GeneralForm
 from tests.host.kit.pruning import TINY
+from tests.kit.effort import effort
 from tests.penstock.kit.devices import InterpretingCpu
 from tests.penstock.kit.queries import SCHEMA, Grammar, Join, Oracle, delivered
 
-EXAMPLES = int(os.environ.get("PENSTOCK_ORACLE_EXAMPLES", "500"))
+EXAMPLES = int(os.environ.get("PENSTOCK_ORACLE_EXAMPLES", effort("500", "150")))
 #: The examples are cut into parts that run in parallel.
 PARTS = 5
 SEEDS = st.integers(0, 1 << 40)
@@ -126,7 +128,7 @@ def telling(oracle: Oracle, most: int, *, general: bool) -> Iterator[tuple[JoinQ
             continue
         forms = [join_form(query.predicate, side).form for side in "lr"]
         if all(isinstance(form, GeneralForm) == general for form in forms):
-            everything = replace(query, predicate=build.TRUE)
+            everything = replace(query, predicate=ops.TRUE)
             with InterpretingCpu(threads=1) as device:
                 pairs = BatchJoin(everything, join.tables, device).pairs_in_window
             if 0 < oracle(join).total() < pairs:
@@ -135,7 +137,7 @@ def telling(oracle: Oracle, most: int, *, general: bool) -> Iterator[tuple[JoinQ
 
 def test_compiled_kernels(oracle: Oracle) -> None:
     with open_device("cpu") as device:
-        for query, join in islice(telling(oracle, 12, general=True), 5):
+        for query, join in islice(telling(oracle, 12, general=True), effort(5, 3)):
             found = batch(query, join, device)
             assert found is not None
             assert delivered(found) == oracle(join), join
@@ -162,7 +164,7 @@ def simulated() -> Iterator[Device]:
 @pytest.mark.parametrize("general", [False, True])
 def test_simulated_hardware(general: bool, oracle: Oracle, simulated: Device) -> None:
     run = 0
-    for query, join in islice(telling(oracle, 6, general=general), 8):
+    for query, join in islice(telling(oracle, 6, general=general), effort(8, 4)):
         try:
             found = batch(query, join, simulated)
         except DeviceError as refusal:

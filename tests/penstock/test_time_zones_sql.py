@@ -13,8 +13,8 @@ import pytest
 
 import penstock
 from penstock.errors import QueryError, UsageError
+from penstock.plan.window import TimeWindow
 from penstock.query import compile_query
-from penstock.query.window import TimeWindow
 from tests.penstock.kit.clocks import SCHEMA, ZONES, table
 
 NEW_YORK = "America/New_York"

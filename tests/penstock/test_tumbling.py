@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.errors import QueryError
-from penstock.expr import build
-from penstock.expr.evaluate import evaluate
-from penstock.query.closing import nondecreasing
-from penstock.query.tumbling import as_tumbling, tumbling
+from penstock.expr import ops
+from penstock.expr.tumbling import as_tumbling, tumbling
+from penstock.plan.closing import nondecreasing
 from penstock.types import Kind, Type, int_of
 from tests.penstock.kit.devices import InterpretingCpu
+from tests.penstock.kit.reference import evaluate
 
 SCHEMA = pa.schema([("id", pa.int64()), ("t", pa.timestamp("ms")), ("n", pa.int64())])
 JOIN = "FROM l JOIN r ON r.t BETWEEN l.t - INTERVAL 9 SECONDS AND l.t + INTERVAL 9 SECONDS"
 
 
-def compiled(select: str, group: str, **options: object) -> penstock.query.plan.JoinQuery:
+def compiled(select: str, group: str, **options: object) -> penstock.plan.query.JoinQuery:
     text = f"SELECT {select} {JOIN} GROUP BY {group}"
     return penstock.query.compile_query(text, {"l": SCHEMA, "r": SCHEMA}, **options)  # type: ignore[arg-type]
 
@@ -70,8 +70,8 @@ def test_errors(select: str, group: str, message: str) -> None:
 )
 def test_a_time_lies_in_its_window(time: int, size: int, offset: int, unit: str) -> None:
     dtype = int_of(64) if not unit else Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit=unit)
-    column = build.column("l", "t", dtype)
-    spans = [build.const(n) if not unit else build.duration_const(n, unit) for n in (size, offset)]
+    column = ops.column("l", "t", dtype)
+    spans = [ops.const(n) if not unit else ops.duration_const(n, unit) for n in (size, offset)]
     made = tumbling(column, *spans)
     start = evaluate(made.start, {("l", "t"): time})
     assert start <= time < start + size
@@ -92,8 +92,8 @@ def test_a_time_lies_in_its_window(time: int, size: int, offset: int, unit: str)
     ids=str,
 )
 def test_a_window_finer_than_the_time(dtype: Type) -> None:
-    column = build.column("l", "t", dtype)
-    made = tumbling(column, build.duration_const(7500, "ms"), build.duration_const(1, "us"))
+    column = ops.column("l", "t", dtype)
+    made = tumbling(column, ops.duration_const(7500, "ms"), ops.duration_const(1, "us"))
     assert nondecreasing(made.start, column)
     factor = {"D": 86_400, "s": 1}[dtype.unit] * 1_000_000
     for time in range(-20, 20):
@@ -102,27 +102,27 @@ def test_a_window_finer_than_the_time(dtype: Type) -> None:
         assert (start - 1) % 7_500_000 == 0
 
 
-T = build.column("l", "t", int_of(64))
-STAMP = build.column("l", "t", Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="ms"))
+T = ops.column("l", "t", int_of(64))
+STAMP = ops.column("l", "t", Type(Kind.TIMESTAMP, -(1 << 63), (1 << 63) - 1, unit="ms"))
 RISING = {
     "t": T,
-    "t + 5": build.add(T, build.const(5)),
-    "5 + t": build.add(build.const(5), T),
-    "t - 5": build.sub(T, build.const(5)),
-    "t * 3": build.mul(T, build.const(3)),
-    "t >> 4": build.shr(T, build.const(4)),
-    "t - t % 10": build.sub(T, build.mod(T, build.const(10))),
+    "t + 5": ops.add(T, ops.const(5)),
+    "5 + t": ops.add(ops.const(5), T),
+    "t - 5": ops.sub(T, ops.const(5)),
+    "t * 3": ops.mul(T, ops.const(3)),
+    "t >> 4": ops.shr(T, ops.const(4)),
+    "t - t % 10": ops.sub(T, ops.mod(T, ops.const(10))),
 }
 OTHERS = {
-    "-t": build.neg(T),
-    "5 - t": build.sub(build.const(5), T),
-    "t * -3": build.mul(T, build.const(-3)),
-    "t % 10": build.mod(T, build.const(10)),
-    "t - t % t": build.sub(T, build.mod(T, T)),
-    "t - (t + 1) % 10": build.sub(T, build.mod(build.add(T, build.const(1)), build.const(10))),
-    "t * t": build.mul(T, T),
-    "abs(t)": build.absolute(T),
-    "t & 15": build.bit_and(T, build.const(15)),
+    "-t": ops.neg(T),
+    "5 - t": ops.sub(ops.const(5), T),
+    "t * -3": ops.mul(T, ops.const(-3)),
+    "t % 10": ops.mod(T, ops.const(10)),
+    "t - t % t": ops.sub(T, ops.mod(T, T)),
+    "t - (t + 1) % 10": ops.sub(T, ops.mod(ops.add(T, ops.const(1)), ops.const(10))),
+    "t * t": ops.mul(T, T),
+    "abs(t)": ops.absolute(T),
+    "t & 15": ops.bit_and(T, ops.const(15)),
 }
 
 

@@ -6,15 +6,17 @@ import pytest
 
 import penstock
 from penstock.errors import DeviceError
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.host.device.base import Task
-from penstock.host.driver.folds import read_folds
+from penstock.host.devices.kernel.folds import read_folds
 from penstock.hw.join.modes import CODES
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.sim._pipeline import PipelineSimulator
 from penstock.sim.amaranth_device import AmaranthDevice
 from penstock.types import BOOL, int_of, integer
+from tests.kit.effort import effort
 
+SLOW = pytest.mark.slow
 BAND_MODES = frozenset(Mode) - {Mode.NEAREST}
 VALUE = int_of(9, nullable=False)
 
@@ -100,13 +102,25 @@ def loaded(kernel, columns):
     return buffer
 
 
-@pytest.mark.parametrize("tests", [1, 2, 5])
+#: What band builds are made for; the short run has all modes with each number of tests, and the
+#: others with one test.
+BUILDS = [BAND_MODES, {Mode.COUNT}, {Mode.EXISTS}, {Mode.MIN}, {Mode.EXISTS, Mode.MAX}, {Mode.SUM}]
+
+
 @pytest.mark.parametrize(
-    "modes",
-    [BAND_MODES, {Mode.COUNT}, {Mode.EXISTS}, {Mode.MIN}, {Mode.EXISTS, Mode.MAX}, {Mode.SUM}],
-    ids=lambda modes: "+".join(sorted(mode.value for mode in modes)),
+    ("modes", "tests"),
+    [
+        pytest.param(
+            modes,
+            tests,
+            id=f"{'+'.join(sorted(mode.value for mode in modes))}-{tests}",
+            marks=() if modes is BAND_MODES or tests == 1 else SLOW,
+        )
+        for modes in BUILDS
+        for tests in (1, 2, 5)
+    ],
 )
-def test_band_aggregates(tests, modes):
+def test_band_aggregates(modes, tests):
     """One build, one kind of ranges after another, the mode switched from task to task."""
     rng = np.random.default_rng([tests, len(modes)])
     with AmaranthDevice(units=5) as device:
@@ -126,7 +140,7 @@ def test_band_aggregates(tests, modes):
                 check(result.folds, mode, case.hits, case.values)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(effort(3, 1)))
 @pytest.mark.parametrize(("units", "per_block"), [(6, 3), (5, 32), (2, 1)])
 def test_gaps_and_stalls(units, per_block, seed):
     """Inputs pause and values are taken late; all come, in the order of their tuples."""
@@ -165,29 +179,37 @@ def general(value, *, columns=2):
     """``abs(s0 - w0) < s1`` with a value."""
     number = int_of(8, nullable=False)
     types = (number,) * columns
-    s, w = ([build.key(side, k, number) for k in range(columns)] for side in "sw")
-    predicate = build.lt(build.absolute(build.sub(s[0], w[0])), s[1])
+    s, w = ([ops.key(side, k, number) for k in range(columns)] for side in "sw")
+    predicate = ops.lt(ops.absolute(ops.sub(s[0], w[0])), s[1])
     return GeneralProgram(types, types, predicate, value(s, w))
 
 
 VALUES = {
     "distance": (
-        lambda s, w: build.absolute(build.sub(s[0], w[0])),
+        lambda s, w: ops.absolute(ops.sub(s[0], w[0])),
         lambda s, w: abs(s[0] - w[0]),
     ),
     "product": (
-        lambda s, w: build.mul(build.sub(s[1], w[1]), w[0]),
+        lambda s, w: ops.mul(ops.sub(s[1], w[1]), w[0]),
         lambda s, w: (s[1] - w[1]) * w[0],
     ),
     "key": (lambda s, w: w[1], lambda s, w: w[1]),
-    "stream": (lambda s, w: build.add(s[1], s[0]), lambda s, w: s[1] + s[0]),
-    "constant": (lambda s, w: build.const(-3), lambda s, w: -3),
+    "stream": (lambda s, w: ops.add(s[1], s[0]), lambda s, w: s[1] + s[0]),
+    "constant": (lambda s, w: ops.const(-3), lambda s, w: -3),
 }
 
 
-@pytest.mark.parametrize("name", VALUES)
-@pytest.mark.parametrize("modes", [frozenset(Mode), {Mode.NEAREST}, {Mode.SUM, Mode.MAX}])
-def test_general_aggregates(name, modes):
+@pytest.mark.parametrize(
+    ("modes", "name"),
+    [
+        pytest.param(
+            modes, name, marks=() if len(modes) == len(Mode) or name == "product" else [SLOW]
+        )
+        for modes in (frozenset(Mode), {Mode.NEAREST}, {Mode.SUM, Mode.MAX})
+        for name in VALUES
+    ],
+)
+def test_general_aggregates(modes, name):
     """Values of both sides, of one, and of none; ties go to the lowest position."""
     expression, plain = VALUES[name]
     program = general(expression)
@@ -217,8 +239,8 @@ def test_general_aggregates(name, modes):
 
 def test_wide_values_are_python_integers():
     number = int_of(64, signed=False, nullable=False)
-    s, w = build.key("s", 0, number), build.key("w", 0, number)
-    program = GeneralProgram((number,), (number,), build.le(s, w), build.sub(w, s))
+    s, w = ops.key("s", 0, number), ops.key("w", 0, number)
+    program = GeneralProgram((number,), (number,), ops.le(s, w), ops.sub(w, s))
     with AmaranthDevice(units=2) as device:
         kernel = device.open(program, frozenset({Mode.MAX}))
         buffer = loaded(kernel, [np.array([5, (1 << 64) - 1], np.uint64)])
@@ -239,7 +261,7 @@ def test_what_is_refused():
         assert (
             device.refuses(huge, frozenset({Mode.MIN})) == "its values have 66 bits, more than 64"
         )
-        condition = general(lambda s, w: build.lt(s[0], w[0]))
+        condition = general(lambda s, w: ops.lt(s[0], w[0]))
         assert condition.value.type.kind is BOOL.kind
         assert "a value is a number, not bool" in device.refuses(condition, frozenset({Mode.MIN}))
         assert device.refuses(condition, frozenset({Mode.COUNT})) is None

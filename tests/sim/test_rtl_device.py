@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DeviceError, FileError, MissingToolError
 from penstock.host.device.base import Task
-from penstock.host.driver.packing import Packing
+from penstock.host.devices.kernel.packing import Packing, header_fields
 from penstock.hw.export import kernel_verilog
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
@@ -23,6 +23,7 @@ from penstock.sim.verilated import build
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, board_library, cache_folder
 from tests.host.kit.tasks import RANGES, band_join, expected, load, run_to_end, sorted_pairs
+from tests.kit.effort import effort, examples
 
 
 def tools_are_there():
@@ -157,7 +158,7 @@ def test_passes_with_their_share():
 
 def test_header():
     word = np.frombuffer((7 | 1 << 90).to_bytes(64, "little"), np.uint8)
-    assert packing([8]).header(word) == {"a": 7, "b": 1 << 58}
+    assert header_fields(packing([8]).table, word) == {"a": 7, "b": 1 << 58}
 
 
 # -- by registers and memory ----------------------------------------------------------------------
@@ -231,7 +232,7 @@ def run(path, job, memory=None):
     board.unmap()
     for address, part in copies:
         board.map(address, part)
-    header = layout.header(results[:64])
+    header = header_fields(layout.table, results[:64])
     words = results[64 : 64 * (header["words"] + 1)].copy()
     if not (job.ranges or job.passes):
         board.run(arguments, 200_000)
@@ -335,7 +336,7 @@ def any_value(name):
 
 @settings(
     deadline=None,
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
@@ -384,7 +385,7 @@ def test_joins_with_pauses(memory):
     rng = np.random.default_rng(1)
     with RtlDevice(units=8, **memory) as device:
         for number, kind in enumerate(RANGES):
-            join = band_join(rng, 1 + number % 2, 32, 30, 200, kind)
+            join = band_join(rng, 1 + effort(number % 2, 0), 32, 30, 200, kind)
             kernel = device.open(join.program)
             buffer = load(kernel, join, pieces=3, spare=5)
             for room in (8, 50, 100_000):

@@ -24,7 +24,7 @@ DATA = os.environ.get("PENSTOCK_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="PENSTOCK_DATA names no folder of streams")
 
 #: Rows of each side, from the middle of its file.
-ROWS = 20_000
+ROWS = 20_000  # with 5,000 some query has no rows
 
 QUERIES = (
     *("U1", "U2", "U3", "A1", "A2", "B1", "B2", "Z1", "Z2"),
@@ -50,7 +50,7 @@ def sql(*arguments: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("pipelines", [1, 2])
+@pytest.mark.parametrize("pipelines", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_stats(tmp_path: Path, pipelines: int) -> None:
     """What the kernel counted, summed over all tasks, beside the counts of every device."""
     rows = 200

@@ -23,6 +23,7 @@ from penstock.sim.workloads import Attack, Backbone, City
 from penstock.sim.workloads.backbone import SHORT_NAMES
 from penstock.sim.workloads.base import TIMESTAMP, Workload, draw, zipf_cdf
 from penstock.sim.workloads.city import BLOCK, CENTRE_LAT, CENTRE_LON, SPEED
+from tests.kit.effort import examples
 
 US = 1_000_000
 
@@ -191,7 +192,7 @@ def test_orders_follow_the_hour_and_keep_their_mean():
     assert by_hour.max() < 1.2 * by_hour.min()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     seconds=st.floats(0.01, 30),
     rate=st.floats(1, 2000),
@@ -222,7 +223,7 @@ def test_city_ranges(seconds, rate, vehicles, radius, districts, disorder, seed)
     assert ((ints(gps, "vehicle") >= 0) & (ints(gps, "vehicle") < vehicles)).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     seconds=st.floats(0.01, 25),
     rate=st.floats(1, 3000),

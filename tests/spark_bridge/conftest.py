@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pytest
 
 from penstock.errors import MissingToolError
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 
 #: What Spark 4.1 itself warns of: it leaves sockets to the garbage collector, and its comparison of
 #: DataFrames imports all of pandas-on-Spark.
@@ -42,7 +42,7 @@ def spark(tmp_path_factory):
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "3")
         # Short queries only: the optimising compiler costs more than it saves.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         # A zone with missing and repeated hours: times must not depend on it.
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))

@@ -21,7 +21,7 @@ ENV = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
 PROGRAM = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 ensure_java()
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote("local[2]").getOrCreate()

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.expr import build
+from penstock.expr import ops
+from penstock.plan.query import TimeWindow
 from penstock.query.compiler import compile_query
-from penstock.query.plan import TimeWindow
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
@@ -18,8 +18,8 @@ from pyspark.sql import types as spark_types
 from penstock.spark_bridge import devices
 from penstock.spark_bridge.batch.blobs import blobs_of, tables_of
 from penstock.spark_bridge.batch.choose import Limits, chosen, dividable
-from penstock.spark_bridge.batch.lanes import GridLanes, TimeLanes
-from penstock.spark_bridge.batch.rows_lanes import lanes_of_rows
+from penstock.spark_bridge.batch.rows_shards import shards_of_rows
+from penstock.spark_bridge.batch.shards import GridShards, TimeShards
 from penstock.spark_bridge.batch.statistics import Spread
 from penstock.spark_bridge.clock import Clock
 from penstock.spark_bridge.filters import pushed
@@ -97,57 +97,57 @@ WINDOWS = [
 CLOCKS = dict.fromkeys("lr", Clock("ticks", 2, 1))
 
 
-def lanes_of(spark, lanes, times):
-    """Lanes of rows with these ticks (None too), by side and row."""
+def shards_of(spark, shards, times):
+    """Shards of rows with these ticks (None too), by side and row."""
     frame = spark.createDataFrame([(i, t) for i, t in enumerate(times)], "id long, ticks long")
     found = {}
     for side in "lr":
-        column = lanes.of(side, F.col("ticks"), F.xxhash64("id"))
-        column = F.explode(column) if lanes.is_copied(side) else column
+        column = shards.of(side, F.col("ticks"), F.xxhash64("id"))
+        column = F.explode(column) if shards.is_copied(side) else column
         own = found.setdefault(side, {})
-        for row in frame.select("id", column.alias("lane")).collect():
-            assert 0 <= row["lane"] < lanes.count
-            assert row["lane"] not in own.setdefault(row["id"], set())
-            own[row["id"]].add(row["lane"])
+        for row in frame.select("id", column.alias("shard")).collect():
+            assert 0 <= row["shard"] < shards.count
+            assert row["shard"] not in own.setdefault(row["id"], set())
+            own[row["id"]].add(row["shard"])
     return found
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("side", "lr")
-def test_lanes_of_time(spark, window, side):
-    """A pair of the window meets in exactly one lane; a divided row is in one."""
-    lanes = TimeLanes(side, [-20, -7, 1, 3, 30], [1, 1, 3, 1, 2, 1], CLOCKS, window)
+def test_shards_of_time(spark, window, side):
+    """A pair of the window meets in exactly one shard; a divided row is in one."""
+    shards = TimeShards(side, [-20, -7, 1, 3, 30], [1, 1, 3, 1, 2, 1], CLOCKS, window)
     times = [*range(-30, 30), 0, 0, 0, 0]
-    found = lanes_of(spark, lanes, times)
+    found = shards_of(spark, shards, times)
     assert all(len(own) == 1 for own in found[side].values())
-    assert set().union(*found[side].values()) == set(range(lanes.count))
-    for left, left_lanes in found["l"].items():
-        for right, right_lanes in found["r"].items():
+    assert set().union(*found[side].values()) == set(range(shards.count))
+    for left, left_shards in found["l"].items():
+        for right, right_shards in found["r"].items():
             apart = 2 * (times[right] - times[left])
             inside = (window.before is None or -window.before <= apart) and (
                 window.after is None or apart <= window.after
             )
-            assert len(left_lanes & right_lanes) == 1 or not inside
+            assert len(left_shards & right_shards) == 1 or not inside
 
 
-def test_rows_without_a_time_are_in_one_lane(spark):
-    lanes = TimeLanes("l", [0, 9], [1, 2, 1], CLOCKS, TimeWindow(1, 1))
-    found = lanes_of(spark, lanes, [None] * 40)["l"]
+def test_rows_without_a_time_are_in_one_shard(spark):
+    shards = TimeShards("l", [0, 9], [1, 2, 1], CLOCKS, TimeWindow(1, 1))
+    found = shards_of(spark, shards, [None] * 40)["l"]
     assert all(len(own) == 1 for own in found.values())
     assert len(set().union(*found.values())) > 1
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 4), (3, 1), (3, 2)])
-def test_lanes_of_a_grid(spark, rows, columns):
-    lanes = GridLanes("l", rows, columns)
-    found = lanes_of(spark, lanes, range(30))
+def test_shards_of_a_grid(spark, rows, columns):
+    shards = GridShards("l", rows, columns)
+    found = shards_of(spark, shards, range(30))
     for left in found["l"].values():
         assert len(left) == columns
         assert all(len(left & right) == 1 for right in found["r"].values())
 
 
-def test_lanes_of_arrivals(spark):
-    """Each lane gets its own rows, and at least as many before and after as the windows have."""
+def test_shards_of_arrivals(spark):
+    """Each shard gets its own rows, and at least as many before and after as the windows have."""
     rng = np.random.default_rng(3)
     times = {side: np.sort(rng.integers(0, 60, 100)) for side in "lr"}
     schema = pa.schema([("t", pa.int64())])
@@ -162,10 +162,10 @@ def test_lanes_of_arrivals(spark):
         for side, t in times.items()
     }
     limits = Limits(4, True, 10, 10)
-    lanes = lanes_of_rows(query, clocks, edges, counts, limits, ["l"]).lanes
-    assert lanes.count == 4
+    shards = shards_of_rows(query, clocks, edges, counts, limits, ["l"]).shards
+    assert shards.count == 4
     for (low, high), mine, others in zip(
-        lanes.owned, lanes.reached["l"], lanes.reached["r"], strict=True
+        shards.owned, shards.reached["l"], shards.reached["r"], strict=True
     ):
 
         def between(side, reach):
@@ -178,8 +178,8 @@ def test_lanes_of_arrivals(spark):
         earlier = times["r"][times["r"] < (low or 0)]
         assert (between("r", others) & (times["r"] < (low or 0))).sum() >= min(7, len(earlier))
         assert mine[1] == others[1]
-    one = lanes_of_rows(query, clocks, edges, counts, Limits(9, False, 1, 1 << 20), ["l"])
-    assert one.lanes.count == 200 // 22
+    one = shards_of_rows(query, clocks, edges, counts, Limits(9, False, 1, 1 << 20), ["l"])
+    assert one.shards.count == 200 // 22
 
 
 def query_of(kind="JOIN", select="l.t"):
@@ -201,56 +201,55 @@ def choice(query, left, right, partitioning="auto", limits=None):
 
 def test_short_windows_are_cut_by_time_on_the_longer_side():
     made = choice(query_of(), even(5000, 0, 10**6), even(1000, 0, 10**6))
-    assert isinstance(made.lanes, TimeLanes)
-    assert made.lanes.side == "l"
-    assert made.lanes.count in (6, 7)
+    assert isinstance(made.shards, TimeShards)
+    assert made.shards.side == "l"
+    assert made.shards.count in (6, 7)
     assert made.moved == pytest.approx(6000, rel=0.05)
-    assert (
-        choice(query_of("RIGHT JOIN"), even(5000, 0, 10**6), even(1000, 0, 10**6)).lanes.side == "r"
-    )
+    right = choice(query_of("RIGHT JOIN"), even(5000, 0, 10**6), even(1000, 0, 10**6))
+    assert right.shards.side == "r"
 
 
 def test_windows_as_long_as_the_data_get_a_grid():
     spread = even(4000, 0, 5)
     made = choice(query_of(), spread, spread)
-    assert isinstance(made.lanes, GridLanes)
-    assert (made.lanes.rows, made.lanes.columns) in ((2, 3), (3, 2))
+    assert isinstance(made.shards, GridShards)
+    assert (made.shards.rows, made.shards.columns) in ((2, 3), (3, 2))
     assert made.evaluations == pytest.approx(4000**2, rel=0.05)
     # Rows about which the join decides are in one row of the grid, or in one slice.
-    kept = choice(query_of("LEFT JOIN"), spread, spread).lanes
+    kept = choice(query_of("LEFT JOIN"), spread, spread).shards
     assert kept.side == "l"
     assert not kept.is_copied("l")
-    assert isinstance(choice(query_of(), spread, spread, "time").lanes, TimeLanes)
-    grid = choice(query_of("LEFT ANTI JOIN"), spread, spread, "grid").lanes
+    assert isinstance(choice(query_of(), spread, spread, "time").shards, TimeShards)
+    grid = choice(query_of("LEFT ANTI JOIN"), spread, spread, "grid").shards
     assert (grid.rows, grid.columns) == (8, 1)
 
 
-def test_a_crowded_time_is_spread_over_lanes():
+def test_a_crowded_time_is_spread_over_shards():
     crowded = Spread(8000, [*range(0, 3200, 200), *[3200] * 32, *range(3400, 6800, 200)])
-    made = choice(query_of("LEFT JOIN"), crowded, even(10, 0, 6800)).lanes
+    made = choice(query_of("LEFT JOIN"), crowded, even(10, 0, 6800)).shards
     assert made.count <= 8
     assert max(made.parts) >= 3
     heavy = made.parts.index(max(made.parts))
     assert made.bounds[heavy - 1] <= 3200 < made.bounds[heavy]
 
 
-def test_lanes_hold_no_more_rows_than_they_should():
+def test_shards_hold_no_more_rows_than_they_should():
     left, right = even(10_000, 0, 10**6), even(10, 0, 10**6)
     limits = Limits(2, False, 10**9, 1000)
-    assert choice(query_of("LEFT JOIN"), left, right, "time", limits).lanes.count == 10
+    assert choice(query_of("LEFT JOIN"), left, right, "time", limits).shards.count == 10
     # Where either may be held, it is the few.
-    assert choice(query_of(), left, right, "time", limits).lanes.side == "r"
+    assert choice(query_of(), left, right, "time", limits).shards.side == "r"
 
 
-def test_no_rows_need_one_lane():
-    assert choice(query_of(), Spread(0), Spread(0)).lanes.count == 1
+def test_no_rows_need_one_shard():
+    assert choice(query_of(), Spread(0), Spread(0)).shards.count == 1
 
 
 def test_what_spark_may_filter(spark):
-    x = build.column("l", "x", compile_type("x"))
-    name = build.column("l", "name", compile_type("name"))
-    price = build.column("l", "price", compile_type("price"))
-    small, sums = build.lt(x, build.const(5)), build.lt(build.add(x, x), build.const(5))
+    x = ops.column("l", "x", compile_type("x"))
+    name = ops.column("l", "name", compile_type("name"))
+    price = ops.column("l", "price", compile_type("price"))
+    small, sums = ops.lt(x, ops.const(5)), ops.lt(ops.add(x, x), ops.const(5))
 
     def text(condition):
         found = pushed(condition, F.col)
@@ -258,17 +257,17 @@ def test_what_spark_may_filter(spark):
 
     assert text(small) == str(F.col("x") < 5)
     assert text(sums) is None
-    assert text(build.and_(sums, small)) == text(small)
-    assert text(build.or_(sums, small)) is None
-    assert text(build.not_(build.and_(sums, small))) is None
-    assert text(build.eq(name, build.const("a"))) == str(F.col("name") == "a")
-    assert text(build.lt(price, build.const(5))) is None
-    assert text(build.TRUE) is None
-    assert text(build.lt(x, build.const(1 << 64))) is None
-    few, wide = [build.const(k) for k in (1, 5)], [build.const(1 << 64), build.const(1)]
-    assert text(build.is_in(x, few)) == str(F.col("x").isin([1, 5]))
-    assert text(build.is_in(x, wide)) is None
-    assert text(build.is_in(x, [build.const(2 * k) for k in range(1001)])) is None
+    assert text(ops.and_(sums, small)) == text(small)
+    assert text(ops.or_(sums, small)) is None
+    assert text(ops.not_(ops.and_(sums, small))) is None
+    assert text(ops.eq(name, ops.const("a"))) == str(F.col("name") == "a")
+    assert text(ops.lt(price, ops.const(5))) is None
+    assert text(ops.TRUE) is None
+    assert text(ops.lt(x, ops.const(1 << 64))) is None
+    few, wide = [ops.const(k) for k in (1, 5)], [ops.const(1 << 64), ops.const(1)]
+    assert text(ops.is_in(x, few)) == str(F.col("x").isin([1, 5]))
+    assert text(ops.is_in(x, wide)) is None
+    assert text(ops.is_in(x, [ops.const(2 * k) for k in range(1001)])) is None
 
 
 def compile_type(name):

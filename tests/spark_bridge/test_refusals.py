@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 from pyspark.errors import PythonException
 from pyspark.sql import functions as F
 
-from penstock.host.device.cpu import CpuDevice
+from penstock.host.devices.cpu import CpuDevice
 from penstock.spark_bridge import sql
 
 

@@ -14,9 +14,9 @@ from pynq.pl_server.xclbin_parser import XclBin  # pyright: ignore
 
 from penstock.constraints.boards import board
 from penstock.host.device.base import Task
-from penstock.host.device.board.device import BoardDevice
-from penstock.host.device.board.link import Link
-from penstock.host.device.board.package import Package
+from penstock.host.devices.board.device import BoardDevice
+from penstock.host.devices.board.link import BoardLink
+from penstock.host.devices.board.package import Package
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import describe
@@ -70,10 +70,10 @@ def test_card_pointers_lie_in_the_banks_of_the_linker(package: Package) -> None:
 class _Cards(BoardDevice):
     """Cards of this process."""
 
-    def _connect(self, address: str | None, cards: int) -> list[Link]:
+    def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
         self.machines = [Machine(board("u280"), MEMORY_BYTES, MemoryModel()) for _ in range(cards)]
         return [
-            Link(VirtualCard(f"virtual u280 {number}", machine), f"card {number}")
+            BoardLink(VirtualCard(f"virtual u280 {number}", machine), f"card {number}")
             for number, machine in enumerate(self.machines)
         ]
 

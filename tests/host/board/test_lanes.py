@@ -15,10 +15,10 @@ pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device, Task
-from penstock.host.device.board.device import BoardDevice
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.devices.board.device import BoardDevice
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.program import BandProgram

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pynq.remote.selftest", exc_type=ModuleNotFoundError)
 
-from penstock.host.device.board.package import Package
+from penstock.host.devices.board.package import Package
 from penstock.hw.board import gpio
 from tests.host.board.process import PENSTOCK, virtual_board
 

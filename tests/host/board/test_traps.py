@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
 
 from penstock.errors import DeviceError
-from penstock.host.device.board.link import Link
-from penstock.host.device.board.package import Package
-from penstock.host.device.board.port import Memory, Port
+from penstock.host.devices.board.link import BoardLink
+from penstock.host.devices.board.package import Package
+from penstock.host.devices.board.port import BoardMemory, Port
 from penstock.hw.board.placement import clock_of, register_range, system_of
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
@@ -42,8 +42,8 @@ def server(package: Package) -> Iterator[Server]:
         yield one
 
 
-def link_to(server: Server) -> Link:
-    return Link.remote(f"127.0.0.1:{server.port}")
+def link_to(server: Server) -> BoardLink:
+    return BoardLink.remote(f"127.0.0.1:{server.port}")
 
 
 def test_a_changed_handoff_of_the_same_bitstream_is_read(
@@ -128,7 +128,7 @@ def test_a_kernel_that_nobody_waits_for(server: Server, package: Package) -> Non
 
 def test_sizes_are_signed_words(server: Server) -> None:
     with pytest.raises(DeviceError, match="PYNQ allocates below 2 GiB"):
-        Memory(object(), 1 << 31)
+        BoardMemory(object(), 1 << 31)
     with pytest.raises(DeviceError, match="does not fit: 1073741824 bytes are free"):
         link_to(server).allocate((1 << 31) - 1)
 

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,12 @@ pytest.importorskip("pynq.remote", exc_type=ModuleNotFoundError)
 
 import penstock
 from penstock.errors import DeviceError, FileError
-from penstock.host.device.board.device import BoardDevice
-from penstock.host.device.board.link import Link
-from penstock.host.device.board.package import Package
-from penstock.host.device.board.selftest import selftest
-from penstock.host.device.run_window import run_window_join
 from penstock.host.device.window_join import WindowTask
+from penstock.host.devices.board.device import BoardDevice
+from penstock.host.devices.board.link import BoardLink
+from penstock.host.devices.board.package import Package
+from penstock.host.devices.board.selftest import selftest
+from penstock.host.execute.run_window import run_window_join
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.window.config import WindowConfig
@@ -127,31 +128,31 @@ class TestLoading:
         """The window operator's package is found among others, and its kernels share the tasks."""
         other = virtual_package(JOIN, package.board, tmp_path / "join")
         deploy([other, package], tmp_path / "deployed")
-        tuples, program = arrivals(np.random.default_rng(1), 400)
+        tuples, program = arrivals(np.random.default_rng(1), 400, rows=ROWS)
         with (
             serve(package.board, deployed=tmp_path / "deployed") as server,
             BoardDevice(at(server)) as device,
         ):
             assert [one.is_window for one in device.packages] == [False, True]
             assert device.lanes == 2
-            kernel = device.open_window_join(program, ROWS)
+            kernel = device.open(program)
             pieces = list(
-                run_window_join(kernel, tuples, ROWS, room=1 << 14, lanes=2, task_evaluations=500)
+                run_window_join(kernel, tuples, room=1 << 14, lanes=2, task_evaluations=500)
             )
             kernel.close()
             assert device.counters()["tuples"] == 400
         assert len(pieces) > 2
-        found = [pair for one in pieces for pair in zip(one.a, one.b, strict=True)]
-        assert sorted(found) == expected(tuples, program, ROWS)
+        found = [pair for one in pieces for pair in zip(one.i, one.j, strict=True)]
+        assert sorted(found) == expected(tuples, program)
 
     def test_one_overlay_at_a_time(self, package: Package, tmp_path: Path) -> None:
         other = virtual_package(JOIN, package.board, tmp_path)
-        _, program = arrivals(np.random.default_rng(1), 2)
+        _, program = arrivals(np.random.default_rng(1), 2, rows=ROWS)
         with (
             serve(package.board) as server,
             BoardDevice(at(server), package=f"{other.folder},{package.folder}") as device,
         ):
-            kernel = device.open_window_join(program, ROWS)
+            kernel = device.open(program)
             with pytest.raises(DeviceError, match="is in use, and this program needs"):
                 device.open(BandProgram(tests=1, table=2))
             kernel.close()
@@ -159,7 +160,7 @@ class TestLoading:
 
     def test_handoff_has_every_register(self, server: Server, package: Package) -> None:
         """PYNQ's own parser finds each register where the declaration has it."""
-        link = Link.remote(at(server))
+        link = BoardLink.remote(at(server))
         link.load(package)
         expected = {}
         for entry in describe(CONFIG).table()["registers"]:
@@ -179,10 +180,10 @@ class TestPrograms:
     def test_programs_share_the_kernels(self, server: Server, package: Package) -> None:
         """Tasks of several programs that are open at once, more than there are kernels."""
         with BoardDevice(at(server), package=package.folder) as device:
-            joins = [arrivals(np.random.default_rng(seed), 200) for seed in range(3)]
-            kernels = [device.open_window_join(program, ROWS) for _, program in joins]
+            joins = [arrivals(np.random.default_rng(seed), 200, rows=ROWS) for seed in range(3)]
+            kernels = [device.open(program) for _, program in joins]
             futures = [
-                kernel.submit(WindowTask(tuples, 0, ROWS, 1 << 14))
+                kernel.submit(None, WindowTask(tuples, 0, 1 << 14))
                 for kernel, (tuples, _) in zip(kernels, joins, strict=True)
                 for _ in range(3)
             ]
@@ -191,8 +192,8 @@ class TestPrograms:
                 kernel.close()
         for number, result in enumerate(results):
             tuples, program = joins[number // 3]
-            found = sorted(zip(result.a, result.b, strict=True))
-            assert found == expected(tuples, program, ROWS)
+            found = sorted(zip(result.i, result.j, strict=True))
+            assert found == expected(tuples, program)
 
     def test_of_the_other_operation(self, server: Server, package: Package) -> None:
         with (
@@ -202,19 +203,19 @@ class TestPrograms:
             device.open(BandProgram(tests=1, table=2))
 
     def test_more_than_the_kernel_has(self, server: Server, package: Package) -> None:
-        _, wide = arrivals(np.random.default_rng(1), 2, tests=3)
-        _, program = arrivals(np.random.default_rng(1), 2)
+        _, wide = arrivals(np.random.default_rng(1), 2, tests=3, rows=ROWS)
+        _, program = arrivals(np.random.default_rng(1), 2, rows=ROWS)
         with BoardDevice(at(server), package=package.folder) as device:
-            assert "has 2 band tests, not 3" in str(device.refuses_window_join(wide, ROWS))
+            assert "has 2 band tests, not 3" in str(device.refuses(wide))
             with pytest.raises(DeviceError, match="hold 16 rows, fewer than 17; build it with"):
-                device.open_window_join(program, (4, 17))
+                device.open(replace(program, rows=(4, 17)))
 
     def test_after_it_was_closed(self, server: Server, package: Package) -> None:
-        tuples, program = arrivals(np.random.default_rng(1), 20)
+        tuples, program = arrivals(np.random.default_rng(1), 20, rows=ROWS)
         with BoardDevice(at(server), package=package.folder) as device:
-            kernel = device.open_window_join(program, ROWS)
+            kernel = device.open(program)
             kernel.close()
-            future = kernel.submit(WindowTask(tuples, 0, ROWS, 1 << 14))
+            future = kernel.submit(None, WindowTask(tuples, 0, 1 << 14))
             with pytest.raises(DeviceError, match="was closed; open the program again"):
                 future.result(60)
 
@@ -232,9 +233,9 @@ class TestFailures:
         server = serve(package.board)
         device = BoardDevice(at(server), package=package.folder, timeout_s=20.0)
         # About ten million cycles.
-        tuples, program = arrivals(np.random.default_rng(1), 800_000)
-        kernel = device.open_window_join(program, ROWS)
-        future = kernel.submit(WindowTask(tuples, 0, ROWS, 1 << 23))
+        tuples, program = arrivals(np.random.default_rng(1), 800_000, rows=ROWS)
+        kernel = device.open(program)
+        future = kernel.submit(None, WindowTask(tuples, 0, 1 << 23))
         wait_until(lambda: server.machine.running or future.done())
         assert not future.done()
         server.close()
@@ -244,26 +245,26 @@ class TestFailures:
 
     def test_a_kernel_that_hangs(self, package: Package, tmp_path: Path) -> None:
         """A memory that takes nothing: an error after the timeout; the device can be closed."""
-        tuples, program = arrivals(np.random.default_rng(1), 4000)
+        tuples, program = arrivals(np.random.default_rng(1), 4000, rows=ROWS)
         slow = MemoryModel(bandwidth=1e-6)
         with (
             serve(package.board, slow) as server,
             BoardDevice(at(server), package=package.folder, timeout_s=1.0) as device,
         ):
-            kernel = device.open_window_join(program, ROWS)
-            future = kernel.submit(WindowTask(tuples, 0, ROWS, 1 << 16))
+            kernel = device.open(program)
+            future = kernel.submit(None, WindowTask(tuples, 0, 1 << 16))
             name = f"board {at(server)}, {package.instances[0][:-2]}"
             with pytest.raises(DeviceError, match=rf"{re.escape(name)}_\d did not end a task"):
                 future.result(60)
 
     def test_memory_is_full(self, package: Package) -> None:
-        tuples, program = arrivals(np.random.default_rng(1), 4000)
+        tuples, program = arrivals(np.random.default_rng(1), 4000, rows=ROWS)
         with (
             serve(package.board, memory_bytes=1 << 16) as server,
             BoardDevice(at(server), package=package.folder) as device,
         ):
-            kernel = device.open_window_join(program, ROWS)
-            future = kernel.submit(WindowTask(tuples, 0, ROWS, 1 << 16))
+            kernel = device.open(program)
+            future = kernel.submit(None, WindowTask(tuples, 0, 1 << 16))
             with pytest.raises(DeviceError, match="does not fit"):
                 future.result(60)
 

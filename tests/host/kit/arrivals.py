@@ -28,21 +28,26 @@ def order(rng: np.random.Generator, kind: str, count: int) -> np.ndarray:
 
 
 def arrivals(
-    rng: np.random.Generator, count: int, kind: str = "random", tests: int = 2, spread: int = 6
+    rng: np.random.Generator,
+    count: int,
+    kind: str = "random",
+    tests: int = 2,
+    spread: int = 6,
+    rows: tuple[int, int] = (3, 3),
 ) -> tuple[Arrivals, WindowProgram]:
     """Tuples with random codes and bounds, and a program with random truth tables."""
     is_b = order(rng, kind, count)
     window, stream = [], []
-    for rows in (int((~is_b).sum()), int(is_b.sum())):
-        window.append([rng.integers(0, spread, rows).astype(np.uint32) for _ in range(tests)])
+    for own in (int((~is_b).sum()), int(is_b.sum())):
+        window.append([rng.integers(0, spread, own).astype(np.uint32) for _ in range(tests)])
         bounds = []
         for _ in range(tests):
-            low = rng.integers(0, spread, rows)
-            bounds += [low, low + rng.integers(0, 3, rows)]
+            low = rng.integers(0, spread, own)
+            bounds += [low, low + rng.integers(0, 3, own)]
         stream.append([bound.astype(np.uint32) for bound in bounds])
     tables = [int(rng.choice(_monotone(tests))) for _ in "ab"]
     a, b = (BandProgram(tests, table, KEY_BITS) for table in tables)
-    return Arrivals(is_b, tuple(window), tuple(stream)), WindowProgram(a, b)
+    return Arrivals(is_b, tuple(window), tuple(stream)), WindowProgram(a, b, rows)
 
 
 def _monotone(tests: int) -> list[int]:
@@ -56,16 +61,14 @@ def _monotone(tests: int) -> list[int]:
     ]
 
 
-def expected(
-    tuples: Arrivals, program: WindowProgram, rows: tuple[int, int], history: int = 0
-) -> list[tuple[int, int]]:
+def expected(tuples: Arrivals, program: WindowProgram, history: int = 0) -> list[tuple[int, int]]:
     """Brute force, tuple by tuple: rows of A and of B of each pair, sorted."""
     seen: tuple[list[int], list[int]] = ([], [])
     pairs = []
     for place, is_b in enumerate(tuples.is_b):
         side = int(is_b)
         own, others = len(seen[side]), seen[1 - side]
-        latest = others[len(others) - min(rows[1 - side], len(others)) :]
+        latest = others[len(others) - min(program.rows[1 - side], len(others)) :]
         if place >= history:
             for other in latest:
                 if _joins(tuples, program, side, own, other):

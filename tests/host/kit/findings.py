@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.host.device.board.device import BoardDevice
-from penstock.host.device.board.selftest import Finding, selftest
+from penstock.host.devices.board.device import BoardDevice
+from penstock.host.devices.board.selftest import Finding, selftest
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.sim.virtual_board.deploy import virtual_package

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.expr.evaluate import evaluate, order_key
+from penstock.expr.values import order_key
 from penstock.host.device.base import Folds, Kernel, Task, WindowBuffer
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.types import Type
 from tests.host.kit.predicates import Predicates, column
 from tests.host.kit.tasks import TIMEOUT_S, Join, band_join, expected, plain, ranges
+from tests.penstock.kit.reference import evaluate
 
 
 def payload_join(

@@ -23,8 +23,8 @@ from random import Random
 import pyarrow as pa
 
 from penstock.host.device.base import Device
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, Feed, Row, batch_of, rows_join, time_join
 

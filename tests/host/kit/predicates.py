@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.node import Expr
 from penstock.host.device.storage import storage_dtype
 from penstock.program import GeneralProgram
@@ -38,8 +38,8 @@ class Predicates:
         own = [t.as_nullable(False) for t in types]
         self.stream = self._some(own)
         self.window = self._some(own)
-        keys = [build.key("s", k, t) for k, t in enumerate(self.stream)]
-        keys += [build.key("w", k, t) for k, t in enumerate(self.window)]
+        keys = [ops.key("s", k, t) for k, t in enumerate(self.stream)]
+        keys += [ops.key("w", k, t) for k, t in enumerate(self.window)]
         self._integers = [k for k in keys if k.type.is_integral]
         self._floats = [k for k in keys if k.type.is_float]
         self._booleans = [k for k in keys if k.type.kind is Kind.BOOL]
@@ -49,8 +49,8 @@ class Predicates:
             self._grow()
         while len(self._booleans) < 3:
             self._grow()
-        predicate = build.and_(
-            build.or_(*self._take(self._booleans[-6:], 2)), self._booleans[-1], *self._guards
+        predicate = ops.and_(
+            ops.or_(*self._take(self._booleans[-6:], 2)), self._booleans[-1], *self._guards
         )
         return GeneralProgram(self.stream, self.window, predicate)
 
@@ -81,40 +81,40 @@ class Predicates:
         rules[self._rng.integers(0, len(rules))]()
 
     def _constant(self) -> None:
-        self._integers.append(build.const(int(self._rng.integers(-20, 20))))
-        self._floats.append(build.const(float(self._rng.choice(_FLOATS))))
+        self._integers.append(ops.const(int(self._rng.integers(-20, 20))))
+        self._floats.append(ops.const(float(self._rng.choice(_FLOATS))))
 
     def _integer(self) -> None:
         a, b = self._take(self._integers, 2)
         plain = a.type.kind is b.type.kind is Kind.INT
         rules = [
-            lambda: build.add(a, b),
-            lambda: build.sub(a, b),
-            lambda: build.mul(a, b),
-            lambda: build.neg(a),
-            lambda: build.absolute(a),
-            lambda: build.least(a, b),
-            lambda: build.greatest(a, b),
+            lambda: ops.add(a, b),
+            lambda: ops.sub(a, b),
+            lambda: ops.mul(a, b),
+            lambda: ops.neg(a),
+            lambda: ops.absolute(a),
+            lambda: ops.least(a, b),
+            lambda: ops.greatest(a, b),
             lambda: self._remainder(a, b),
         ]
         if plain:
-            few = build.bit_and(b, build.const(int(self._rng.choice([3, 31, 63]))))
+            few = ops.bit_and(b, ops.const(int(self._rng.choice([3, 31, 63]))))
             rules += [
-                lambda: build.bit_and(a, b),
-                lambda: build.bit_or(a, b),
-                lambda: build.bit_xor(a, b),
-                lambda: build.bit_not(a),
-                lambda: build.shr(a, few),
-                lambda: build.shl(a, build.bit_and(b, build.const(7))),
-                lambda: build.shl(a, build.const(int(self._rng.integers(0, 5)))),
+                lambda: ops.bit_and(a, b),
+                lambda: ops.bit_or(a, b),
+                lambda: ops.bit_xor(a, b),
+                lambda: ops.bit_not(a),
+                lambda: ops.shr(a, few),
+                lambda: ops.shl(a, ops.bit_and(b, ops.const(7))),
+                lambda: ops.shl(a, ops.const(int(self._rng.integers(0, 5)))),
             ]
         made = rules[self._rng.integers(0, len(rules))]()
         if made.type.bits <= 200:
             self._integers.append(made)
 
     def _remainder(self, a: Expr, b: Expr) -> Expr:
-        self._guards.append(build.ne(b, build.const(0)))
-        return build.mod(a, b)
+        self._guards.append(ops.ne(b, ops.const(0)))
+        return ops.mod(a, b)
 
     def _compare_integers(self) -> None:
         self._compare(*self._take(self._integers[-5:], 1), *self._take(self._integers, 1))
@@ -123,40 +123,40 @@ class Predicates:
         self._compare(*self._take(self._floats, 2))
 
     def _compare(self, a: Expr, b: Expr) -> None:
-        rule = (build.lt, build.le, build.eq, build.ne)[self._rng.integers(0, 4)]
+        rule = (ops.lt, ops.le, ops.eq, ops.ne)[self._rng.integers(0, 4)]
         self._booleans.append(rule(a, b))
 
     def _to_float(self) -> None:
         (a,) = self._take(self._integers, 1)
         if a.type.bits <= 100:
-            self._floats.append(build.cast(a, FLOAT64))
+            self._floats.append(ops.cast(a, FLOAT64))
 
     def _float(self) -> None:
         a, b = self._take(self._floats, 2)
         rules = [
-            lambda: build.add(a, b),
-            lambda: build.sub(a, b),
-            lambda: build.mul(a, b),
-            lambda: build.neg(a),
-            lambda: build.absolute(a),
-            lambda: build.least(a, b),
-            lambda: build.greatest(a, b),
-            lambda: build.mod(a, build.const(2.5)),
-            lambda: build.cast(a, FLOAT64),
+            lambda: ops.add(a, b),
+            lambda: ops.sub(a, b),
+            lambda: ops.mul(a, b),
+            lambda: ops.neg(a),
+            lambda: ops.absolute(a),
+            lambda: ops.least(a, b),
+            lambda: ops.greatest(a, b),
+            lambda: ops.mod(a, ops.const(2.5)),
+            lambda: ops.cast(a, FLOAT64),
         ]
         self._floats.append(rules[self._rng.integers(0, len(rules))]())
 
     def _logic(self) -> None:
         a, b = self._take(self._booleans, 2)
         rule = self._rng.integers(0, 3)
-        made = (build.and_(a, b), build.or_(a, b), build.not_(a))[rule]
+        made = (ops.and_(a, b), ops.or_(a, b), ops.not_(a))[rule]
         self._booleans.append(made)
 
     def _case(self) -> None:
         condition, again = self._take(self._booleans, 2)
         pool = self._integers if self._integers else self._floats
         a, b, c = self._take(pool, 3)
-        made = build.case([(condition, a), (again, b)], c)
+        made = ops.case([(condition, a), (again, b)], c)
         pool.append(made)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.host.pruning.sizes import Pruning
+from penstock.host.prune.sizes import Pruning
 
 #: Looks at every probe; the bounds of a block or a group are those of one or two tuples.
 TINY = Pruning(

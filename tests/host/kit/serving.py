@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.host.device.base import Device
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.server.limits import Limits
-from penstock.host.server.owner import Owner
-from penstock.host.server.service import DeviceServer
-from penstock.host.wire.address import Address
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.owner import DeviceOwner
+from penstock.host.devices.remote.server.service import DeviceServer
+from penstock.host.devices.remote.wire.address import Address
 from tests.penstock.kit.devices import InterpretingCpu
 
 #: A server of the CPU, until it is killed.
@@ -33,7 +33,7 @@ HANGING_SERVER = """
 import sys, threading
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.serving import serving
-from penstock.host.server.limits import Limits
+from penstock.host.devices.remote.server.limits import Limits
 from tests.penstock.kit.devices import InterpretingCpu
 
 device = FaultyDevice(InterpretingCpu(2), lambda: "hang")
@@ -62,7 +62,7 @@ def serving(
 ) -> Iterator[DeviceServer]:
     """A server in this process; devices are closed with it."""
     limits = limits or Limits()
-    owners = {name: Owner(device, limits) for name, device in devices.items()}
+    owners = {name: DeviceOwner(device, limits) for name, device in devices.items()}
     with socket_address() as own:
         server = DeviceServer(owners, Address.parsed(address or own), token=token, limits=limits)
         try:

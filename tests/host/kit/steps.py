@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
-from penstock.host.completeness.admission import FOREVER, NEVER
 from penstock.host.device.base import Device
-from penstock.host.resident.residence import Residence
-from penstock.host.sides import Loaded, SideRows, read_side
-from penstock.host.stepwise import Block, Frontier, Kept, Share, Step, needed, require_stepwise
-from penstock.host.stretches import NamedBlock
-from penstock.query.plan import LEFT, RIGHT, JoinQuery, named_by_side
+from penstock.host.execute.residence import Residence
+from penstock.host.join.step import Block, Frontier, Kept, MicroBatch, Share, needed
+from penstock.host.rows.sides import Loaded, SideRows, read_side
+from penstock.host.rows.stretches import NamedBlock
+from penstock.plan.plan import plan
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side
+from penstock.plan.window import FOREVER, NEVER
 from tests.host.kit.streams import SCHEMA, STARTS, Feed
 
 TIME = {"a": "t", "b": "t"}
@@ -64,7 +65,7 @@ class Memory(Kept):
             rows = loaded.rows
             if len(rows):
                 group = None
-                if frontier.grouping is not None and side in frontier.once:
+                if frontier.grouping is not None and side in frontier.plan.decided_once:
                     group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
                 block = Block(len(rows), int(rows.time[0]), int(rows.time[-1]), group)
                 self.blocks[side].append((block, loaded.pick(slice(None))))
@@ -84,7 +85,7 @@ def played(
     residence: Residence | None = None,
 ) -> tuple[list[tuple], dict[str, list[pa.RecordBatch]], Memory]:
     """All steps; the output, the admitted rows, and what is kept at the end."""
-    require_stepwise(query)
+    plan(query).require_stepwise()
     memory = Memory(query)
     promises = {LEFT: NEVER, RIGHT: NEVER}
     todo = {LEFT: feeds["a"].batches(), RIGHT: feeds["b"].batches()}
@@ -109,7 +110,7 @@ def played(
             memory.take_in(side, Loaded.of(own, admitted[side][-1], read))
         if residence is not None:
             residence.keep(device, memory.names())
-        step = Step(query, device, promises, after, residence=residence)
+        step = MicroBatch(query, device, promises, after, residence=residence)
         for lane in range(lanes):
             for batch in step.run(memory, Share(lane, lanes)):
                 found += zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from penstock.expr.evaluate import evaluate
 from penstock.host.device.base import Kernel, Task, WindowBuffer
 from penstock.host.device.storage import key_dtype
 from penstock.program import BandProgram, GeneralProgram, Program, empty_code, null_code
+from tests.penstock.kit.reference import evaluate
 
 #: Seconds after which a test task counts as hung.
 TIMEOUT_S = 120

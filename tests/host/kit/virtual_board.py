@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.constraints.boards import Flow, board
 from penstock.host.device.base import PAIRS
-from penstock.host.device.board.device import BoardDevice
-from penstock.host.device.board.kernel import BoardKernel
-from penstock.host.device.board.link import Link
-from penstock.host.device.board.package import Package
+from penstock.host.devices.board.device import BoardDevice
+from penstock.host.devices.board.kernel import BoardKernel
+from penstock.host.devices.board.link import BoardLink
+from penstock.host.devices.board.package import Package
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.window.config import WindowConfig
@@ -68,14 +68,14 @@ class Simulated(BoardDevice):
         self._model = MemoryModel(**memory)
         super().__init__(package=package.folder)
 
-    def _connect(self, address: str | None, cards: int) -> list[Link]:
+    def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
         if board(self._board_name).flow is Flow.VITIS:
             machine = Machine(board(self._board_name), MEMORY_BYTES, self._model)
             self._end = machine.unload
-            return [Link(VirtualCard(f"virtual {self._board_name}", machine), "virtual card")]
+            return [BoardLink(VirtualCard(f"virtual {self._board_name}", machine), "virtual card")]
         server = serve(self._board_name, self._model)
         self._end = server.close
-        return [Link.remote(f"127.0.0.1:{server.port}")]
+        return [BoardLink.remote(f"127.0.0.1:{server.port}")]
 
     def close(self) -> None:
         super().close()

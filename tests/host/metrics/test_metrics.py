@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.errors import FileError, UsageError
 from penstock.host.device.base import Device
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.metrics import Latency, serve_metrics
-from penstock.host.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, batch_of
 from tests.penstock.kit.devices import InterpretingCpu

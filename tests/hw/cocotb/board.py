@@ -15,7 +15,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
-from penstock.host.driver.packing import Packing
+from penstock.host.devices.kernel.packing import Packing, header_fields
 from penstock.hw.kernel.describe import table
 from penstock.hw.kernel.description import CONTROL
 from penstock.hw.kernel.writer import BURSTS_OUT
@@ -216,7 +216,7 @@ class Board:
     def found(self, task: Task) -> tuple[dict[str, Any], np.ndarray]:
         """The header and the pairs that lie in memory, one a row, in the order of memory."""
         join, size = self.build.config.join, self.packing.word_bytes
-        header = self.packing.header(self.results[:size])
+        header = header_fields(self.described, self.results[:size])
         header["status"] = self.status[header["status"]]
         records = self.packing.records(self.results[size : (header["words"] + 1) * size])
         passes = join.plan(task.start, task.end)

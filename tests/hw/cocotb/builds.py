@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.program import GeneralProgram
@@ -110,10 +110,10 @@ def _general_matches(task: Task) -> np.ndarray:
 
 def _circle() -> GeneralProgram:
     number = int_of(12, nullable=False)
-    s = [build.key("s", i, number) for i in range(2)]
-    w = [build.key("w", i, number) for i in range(2)]
-    dx, dy = (build.sub(a, b) for a, b in zip(s, w, strict=True))
-    near = build.lt(build.add(build.mul(dx, dx), build.mul(dy, dy)), build.const(_RADIUS * _RADIUS))
+    s = [ops.key("s", i, number) for i in range(2)]
+    w = [ops.key("w", i, number) for i in range(2)]
+    dx, dy = (ops.sub(a, b) for a, b in zip(s, w, strict=True))
+    near = ops.lt(ops.add(ops.mul(dx, dx), ops.mul(dy, dy)), ops.const(_RADIUS * _RADIUS))
     return GeneralProgram((number, number), (number, number), near)
 
 

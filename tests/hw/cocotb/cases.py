@@ -10,6 +10,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles
 from cocotbext.axi import AxiResp
 
+from penstock.host.devices.kernel.packing import header_fields
 from tests.hw.cocotb.board import PASSES, RESULTS, TUPLES, WINDOW, Board
 from tests.hw.cocotb.builds import Task
 
@@ -184,7 +185,7 @@ async def errors_from_memory(dut):
         arguments = kernel.load(task, ROOMY)
         kernel.memory.spoil(address, size)
         assert await kernel.run(arguments) == status, hex(address)
-        header = kernel.packing.header(kernel.results[:word])
+        header = header_fields(kernel.described, kernel.results[:word])
         if address != RESULTS:
             assert kernel.status[header["status"]] == status
         await check(kernel, kernel.build.random_task(rng, 5, 20))
@@ -211,7 +212,7 @@ async def impossible_arguments(dut):
     ):
         kernel.results[:] = 0
         assert await kernel.run(good | wrong) == status, wrong
-        header = kernel.packing.header(kernel.results[: kernel.packing.word_bytes])
+        header = header_fields(kernel.described, kernel.results[: kernel.packing.word_bytes])
         if "results" not in wrong:
             assert kernel.status[header["status"]] == status, wrong
         else:

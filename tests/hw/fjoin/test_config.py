@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from penstock.errors import DeviceError
-from penstock.expr.evaluate import evaluate
 from penstock.hw.join.band import band_match
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form, manhattan
 from penstock.hw.kernel.config import KernelConfig
 from penstock.passes import Pass, plan_batches, recover
 from penstock.program import BandProgram, Mode
+from tests.penstock.kit.reference import evaluate
 
 PROGRAM = manhattan(8, limit=60)
 

@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.expr import build
-from penstock.expr.evaluate import evaluate
+from penstock.expr import ops
 from penstock.expr.node import Op, node, transform, walk
 from penstock.hw.hls.carry import absorb_carries
 from penstock.types import BOOL, integer
+from tests.kit.effort import examples
+from tests.penstock.kit.reference import evaluate
 
 BOOLEAN = BOOL.as_nullable(False)
 TYPES = [
@@ -17,16 +18,16 @@ TYPES = [
     integer(-9, -2, nullable=False),
     integer(-1, 0, nullable=False),
 ]
-KEYS = [build.key("s", i, t) for i, t in enumerate(TYPES)]
-FLAG = build.key("w", 0, BOOLEAN)
+KEYS = [ops.key("s", i, t) for i, t in enumerate(TYPES)]
+FLAG = ops.key("w", 0, BOOLEAN)
 BIT = node(Op.CAST, (FLAG,), integer(0, 1, nullable=False))
 
 numbers = st.recursive(
-    st.sampled_from([*KEYS, BIT, *map(build.const, (-8, 0, 3, 40))]),
+    st.sampled_from([*KEYS, BIT, *map(ops.const, (-8, 0, 3, 40))]),
     lambda below: st.one_of(
-        below.map(build.absolute),
-        below.map(build.neg),
-        st.tuples(st.sampled_from([build.add, build.sub]), below, below).map(
+        below.map(ops.absolute),
+        below.map(ops.neg),
+        st.tuples(st.sampled_from([ops.add, ops.sub]), below, below).map(
             lambda x: x[0](x[1], x[2])
         ),
         st.just(BIT),
@@ -34,7 +35,7 @@ numbers = st.recursive(
     max_leaves=12,
 )
 comparisons = st.tuples(
-    st.sampled_from([build.lt, build.le, build.eq]), numbers.map(build.absolute), numbers
+    st.sampled_from([ops.lt, ops.le, ops.eq]), numbers.map(ops.absolute), numbers
 ).flatmap(lambda x: st.sampled_from([x[0](x[1], x[2]), x[0](x[2], x[1])]))
 
 
@@ -43,8 +44,8 @@ def expanded(expr):
 
     def rule(old, args):
         if len(args) == 3 and old.op in (Op.ADD, Op.LE):
-            first = build.add(args[0], args[2])
-            return (build.add if old.op is Op.ADD else build.le)(first, args[1])
+            first = ops.add(args[0], args[2])
+            return (ops.add if old.op is Op.ADD else ops.le)(first, args[1])
         return node(old.op, args, old.type, old.attr)
 
     return transform(expr, rule)
@@ -67,28 +68,28 @@ def check(expr, seed):
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(expr=st.one_of(numbers, comparisons), seed=st.integers(0, 1 << 16))
 def test_same_value_within_its_bounds(expr, seed):
     check(expr, seed)
 
 
-A, B, C = KEYS[0], build.sub(KEYS[1], build.const(100)), build.add(KEYS[3], KEYS[0])
-DISTANCE = build.add(build.absolute(A), build.absolute(B))
+A, B, C = KEYS[0], ops.sub(KEYS[1], ops.const(100)), ops.add(KEYS[3], KEYS[0])
+DISTANCE = ops.add(ops.absolute(A), ops.absolute(B))
 
 
 @pytest.mark.parametrize(
     ("expr", "chains"),
     [
-        (build.lt(build.absolute(A), build.const(20)), 1),
-        (build.le(build.const(20), build.absolute(A)), 1),
-        (build.lt(DISTANCE, build.const(70)), 3),
-        (build.lt(DISTANCE, KEYS[1]), 4),
-        (build.le(DISTANCE, KEYS[1]), 3),
-        (build.lt(KEYS[1], DISTANCE), 3),
-        (build.lt(build.add(DISTANCE, build.absolute(C)), build.const(70)), 5),
-        (build.lt(build.sub(KEYS[1], build.absolute(A)), build.const(9)), 2),
-        (build.lt(build.neg(build.absolute(A)), build.const(-9)), 1),
+        (ops.lt(ops.absolute(A), ops.const(20)), 1),
+        (ops.le(ops.const(20), ops.absolute(A)), 1),
+        (ops.lt(DISTANCE, ops.const(70)), 3),
+        (ops.lt(DISTANCE, KEYS[1]), 4),
+        (ops.le(DISTANCE, KEYS[1]), 3),
+        (ops.lt(KEYS[1], DISTANCE), 3),
+        (ops.lt(ops.add(DISTANCE, ops.absolute(C)), ops.const(70)), 5),
+        (ops.lt(ops.sub(KEYS[1], ops.absolute(A)), ops.const(9)), 2),
+        (ops.lt(ops.neg(ops.absolute(A)), ops.const(-9)), 1),
     ],
 )
 def test_chains(expr, chains):

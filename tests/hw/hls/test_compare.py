@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.hw.hls.compare import at_most
+from tests.kit.effort import examples
 
 shapes = st.builds(
     lambda is_signed, bits: signed(bits) if is_signed else unsigned(bits),
@@ -44,7 +45,7 @@ def near(rng, shape, other):
     return min(max(value, low), high)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(a=shapes, b=shapes, carried=st.booleans(), seed=st.integers(0, 1 << 16))
 def test_operands_of_any_shape(a, b, carried, seed):
     rng = random.Random(seed)
@@ -55,7 +56,7 @@ def test_operands_of_any_shape(a, b, carried, seed):
     check(Signal(a, name="a"), Signal(b, name="b"), Signal() if carried else None, pairs)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(a=shapes, b=shapes, left=st.booleans(), seed=st.integers(0, 1 << 16))
 def test_a_constant_on_either_side(a, b, left, seed):
     rng = random.Random(seed)

@@ -6,8 +6,7 @@ from amaranth.sim import Simulator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.expr import build
-from penstock.expr.evaluate import evaluate
+from penstock.expr import ops
 from penstock.expr.node import Op, node
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.hls.datapath import Datapath
@@ -16,6 +15,8 @@ from penstock.hw.hls.lower import lower
 from penstock.hw.hls.schedule import schedule
 from penstock.program import GeneralProgram
 from penstock.types import BOOL, integer
+from tests.kit.effort import examples
+from tests.penstock.kit.reference import evaluate
 
 BOOLEAN = BOOL.as_nullable(False)
 #: One stage for everything, a comfortable clock, and one that leaves a stage per operation.
@@ -34,44 +35,42 @@ WINDOW = (*reversed(TYPES), BOOLEAN, SHIFT)
 numbers = st.one_of(
     st.sampled_from(
         [
-            *(build.key("s", i, t) for i, t in enumerate(STREAM) if t.is_integral),
-            *(build.key("w", i, t) for i, t in enumerate(WINDOW) if t.is_integral),
+            *(ops.key("s", i, t) for i, t in enumerate(STREAM) if t.is_integral),
+            *(ops.key("w", i, t) for i, t in enumerate(WINDOW) if t.is_integral),
         ]
     ),
-    st.sampled_from([-129, -7, -1, 0, 1, 5, 64, 1000]).map(build.const),
+    st.sampled_from([-129, -7, -1, 0, 1, 5, 64, 1000]).map(ops.const),
 )
-conditions = st.sampled_from([build.key("s", 5, BOOLEAN), build.key("w", 5, BOOLEAN)])
+conditions = st.sampled_from([ops.key("s", 5, BOOLEAN), ops.key("w", 5, BOOLEAN)])
 amounts = st.sampled_from(
-    [build.key("s", 6, SHIFT), build.key("w", 6, SHIFT), build.const(0), build.const(3)]
+    [ops.key("s", 6, SHIFT), ops.key("w", 6, SHIFT), ops.const(0), ops.const(3)]
 )
 
 
 def narrow(expr):
     """Deep products would only grow; a remainder keeps them testable."""
-    return expr if expr.type.bits <= 90 else build.bit_and(expr, build.const((1 << 60) - 1))
+    return expr if expr.type.bits <= 90 else ops.bit_and(expr, ops.const((1 << 60) - 1))
 
 
 def number_of(children):
     flags, values = children
     two = st.tuples(values, values)
     binary = [
-        *(build.add, build.sub, build.mul, build.least, build.greatest),
-        *(build.bit_and, build.bit_or, build.bit_xor),
+        *(ops.add, ops.sub, ops.mul, ops.least, ops.greatest),
+        *(ops.bit_and, ops.bit_or, ops.bit_xor),
     ]
     return st.one_of(
         st.tuples(st.sampled_from(binary), two).map(lambda x: x[0](*x[1])),
-        st.tuples(st.sampled_from([build.neg, build.absolute, build.bit_not]), values).map(
+        st.tuples(st.sampled_from([ops.neg, ops.absolute, ops.bit_not]), values).map(
             lambda x: x[0](x[1])
         ),
-        st.tuples(values, values, values).map(lambda x: build.least(*x)),
+        st.tuples(values, values, values).map(lambda x: ops.least(*x)),
         st.tuples(values, st.sampled_from([1, 2, 3, 7, 64, 100, -5])).map(
-            lambda x: build.mod(x[0], build.const(x[1]))
+            lambda x: ops.mod(x[0], ops.const(x[1]))
         ),
-        st.tuples(st.sampled_from([build.shl, build.shr]), values, amounts).map(
-            lambda x: x[0](*x[1:])
-        ),
+        st.tuples(st.sampled_from([ops.shl, ops.shr]), values, amounts).map(lambda x: x[0](*x[1:])),
         st.tuples(flags, values, flags, values, values).map(
-            lambda x: build.case([(x[0], x[1]), (x[2], x[3])], x[4])
+            lambda x: ops.case([(x[0], x[1]), (x[2], x[3])], x[4])
         ),
         flags.map(lambda x: node(Op.CAST, (x,), integer(0, 1, nullable=False))),
     ).map(narrow)
@@ -80,13 +79,13 @@ def number_of(children):
 def flag_of(children):
     flags, values = children
     return st.one_of(
-        st.tuples(st.sampled_from([build.lt, build.le, build.eq]), values, values).map(
+        st.tuples(st.sampled_from([ops.lt, ops.le, ops.eq]), values, values).map(
             lambda x: x[0](x[1], x[2])
         ),
-        st.tuples(st.sampled_from([build.and_, build.or_]), flags, flags, flags).map(
+        st.tuples(st.sampled_from([ops.and_, ops.or_]), flags, flags, flags).map(
             lambda x: x[0](*x[1:])
         ),
-        flags.map(build.not_),
+        flags.map(ops.not_),
     )
 
 
@@ -145,40 +144,40 @@ def check(predicate, model, seed, rows=12, platform=None):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=["one stage", "300 MHz", "many stages"])
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(predicate=flag_of((conditions, number_of(grow(2)))), seed=st.integers(0, 1 << 16))
 def test_any_predicate(model, predicate, seed):
     check(predicate, model, seed)
 
 
-A, B = build.key("s", 3, TYPES[3]), build.key("w", 1, WINDOW[1])
-BYTE, SMALL = build.key("s", 1, TYPES[1]), build.key("w", 4, WINDOW[4])
-FLAG = build.key("w", 5, BOOLEAN)
+A, B = ops.key("s", 3, TYPES[3]), ops.key("w", 1, WINDOW[1])
+BYTE, SMALL = ops.key("s", 1, TYPES[1]), ops.key("w", 4, WINDOW[4])
+FLAG = ops.key("w", 5, BOOLEAN)
 OPERATIONS = {
-    "add": build.add(A, B),
-    "sub": build.sub(A, B),
-    "mul": build.mul(A, B),
-    "mul const": build.mul(SMALL, build.const(-77)),
-    "square": build.mul(SMALL, SMALL),
-    "neg": build.neg(SMALL),
-    "abs": build.absolute(SMALL),
-    "least": build.least(A, B, SMALL),
-    "greatest": build.greatest(A, B, SMALL),
-    "mod 8": build.mod(SMALL, build.const(8)),
-    "mod 7": build.mod(SMALL, build.const(7)),
-    "mod -7": build.mod(SMALL, build.const(-7)),
-    "mod unsigned": build.mod(BYTE, build.const(10)),
-    "mod huge": build.mod(SMALL, build.const(1000)),
-    "and": build.bit_and(SMALL, BYTE),
-    "or": build.bit_or(SMALL, BYTE),
-    "xor": build.bit_xor(SMALL, A),
-    "not": build.bit_not(BYTE),
-    "shl": build.shl(SMALL, build.key("s", 6, SHIFT)),
-    "shr": build.shr(SMALL, build.key("w", 6, SHIFT)),
-    "shl const": build.shl(SMALL, build.const(5)),
-    "shr const": build.shr(SMALL, build.const(40)),
-    "case": build.case([(FLAG, SMALL), (build.lt(A, B), A)], BYTE),
-    "cast": build.add(node(Op.CAST, (FLAG,), integer(0, 1, nullable=False)), BYTE),
+    "add": ops.add(A, B),
+    "sub": ops.sub(A, B),
+    "mul": ops.mul(A, B),
+    "mul const": ops.mul(SMALL, ops.const(-77)),
+    "square": ops.mul(SMALL, SMALL),
+    "neg": ops.neg(SMALL),
+    "abs": ops.absolute(SMALL),
+    "least": ops.least(A, B, SMALL),
+    "greatest": ops.greatest(A, B, SMALL),
+    "mod 8": ops.mod(SMALL, ops.const(8)),
+    "mod 7": ops.mod(SMALL, ops.const(7)),
+    "mod -7": ops.mod(SMALL, ops.const(-7)),
+    "mod unsigned": ops.mod(BYTE, ops.const(10)),
+    "mod huge": ops.mod(SMALL, ops.const(1000)),
+    "and": ops.bit_and(SMALL, BYTE),
+    "or": ops.bit_or(SMALL, BYTE),
+    "xor": ops.bit_xor(SMALL, A),
+    "not": ops.bit_not(BYTE),
+    "shl": ops.shl(SMALL, ops.key("s", 6, SHIFT)),
+    "shr": ops.shr(SMALL, ops.key("w", 6, SHIFT)),
+    "shl const": ops.shl(SMALL, ops.const(5)),
+    "shr const": ops.shr(SMALL, ops.const(40)),
+    "case": ops.case([(FLAG, SMALL), (ops.lt(A, B), A)], BYTE),
+    "cast": ops.add(node(Op.CAST, (FLAG,), integer(0, 1, nullable=False)), BYTE),
 }
 
 
@@ -188,6 +187,6 @@ OPERATIONS = {
 def test_each_operation(name, bound, platform):
     """Compared with keys, so that all its bits count."""
     value = OPERATIONS[name]
-    probe = build.bit_xor(value, build.shr(A, build.const(2)))
-    compared = build.lt(probe, B) if bound == "below" else build.eq(value, SMALL)
+    probe = ops.bit_xor(value, ops.shr(A, ops.const(2)))
+    compared = ops.lt(probe, B) if bound == "below" else ops.eq(value, SMALL)
     check(compared, MODELS[1], seed=len(name), rows=40, platform=platform)

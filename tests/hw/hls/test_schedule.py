@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.expr.node import walk
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.hls.lower import lower
@@ -9,14 +9,14 @@ from penstock.program import GeneralProgram
 from penstock.types import int_of
 
 INT = int_of(32, nullable=False)
-S = [build.key("s", i, INT) for i in range(3)]
-W = [build.key("w", i, INT) for i in range(2)]
+S = [ops.key("s", i, INT) for i in range(3)]
+W = [ops.key("w", i, INT) for i in range(2)]
 SLOW = DelayModel(period_ps=1000)
 
 
 def manhattan(limit):
-    distances = [build.absolute(build.sub(s, w)) for s, w in zip(S, W, strict=False)]
-    return build.lt(build.add(*distances), limit)
+    distances = [ops.absolute(ops.sub(s, w)) for s, w in zip(S, W, strict=False)]
+    return ops.lt(ops.add(*distances), limit)
 
 
 def lowered(predicate):
@@ -24,12 +24,12 @@ def lowered(predicate):
 
 
 def test_a_gate_fits_one_stage():
-    plan = schedule(lowered(build.eq(S[0], W[0])))
+    plan = schedule(lowered(ops.eq(S[0], W[0])))
     assert (plan.latency, plan.stages, plan.register_bits, plan.hold) == (0, 1, 0, 0)
 
 
 def test_manhattan_distance():
-    plan = schedule(lowered(manhattan(build.const(500))))
+    plan = schedule(lowered(manhattan(ops.const(500))))
     assert plan.stages == 2
     assert plan.lines() == [
         "stage 0",
@@ -53,13 +53,13 @@ def test_manhattan_distance():
 
 def test_inversions_are_no_registers():
     """Sum and sign move on to the comparison, not the inverted sum as well."""
-    assert schedule(lowered(manhattan(build.const(500)))).register_bits == 34 + 1
+    assert schedule(lowered(manhattan(ops.const(500)))).register_bits == 34 + 1
 
 
 @pytest.mark.parametrize("period", [1200, 2000, 3333, 10_000])
 def test_no_stage_is_longer_than_the_clock(period):
     model = DelayModel(period_ps=period)
-    predicate = build.and_(manhattan(S[2]), build.eq(build.mod(W[0], build.const(7)), S[1]))
+    predicate = ops.and_(manhattan(S[2]), ops.eq(ops.mod(W[0], ops.const(7)), S[1]))
     plan = schedule(lowered(predicate), model, tail_ps=model.lut_ps)
     assert list(plan.slots) == list(walk(plan.expr))
     for current, slot in plan.slots.items():
@@ -71,8 +71,8 @@ def test_no_stage_is_longer_than_the_clock(period):
 
 
 def test_a_long_operation_takes_several_stages():
-    product = build.mul(W[0], W[1])
-    plan = schedule(lowered(build.lt(product, build.const(9))), SLOW)
+    product = ops.mul(W[0], W[1])
+    plan = schedule(lowered(ops.lt(product, ops.const(9))), SLOW)
     slot = plan.slots[product]
     assert slot.ready - slot.stage == -(-SLOW.delay_ps(product) // SLOW.budget_ps) > 1
     assert any("stages more" in line for line in plan.lines())
@@ -89,6 +89,6 @@ def test_stream_keys_are_held_rather_than_delayed():
 
 def test_the_tail_can_need_a_stage():
     model = DelayModel(period_ps=1400)
-    expr = lowered(build.lt(S[0], W[0]))
+    expr = lowered(ops.lt(S[0], W[0]))
     assert schedule(expr, model).stages == 1
     assert schedule(expr, model, tail_ps=model.lut_ps).stages == 3

@@ -1,14 +1,14 @@
 import pytest
 
 from penstock.errors import DeviceError
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.join.config import JoinConfig
 from penstock.program import GeneralProgram, Mode
 from penstock.types import FLOAT64, int_of
 
 PAIRS = frozenset({Mode.PAIRS})
-NO_VALUE = GeneralProgram((), (), build.const(True))
+NO_VALUE = GeneralProgram((), (), ops.const(True))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_bad_arguments(arguments, error, message):
 
 def test_a_program_that_cannot_be_built():
     dtype = FLOAT64.as_nullable(False)
-    predicate = build.lt(build.key("s", 0, dtype), build.key("w", 0, dtype))
+    predicate = ops.lt(ops.key("s", 0, dtype), ops.key("w", 0, dtype))
     with pytest.raises(DeviceError, match="declare a fixed-point scale"):
         JoinConfig(program=GeneralProgram((dtype,), (dtype,), predicate))
 
@@ -103,8 +103,8 @@ def test_general_widths():
         ((narrow,), (wide,), 60, 1),
         ((), (narrow,), 8, 1),
     ):
-        keys = [build.key("w", i, dtype) for i, dtype in enumerate(window)]
-        program = GeneralProgram(stream, window, build.lt(keys[0], build.const(3)))
+        keys = [ops.key("w", i, dtype) for i, dtype in enumerate(window)]
+        program = GeneralProgram(stream, window, ops.lt(keys[0], ops.const(3)))
         config = JoinConfig(program=program)
         assert (config.payload_bits, config.load_flits) == (payload, flits)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.hw.hls.delay import DelayModel
 from penstock.hw.join.band import band_match
 from penstock.hw.join.config import JoinConfig
@@ -14,6 +14,7 @@ from penstock.hw.join.pipeline import Pipeline
 from penstock.program import GeneralProgram, Mode
 from penstock.sim._pipeline import PipelineSimulator
 from penstock.types import int_of
+from tests.kit.effort import effort
 
 KEY_BITS = 8
 
@@ -60,7 +61,7 @@ def pairs_of(run):
     return set(pairs)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort(4, 2)))
 @pytest.mark.parametrize(("units", "per_block"), [(8, 4), (5, 2), (3, 32)])
 def test_random_tasks_with_gaps_and_stalls(units, per_block, seed):
     rng = random.Random(seed)
@@ -180,7 +181,7 @@ def test_the_reserve_is_exact():
     assert deepest[0] == config.fifo_depth(0)
 
 
-@pytest.mark.parametrize("units", [8, 32])
+@pytest.mark.parametrize("units", [8, pytest.param(32, marks=pytest.mark.slow)])
 def test_window_tuples_per_cycle(units):
     """Over a whole task of a long window without matches, load and drain included."""
     simulator = PipelineSimulator(JoinConfig(units=units, tests=2, key_bits=KEY_BITS))
@@ -228,7 +229,7 @@ def test_values_wait_for_room():
     assert config.spare_records < deepest <= config.outlet_depth
 
 
-@pytest.mark.parametrize("units", [32, 48])
+@pytest.mark.parametrize("units", [effort(32, 8), pytest.param(48, marks=pytest.mark.slow)])
 def test_window_tuples_per_cycle_with_counts(units):
     """Everything matches; besides loads there is a COLLECT per tuple and nothing else."""
     modes = frozenset({Mode.PAIRS, Mode.COUNT})
@@ -293,10 +294,10 @@ def test_out_of_room(room):
 def test_stream_keys_stay_until_they_are_used(period_ps):
     """A general program reads stream keys late; a unit must not be loaded again too early."""
     number = int_of(8, signed=False, nullable=False)
-    s = [build.key("s", i, number) for i in range(2)]
-    w = build.key("w", 0, number)
-    distance = build.sub(s[0], w)
-    predicate = build.lt(build.mul(distance, distance), build.mul(s[1], s[1]))
+    s = [ops.key("s", i, number) for i in range(2)]
+    w = ops.key("w", 0, number)
+    distance = ops.sub(s[0], w)
+    predicate = ops.lt(ops.mul(distance, distance), ops.mul(s[1], s[1]))
     program = GeneralProgram((number, number), (number,), predicate)
     config = JoinConfig(
         units=3, units_per_block=2, program=program, delays=DelayModel(period_ps=period_ps)

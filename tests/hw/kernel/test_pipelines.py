@@ -6,6 +6,7 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.pipelines import Pipelines, deal
 from tests.hw.kernel.kit import bench, feed
+from tests.kit.effort import effort
 
 
 @pytest.mark.parametrize("pipelines", [2, 3, 5])
@@ -16,7 +17,7 @@ def test_reference_of_the_parts(pipelines):
         assert deal(tuples, pipelines) == [turns.count(index) for index in range(pipelines)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort(4, 2)))
 @pytest.mark.parametrize("pipelines", [2, 3])
 def test_heads_get_their_parts(pipelines, seed):
     """With gaps in all inputs: passes, tuples and window tuples of each head, and the report."""

@@ -5,7 +5,7 @@ import pytest
 from penstock.errors import FileError
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.export import TOP, count_cells, export, main
-from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts
+from tests.hw.kit import needs_yosys, tools_accept
 
 CONFIGS = {
     "equality": WindowConfig(depth=64, key_bits=104),
@@ -18,13 +18,8 @@ CONFIGS = {
 
 @needs_yosys
 @pytest.mark.parametrize("name", CONFIGS)
-class TestTools:
-    def test_yosys_accepts_it(self, name, tmp_path):
-        yosys_accepts(export(CONFIGS[name]), TOP, tmp_path)
-
-    @needs_verilator
-    def test_verilator_accepts_it(self, name, tmp_path):
-        verilator_accepts(export(CONFIGS[name]), TOP, tmp_path)
+def test_tools_accept_it(name, tmp_path):
+    tools_accept(export(CONFIGS[name]), TOP, tmp_path)
 
 
 @needs_yosys

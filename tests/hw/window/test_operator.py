@@ -11,6 +11,7 @@ from penstock.hw.window.layout import Side, State
 from penstock.hw.window.model import join
 from penstock.hw.window.operator import WindowJoin
 from tests.hw.window.kit import run, stalls
+from tests.kit.effort import effort
 
 KEY_BITS, TIME_BITS = 4, 6
 
@@ -81,7 +82,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(effort(3, 1)))
 @pytest.mark.parametrize("shed", [False, True])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_schedules(name, shed, seed):

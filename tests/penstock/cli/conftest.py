@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli.main import _status
+from tests.kit.effort import effort
 
 #: Output, errors, exit status.
 Outcome = tuple[str, str, int]
@@ -61,6 +62,17 @@ def program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if one.poll() is None:
             one.kill()
             one.communicate(timeout=60)
+
+
+@pytest.fixture
+def no_verilog_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what is written beside a kernel: in the short run nobody writes its Verilog.
+
+    Yosys takes seconds for it, and other tests of these commands have it.
+    """
+    if effort(full=False, short=True):
+        export = pytest.importorskip("penstock.hw.export")
+        monkeypatch.setattr(export, "kernel_verilog", lambda *_, **__: "module penstock_kernel;\n")
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.host.device.board.package import Package
-from penstock.host.wire.programs import program_from
+from penstock.host.device.programs import program_from
+from penstock.host.devices.board.package import Package
 from penstock.program import GeneralProgram
 from tests.hw.kit import needs_yosys
 
@@ -80,6 +80,7 @@ def test_package_of_a_window_operator(cli, tmp_path, monkeypatch):
 
 
 @needs_yosys
+@pytest.mark.usefixtures("no_verilog_in_short")
 def test_package_of_a_query(cli, tables, tmp_path):
     """The package says what is built in."""
     given = [item for n in "ab" for item in ("--table", f"{n}={tables / n}.parquet")]
@@ -95,6 +96,7 @@ def test_package_of_a_query(cli, tables, tmp_path):
 
 
 @needs_yosys
+@pytest.mark.usefixtures("no_verilog_in_short")
 @pytest.mark.parametrize(
     ("board", "kernel", "files"),
     [

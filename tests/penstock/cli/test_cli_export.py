@@ -64,6 +64,7 @@ class TestErrors:
         assert status == 2
         assert message in err
 
+    @pytest.mark.usefixtures("no_verilog_in_short")
     def test_two_directions_that_differ(self, cli, tables, tmp_path):
         sql = "SELECT a.id AS i, b.id AS j FROM a JOIN b ON a.x * b.x + a.x < 9"
         files = [item for name in "ab" for item in ("-t", f"{name}={tables / name}.parquet")]
@@ -90,6 +91,7 @@ def test_band_kernel(cli, tmp_path):
     assert (geometry["tests"], geometry["key_bits"]) == (1, 5)
 
 
+@pytest.mark.usefixtures("no_verilog_in_short")
 def test_modes(cli, tmp_path):
     arguments = (*SMALL, "--band", "1", "--key-bits", "8")
     out, _, status = cli("export", *arguments, "--modes", "count, max", "-o", tmp_path / "folds")
@@ -106,6 +108,7 @@ def test_modes(cli, tmp_path):
     assert "mode" in {register["name"] for register in folds["registers"]}
 
 
+@pytest.mark.usefixtures("no_verilog_in_short")
 def test_query_in_band_form(cli, tables, tmp_path):
     out, _, status = cli(
         "export", *SMALL, *query(tables, "abs(a.x - b.x) < 3 AND a.name = b.name"), "-o", tmp_path
@@ -116,6 +119,7 @@ def test_query_in_band_form(cli, tables, tmp_path):
     assert (geometry["tests"], geometry["key_bits"]) == (2, 8)
 
 
+@pytest.mark.usefixtures("no_verilog_in_short")
 def test_query_in_general_form(cli, tables, tmp_path):
     given = query(tables, "abs(a.x - b.x) < 3")
     out, _, status = cli("export", *SMALL, *given, "--no-band", "--window", "a", "-o", tmp_path)

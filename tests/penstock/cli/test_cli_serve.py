@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli.stopping import stops
-from penstock.host.remote.device import RemoteDevice
+from penstock.host.devices.remote.client.device import RemoteDevice
 from tests.host.kit.serving import serving_cpu, socket_address
 
 TIMEOUT_S = 60

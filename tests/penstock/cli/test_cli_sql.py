@@ -16,8 +16,8 @@ import pytest
 
 from penstock.cli import sql
 from penstock.cli.top import read
-from penstock.host.files import open_writer
 from penstock.host.metrics import serve_metrics
+from penstock.host.rows.files import open_writer
 
 WINDOW = "b.t BETWEEN a.t - 10 AND a.t + 10"
 JOIN = f"SELECT a.id AS a_id, b.id AS b_id FROM a JOIN b ON abs(a.x - b.x) < 3 AND {WINDOW}"

@@ -10,22 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.expr import build
-from penstock.expr.build import ExprTypeError
+from penstock.expr import ops
 from penstock.expr.columns import Vector, int_vector
-from penstock.expr.evaluate import order_key, zero_of
 from penstock.expr.node import Expr, Op
-from penstock.types import (
-    BOOL,
-    FLOAT32,
-    FLOAT64,
-    STRING,
-    Kind,
-    Type,
-    decimal,
-    int_of,
-    integer,
-)
+from penstock.expr.ops import ExprTypeError
+from penstock.expr.values import order_key, zero_of
+from penstock.types import BOOL, FLOAT32, FLOAT64, STRING, Kind, Type, decimal, int_of, integer
 
 TIME = Type(Kind.TIMESTAMP, -(1 << 40), 1 << 40, unit="ms")
 MICROS = replace(TIME, unit="us")
@@ -126,11 +116,11 @@ class Dags:
         if kind not in self.kinds or self.rng.random() < 0.3:
             return constant()
         name, dtype = self.rng.choice(list(PALETTE[kind].items()))
-        return build.column(self.rng.choice(self.sides), name, dtype)
+        return ops.column(self.rng.choice(self.sides), name, dtype)
 
     def integer(self, depth: int) -> Expr:
         rng = self.rng
-        leaf = self.leaf("int", lambda: build.const(rng.choice((0, 1, -1, 2, 7, 255, 1 << 40))))
+        leaf = self.leaf("int", lambda: ops.const(rng.choice((0, 1, -1, 2, 7, 255, 1 << 40))))
         if depth <= 0:
             return leaf
 
@@ -140,14 +130,14 @@ class Dags:
         made = self._arithmetic(down, self.condition, depth)
         if made is None:
             a, b = down(), down()
-            bits = (build.bit_and, build.bit_or, build.bit_xor)
-            shift = build.bit_and(b, build.const(rng.choice((3, 15))))
+            bits = (ops.bit_and, ops.bit_or, ops.bit_xor)
+            shift = ops.bit_and(b, ops.const(rng.choice((3, 15))))
             made = rng.choice(
                 (
                     lambda: rng.choice(bits)(a, b),
-                    lambda: build.bit_not(a),
-                    lambda: build.shl(a, shift),
-                    lambda: build.shr(a, shift),
+                    lambda: ops.bit_not(a),
+                    lambda: ops.shl(a, shift),
+                    lambda: ops.shr(a, shift),
                     lambda: self._narrowed(a, int_of(rng.choice((8, 32, 64)))),
                 )
             )
@@ -156,7 +146,7 @@ class Dags:
     def number(self, depth: int) -> Expr:
         rng = self.rng
         leaf = self.leaf(
-            "decimal", lambda: build.decimal_const(rng.randint(-500, 500), rng.randint(0, 3))
+            "decimal", lambda: ops.decimal_const(rng.randint(-500, 500), rng.randint(0, 3))
         )
         if depth <= 0:
             return leaf
@@ -170,7 +160,7 @@ class Dags:
 
     def floating(self, depth: int) -> Expr:
         rng = self.rng
-        leaf = self.leaf("float", lambda: build.const(rng.choice(_FLOATS)))
+        leaf = self.leaf("float", lambda: ops.const(rng.choice(_FLOATS)))
         if depth <= 0:
             return leaf
 
@@ -178,24 +168,22 @@ class Dags:
             return rng.choice((self.floating, self.floating, self.integer))(depth - 1)
 
         made = self._arithmetic(down, self.condition, depth)
-        return self._made(
-            made or (lambda: build.cast(down(), rng.choice((FLOAT32, FLOAT64)))), leaf
-        )
+        return self._made(made or (lambda: ops.cast(down(), rng.choice((FLOAT32, FLOAT64)))), leaf)
 
     def time(self, depth: int) -> Expr:
         rng = self.rng
-        leaf = self.leaf("time", lambda: build.const(rng.randint(-99, 99), TIME))
+        leaf = self.leaf("time", lambda: ops.const(rng.randint(-99, 99), TIME))
         if depth <= 0:
             return leaf
         a, b = self.time(depth - 1), self.time(depth - 1)
         return self._made(
             rng.choice(
                 (
-                    lambda: build.add(a, self.duration(depth - 1)),
-                    lambda: build.sub(a, self.duration(depth - 1)),
-                    lambda: rng.choice((build.least, build.greatest))(a, b),
-                    lambda: build.case([(self.condition(depth - 1), a)], b),
-                    lambda: build.cast(a, TIME),
+                    lambda: ops.add(a, self.duration(depth - 1)),
+                    lambda: ops.sub(a, self.duration(depth - 1)),
+                    lambda: rng.choice((ops.least, ops.greatest))(a, b),
+                    lambda: ops.case([(self.condition(depth - 1), a)], b),
+                    lambda: ops.cast(a, TIME),
                 )
             ),
             leaf,
@@ -204,46 +192,44 @@ class Dags:
     def duration(self, depth: int) -> Expr:
         rng = self.rng
         units = ("s", "ms", "us")
-        leaf = self.leaf(
-            "span", lambda: build.duration_const(rng.randint(-9, 9), rng.choice(units))
-        )
+        leaf = self.leaf("span", lambda: ops.duration_const(rng.randint(-9, 9), rng.choice(units)))
         if depth <= 0:
             return leaf
         a, b = self.duration(depth - 1), self.duration(depth - 1)
         return self._made(
             rng.choice(
                 (
-                    lambda: build.mod(a, b),
-                    lambda: rng.choice((build.least, build.greatest))(a, b),
-                    lambda: build.case([(self.condition(depth - 1), a)], b),
-                    lambda: build.sub(self.time(depth - 1), self.time(depth - 1)),
-                    lambda: build.add(a, b),
-                    lambda: build.absolute(a),
-                    lambda: build.neg(a),
-                    lambda: build.mul(a, self.leaf("int", lambda: build.const(3))),
+                    lambda: ops.mod(a, b),
+                    lambda: rng.choice((ops.least, ops.greatest))(a, b),
+                    lambda: ops.case([(self.condition(depth - 1), a)], b),
+                    lambda: ops.sub(self.time(depth - 1), self.time(depth - 1)),
+                    lambda: ops.add(a, b),
+                    lambda: ops.absolute(a),
+                    lambda: ops.neg(a),
+                    lambda: ops.mul(a, self.leaf("int", lambda: ops.const(3))),
                 )
             ),
             leaf,
         )
 
     def text(self, depth: int) -> Expr:
-        leaf = self.leaf("text", lambda: build.const(self.rng.choice(_TEXTS)))
+        leaf = self.leaf("text", lambda: ops.const(self.rng.choice(_TEXTS)))
         if depth <= 0 or self.rng.random() < 0.6:
             return leaf
-        return build.case([(self.condition(depth - 1), self.text(depth - 1))], leaf)
+        return ops.case([(self.condition(depth - 1), self.text(depth - 1))], leaf)
 
     def condition(self, depth: int) -> Expr:
         rng = self.rng
         if depth <= 0:
-            return self.leaf("bool", lambda: build.const(rng.choice((True, False, None)), BOOL))
+            return self.leaf("bool", lambda: ops.const(rng.choice((True, False, None)), BOOL))
         a, b = self.condition(depth - 1), self.condition(depth - 1)
         logic = (
-            lambda: build.and_(a, b),
-            lambda: build.or_(a, b),
-            lambda: build.not_(a),
-            lambda: build.is_null(self.expression(depth - 1)),
-            lambda: build.case([(a, b)], self.condition(depth - 1)),
-            lambda: build.eq(a, b),
+            lambda: ops.and_(a, b),
+            lambda: ops.or_(a, b),
+            lambda: ops.not_(a),
+            lambda: ops.is_null(self.expression(depth - 1)),
+            lambda: ops.case([(a, b)], self.condition(depth - 1)),
+            lambda: ops.eq(a, b),
         )
         return rng.choice((*logic, *[lambda: self.atom(depth)] * len(logic)))()
 
@@ -253,11 +239,11 @@ class Dags:
         usable = [n for n in self._usable() if n != "condition"]
         operand = getattr(self, rng.choice(usable))
         if operand == self.text:
-            op = rng.choice((build.eq, build.ne, build.prefix))
+            op = rng.choice((ops.eq, ops.ne, ops.prefix))
         else:
-            op = rng.choice((build.lt, build.le, build.eq, build.ne))
+            op = rng.choice((ops.lt, ops.le, ops.eq, ops.ne))
         a, b = operand(depth - 1), operand(depth - 1)
-        return self._made(lambda: op(a, b), build.FALSE)
+        return self._made(lambda: op(a, b), ops.FALSE)
 
     def _arithmetic(
         self, down: Callable[[], Expr], condition: Callable[[int], Expr], depth: int
@@ -266,24 +252,24 @@ class Dags:
         rng = self.rng
         a, b = down(), down()
         choices: list[Callable[[], Expr] | None] = [
-            lambda: build.add(a, b),
-            lambda: build.sub(a, b),
-            lambda: build.mul(a, b),
-            lambda: build.mul(a, a),
-            lambda: build.mod(a, b),
-            lambda: build.neg(a),
-            lambda: build.absolute(a),
-            lambda: build.least(a, b, down()),
-            lambda: build.greatest(a, b),
-            lambda: build.case([(condition(depth - 1), a), (condition(depth - 2), b)], down()),
-            lambda: build.case([(condition(depth - 1), a)]),
+            lambda: ops.add(a, b),
+            lambda: ops.sub(a, b),
+            lambda: ops.mul(a, b),
+            lambda: ops.mul(a, a),
+            lambda: ops.mod(a, b),
+            lambda: ops.neg(a),
+            lambda: ops.absolute(a),
+            lambda: ops.least(a, b, down()),
+            lambda: ops.greatest(a, b),
+            lambda: ops.case([(condition(depth - 1), a), (condition(depth - 2), b)], down()),
+            lambda: ops.case([(condition(depth - 1), a)]),
         ]
         return rng.choice([*choices, None, None, None])
 
     def _narrowed(self, value: Expr, dtype: Type) -> Expr:
         if not self.narrow_casts or value.type.kind not in (Kind.INT, Kind.DECIMAL):
             return value
-        return build.cast(value, dtype)
+        return ops.cast(value, dtype)
 
     @staticmethod
     def _made(make: Callable[[], Expr], otherwise: Expr) -> Expr:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.host.device.base import PAIRS, Kernel
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.device.cpu.interpreted import InterpretedKernel
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.devices.cpu.interpreted import InterpretedKernel
 from penstock.program import GeneralProgram, Mode, Program
 
 
@@ -25,6 +25,6 @@ class InterpretingCpu(CpuDevice):
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
         if not isinstance(program, GeneralProgram):
             return super().open(program, modes)
-        kernel = InterpretedKernel(program, self._host, modes)
+        kernel = InterpretedKernel(program, self._resources, modes)
         kernel.here_evaluations = 1 << 16
         return kernel

@@ -17,6 +17,7 @@ from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.layout import Side
 from penstock.sim.window.verilated import Stream, VerilatedJoin
 from penstock.sim.workloads import Attack
+from tests.kit.effort import effort
 from tests.sim.window.test_verilated import BUILDS, pytestmark  # noqa: F401
 
 #: Ports of 16 bits in 128 and in 65,536 slots, 64 banks.
@@ -85,7 +86,7 @@ def suspicious(counts, work):
 
 
 def test_rows_100():
-    work = Attack(seconds=0.2, rate=10_000, begin=0, end=1, share=0.1)
+    work = Attack(seconds=effort(0.2, 0.1), rate=10_000, begin=0, end=1, share=0.1)
     counts, placed, _ = operator(SMALL, work.tables(), 100)
     assert counts == oracle(placed, 100)
     assert sum(counts.values()) > 1000

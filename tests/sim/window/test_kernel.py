@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from penstock.errors import MissingToolError
-from penstock.host.driver.window_packing import WindowPacking
+from penstock.host.devices.kernel.packing import header_fields
+from penstock.host.devices.kernel.window_packing import WindowPacking
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import table
@@ -51,7 +53,7 @@ class Bench:
         self.packing = WindowPacking(described)
         self.status = {value: name for name, value in described["status"].items()}
         self.fields = next(e["fields"] for e in described["registers"] if e["name"] == "state")
-        self.items, self.program = arrivals(np.random.default_rng(seed), COUNT, spread=2)
+        self.items, self.program = arrivals(np.random.default_rng(seed), COUNT, spread=2, rows=ROWS)
         self.results = np.zeros((WORDS + 1) * 64, np.uint8)
         self.board.map(TUPLES, self.packing.tuples(self.items))
         self.board.map(RESULTS, self.results)
@@ -77,7 +79,7 @@ class Bench:
 
     @property
     def header(self) -> dict[str, int]:
-        return self.packing.header(self.results[:64])
+        return header_fields(self.packing.table, self.results[:64])
 
     def pairs(self) -> list[tuple[int, int]]:
         numbers = self.packing.results(self.results[64:], self.header["results"])
@@ -99,7 +101,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 def test_a_whole_task(bench: Bench) -> None:
     assert bench.run() == "OK"
-    header, wanted = bench.header, expected(bench.items, bench.program, ROWS)
+    header, wanted = bench.header, expected(bench.items, bench.program)
     assert bench.pairs() == wanted
     assert len(wanted) > 200
     assert header["tuples"] == COUNT
@@ -126,7 +128,7 @@ def test_impossible_arguments(bench: Bench, changed: dict[str, int], status: str
     assert bench.status[bench.header["status"]] == status
     assert (bench.header["results"], bench.header["tuples"]) == (0, 0)
     assert bench.run() == "OK"
-    assert bench.pairs() == expected(bench.items, bench.program, ROWS)
+    assert bench.pairs() == expected(bench.items, bench.program)
 
 
 def test_misaligned_results_leave_no_header(bench: Bench) -> None:
@@ -142,7 +144,7 @@ def test_errors_of_the_memory(bench: Bench, changed: dict[str, int]) -> None:
     assert bench.run(results=RESULTS + (WORDS + 1) * 64, **changed) == "WRITE_ERROR"
     assert bench.run(**changed) == "OK"
     history = changed.get("history_count", 0)
-    assert bench.pairs() == expected(bench.items, bench.program, ROWS, history)
+    assert bench.pairs() == expected(bench.items, bench.program, history)
 
 
 def test_empty_windows(bench: Bench) -> None:
@@ -163,7 +165,7 @@ def test_least_room_makes_progress(bench: Bench) -> None:
         done = bench.header["tuples"]
         tasks += 1
     assert tasks > 1
-    assert sorted(found) == expected(bench.items, bench.program, ROWS)
+    assert sorted(found) == expected(bench.items, bench.program)
 
 
 def test_an_output_that_is_stalled_for_ever() -> None:
@@ -171,7 +173,7 @@ def test_an_output_that_is_stalled_for_ever() -> None:
     bench = Bench(MemoryModel())
     board = bench.board
     # Results fill the writer first, then the packer, then the operator's own queues.
-    items, bench.program = arrivals(np.random.default_rng(3), 2_000, spread=1)
+    items, bench.program = arrivals(np.random.default_rng(3), 2_000, spread=1, rows=ROWS)
     bench.items = items
     board.unmap()
     bench.results = np.zeros((WORDS + 1) * 64, np.uint8)
@@ -190,7 +192,7 @@ def test_an_output_that_is_stalled_for_ever() -> None:
     board.hold(1, False)
     assert board.wait(PATIENCE_CYCLES)
     assert bench.status[board.read("status")] == "OK"
-    assert bench.pairs() == expected(items, bench.program, ROWS)
+    assert bench.pairs() == expected(items, bench.program)
     assert bench.header["output_waits"] > PATIENCE_CYCLES // 2
     board.close()
 
@@ -207,5 +209,5 @@ def test_every_schedule_ends_within_its_bound(seed: int) -> None:
     rounds = 2 * history + matched * CONFIG.window.round_cycles(*rows)
     results = bench.header["results"]
     assert bench.header["cycles"] <= rounds + results + 100
-    assert bench.pairs() == expected(bench.items, bench.program, rows, history)
+    assert bench.pairs() == expected(bench.items, replace(bench.program, rows=rows), history)
     bench.board.close()

@@ -9,9 +9,9 @@ import urllib.request
 import pytest
 
 from penstock.errors import MissingToolError
-from penstock.spark_bridge.cluster.cluster import Cluster
-from penstock.spark_bridge.java import bundled_java, ensure_java
-from tests.spark_bridge.kit.apps import run_app, said_by
+from penstock.sim.local_spark.cluster import Cluster
+from penstock.sim.local_spark.java import bundled_java, ensure_java
+from tests.spark_bridge.kit.apps import LIGHT_JAVA, run_app, said_by
 
 TIMEOUT_S = 300
 
@@ -22,6 +22,8 @@ def java():
     pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(bundled_java() or os.environ.get("JAVA_HOME", "")))
+        for name, value in LIGHT_JAVA.items():
+            patch.setenv(name, value)
         try:
             yield ensure_java()
         except MissingToolError as error:

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
-from penstock.spark_bridge.cluster.cluster import Cluster, ClusterConfig
+from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
 from tests.penstock.kit.pages import blocks
 from tests.spark_bridge.cluster.conftest import TIMEOUT_S, evaluations
 from tests.spark_bridge.kit.apps import ROOT

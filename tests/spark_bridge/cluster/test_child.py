@@ -13,10 +13,10 @@ from queue import SimpleQueue
 import pytest
 
 from penstock.errors import DeviceError, FileError, MissingToolError, ProcessError, UsageError
-from penstock.spark_bridge.cluster import record
-from penstock.spark_bridge.cluster.child import Child
-from penstock.spark_bridge.cluster.cluster import ClusterConfig
-from penstock.spark_bridge.cluster.standalone import Settings
+from penstock.sim.local_spark import record
+from penstock.sim.local_spark.child import Child
+from penstock.sim.local_spark.cluster import ClusterConfig
+from penstock.sim.local_spark.standalone import Settings
 
 TIMEOUT_S = 60
 
@@ -93,7 +93,7 @@ def test_what_a_killed_supervisor_left_is_ended(tmp_path):
     left.wait_for("up", TIMEOUT_S)
     code = (
         "import sys; from pathlib import Path\n"
-        "from penstock.spark_bridge.cluster.record import write_record\n"
+        "from penstock.sim.local_spark.record import write_record\n"
         "write_record(Path(sys.argv[1]), 'spark://x:1', {'left': int(sys.argv[2])})"
     )
     given = [str(tmp_path), str(left.process.pid)]

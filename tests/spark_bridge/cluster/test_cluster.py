@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import UsageError
-from penstock.host.device.cpu import CpuDevice
-from penstock.spark_bridge.cluster.cluster import Cluster, ClusterConfig
-from penstock.spark_bridge.cluster.record import stop_recorded
+from penstock.host.devices.cpu import CpuDevice
+from penstock.sim.local_spark.cluster import Cluster, ClusterConfig
+from penstock.sim.local_spark.record import stop_recorded
 from tests.host.kit.serving import serving
 from tests.spark_bridge.kit.apps import ended_of, run_app
 from tests.spark_bridge.kit.chaos import Chaos

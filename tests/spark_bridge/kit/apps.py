@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 
+#: For short programs: compilers and collectors in the background cost more than they save.
+LIGHT_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
 #: What every one of them has in its environment.
-ENV = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+ENV = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **LIGHT_JAVA}
 
 
 def run_app(

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 
 QUERY = (
     "SELECT a.id AS i, b.id AS j FROM a JOIN b "
@@ -23,6 +23,7 @@ def main(resource: str) -> None:
     from penstock.spark_bridge import sql
 
     builder = SparkSession.builder.appName("penstock cluster").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", "4")
     if resource:
         for kind in ("executor", "task"):
             builder = builder.config(f"spark.{kind}.resource.{resource}.amount", "1")

@@ -60,7 +60,7 @@ def main(folder: Path, design: str) -> None:
     from penstock.spark_bridge.streaming import microbatch, stream
     from penstock.spark_bridge.streaming.output import FolderSink
 
-    microbatch.PAIRS_PER_LANE = 10  # two tasks, however few the rows
+    microbatch.PAIRS_PER_SHARD = 10  # two tasks, however few the rows
     settings = {
         "spark.speculation": "true",
         "spark.speculation.interval": "50ms",

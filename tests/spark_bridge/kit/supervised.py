@@ -7,7 +7,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from penstock.spark_bridge.cluster.child import Child
+from penstock.sim.local_spark.child import Child
 from tests.spark_bridge.kit.apps import ROOT
 
 #: Seconds that it may take to come up, on a busy machine.

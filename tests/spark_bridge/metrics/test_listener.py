@@ -78,7 +78,7 @@ def listener(spark):
     [("files", 2), pytest.param("state", 2, marks=pytest.mark.slow)],
 )
 def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
-    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 10)
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 10)
     sides = {side: cut(drawn(seed), BATCHES) for seed, side in enumerate("ab")}
     pairs, rows = expected(sides)
     given = {side: [*map(list, parts)] for side, parts in sides.items()}

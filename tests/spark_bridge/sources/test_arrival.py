@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from penstock.spark_bridge.sources.arrival import Arrivals, arriving
+from penstock.sim.spark_replay.arrival import Arrivals, arriving
 
 NEVER = np.iinfo(np.int64).min
 

@@ -15,11 +15,11 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
 from penstock.errors import FileError
+from penstock.sim.spark_replay.limits import TOLD
 from penstock.spark_bridge import register
-from penstock.spark_bridge.sources.batch_sink import query_number
 from penstock.spark_bridge.sources.ledger import Ledger
-from penstock.spark_bridge.sources.limits import TOLD
 from penstock.spark_bridge.streaming import stream
+from penstock.spark_bridge.streaming.output import query_number
 from tests.spark_bridge.kit.streams import (
     PROVIDER,
     ROCKSDB,

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import MissingToolError
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 from tests.spark_bridge.kit.chaos import Chaos
 from tests.spark_bridge.kit.outcome import Outcome
 
@@ -24,7 +24,8 @@ def java():
 @pytest.mark.parametrize(
     ("design", "master", "targets"),
     [
-        ("files", "local[2,3]", ["server", "driver"]),
+        ("files", "local[2,3]", ["driver"]),
+        pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
         pytest.param(
             "state",
             "local-cluster[2,1,1024]",

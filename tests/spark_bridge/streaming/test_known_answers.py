@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.spark_bridge.streaming import stream
+from tests.kit.effort import effort
 from tests.spark_bridge.kit.answers import (
     ROWS,
     TIMED,
@@ -70,14 +71,14 @@ def played(spark, folder: Path, name: str, batches: int, lanes: int, design: str
 @pytest.fixture(autouse=True)
 def small(spark, monkeypatch):
     """As many lanes as are asked for, and state that Spark can keep."""
-    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 1)
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 1)
     spark.conf.set(PROVIDER, ROCKSDB)
     yield
     spark.conf.unset(PROVIDER)
 
 
 def test_one_known_answer(spark, tmp_path):
-    played(spark, tmp_path, "S2", 20, 2, "files")
+    played(spark, tmp_path, "S2", effort(20, 8), 2, "files")
 
 
 @pytest.mark.slow

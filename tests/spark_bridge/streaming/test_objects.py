@@ -18,13 +18,11 @@ pytest.importorskip("moto", reason="needs pip install 'penstock[dev]'")
 
 import penstock
 from penstock.errors import FileError, UsageError
-from penstock.query.plan import LEFT, RIGHT
+from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming import compaction, stream
-from penstock.spark_bridge.streaming.checksums import sealed
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.place import Place
-from penstock.spark_bridge.streaming.storage import storage_of
-from penstock.spark_bridge.streaming.store import TIME, Store
+from penstock.spark_bridge.streaming.store import TIME, Store, file_store
 from tests.spark_bridge.kit.object_store import BUCKET, CREDENTIALS, FailingStore, object_store
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
@@ -58,7 +56,7 @@ def added(store: Store, batch: int, *times: int) -> StoredFile:
 
 def test_stores_that_cannot_be_written(server, tmp_path):
     with pytest.raises(UsageError, match=r"ftp://host/a is no path of a file system.*s3://"):
-        storage_of("ftp://user:secret@host/a?option=1")
+        file_store("ftp://user:secret@host/a?option=1")
     missing = Store(f"s3://nowhere/join?{server}")
     assert missing.shown == "s3://nowhere/join"
     with pytest.raises(FileError, match=r"cannot write s3://nowhere/join/query.json.*bucket is"):
@@ -73,13 +71,13 @@ def test_objects_that_are_lost(location):
     store.put(commit)
     assert store.latest() == commit
     store.check(commit)
-    store.storage.remove([f"rows/{file.name}"])
-    store.storage.remove([f"rows/{file.name}"])  # twice is as good as once
+    store.files.remove([f"rows/{file.name}"])
+    store.files.remove([f"rows/{file.name}"])  # twice is as good as once
     with pytest.raises(FileError, match=r"s3://.* is gone; restore"):
         store.check(commit)
     with pytest.raises(FileError, match=r"s3://.* is gone; restore"):
         store.read(file)
-    store.storage.remove(["batches/0.json"])
+    store.files.remove(["batches/0.json"])
     with pytest.raises(FileError, match=r"batches/0.json is gone; restore"):
         store.latest()
 
@@ -88,14 +86,14 @@ def test_objects_that_are_not_what_was_written(location):
     store = Store(location)
     file, other = added(store, 0, 1, 3), added(store, 0, 2, 4)
     assert file.bytes == other.bytes
-    content = store.storage.get(f"rows/{other.name}")
-    store.storage.put(f"rows/{file.name}", lambda to: to.write(content))
+    content = store.files.get(f"rows/{other.name}")
+    store.files.put(f"rows/{file.name}", content)
     with pytest.raises(FileError, match=r"s3://.* is not what was written: its checksum"):
         store.read(file)
     for batch in (0, 1):
         store.put(Commit(batch=batch))
-    record = store.storage.get("batches/0.json")
-    store.storage.put("batches/1.json", lambda to: to.write(record))
+    record = store.files.get("batches/0.json")
+    store.files.put("batches/1.json", record)
     with pytest.raises(FileError, match=r"batches/1.json .*it is a copy of batches/0.json"):
         store.latest()
 
@@ -104,14 +102,10 @@ def test_a_note_of_the_latest_batch_that_is_one_behind(location):
     store = Store(location)
     assert store.latest() is None
     commits = [Commit(batch=k) for k in range(3)]
-    store.storage.put(
-        "batches/0.json", lambda f: f.write(sealed("batches/0.json", commits[0].as_json()).encode())
-    )
+    store.files.put_json("batches/0.json", commits[0].as_json())
     assert store.latest() == commits[0]  # the driver was killed before it took note
     store.put(commits[1])
-    store.storage.put(
-        "batches/2.json", lambda f: f.write(sealed("batches/2.json", commits[2].as_json()).encode())
-    )
+    store.files.put_json("batches/2.json", commits[2].as_json())
     assert store.latest() == commits[2]
 
 
@@ -121,19 +115,18 @@ def test_two_attempts_of_a_task(location):
     found = []
     for times in ((1, 2), (1, 2)):
         file = added(store, 4, *times)
-        found.append((file, store.tell(4, 0, [{"file": file.name}])))
+        found.append((file, store.tell(0, [{"file": file.name}])))
     (taken, first), (other, second) = found
     assert first != second
-    alone = store.tell(4, 1, [{"file": "x"}])
+    alone = store.tell(1, [{"file": "x"}])
     told = store.told([first, alone, second])
     assert told == {0: [{"file": taken.name}], 1: [{"file": "x"}]}
     later = added(store, 5, 9)
     commit = Commit(batch=4, new={LEFT: [taken], RIGHT: []})
     store.put(commit)
     store.clean(commit, Commit(batch=3))
-    assert set(store.storage.names("rows")) == {taken.name, later.name}
-    assert store.storage.names("attempts") == []
-    assert store.storage.size(f"rows/{other.name}") is None
+    assert set(store.files.names("rows")) == {taken.name, later.name}
+    assert store.files.size(f"rows/{other.name}") is None
 
 
 def test_a_listing_that_shows_nothing(location, monkeypatch):
@@ -143,7 +136,7 @@ def test_a_listing_that_shows_nothing(location, monkeypatch):
     commits = [Commit(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(2)]
     for commit in commits:
         store.put(commit)
-    monkeypatch.setattr(type(store.storage), "names", lambda self, folder: [])
+    monkeypatch.setattr(type(store.files), "names", lambda self, folder: [])
     assert store.latest() == commits[1]
     store.clean(commits[1], commits[0])
     store.check(commits[0])
@@ -161,7 +154,7 @@ def streams(spark, folder, batches):
 def test_a_stream_whose_tasks_fail(spark, tmp_path, location, monkeypatch):
     """First attempts fail after they have written all, manifest included."""
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
-    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 100)
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)
     tables, whole = streams(spark, tmp_path, 4)
     joined = stream(spark, TEXT, tables, lanes=2)
     # The environment of workers that run already has no credentials.
@@ -183,8 +176,8 @@ def test_a_stream_whose_tasks_fail(spark, tmp_path, location, monkeypatch):
     latest = store.latest()
     before = store.commit(latest.batch - 1)
     named = {file.name for one in (latest, before) for file in one.files()}
-    assert set(store.storage.names("rows")) == named
-    assert store.storage.names("failed")  # or nothing has been tested
+    assert set(store.files.names("rows")) == named
+    assert store.files.names("failed")  # or nothing has been tested
     other = Place(str(tmp_path / "other"), place)
     with pytest.raises(UsageError, match=r"of another query \(changed: checkpointLocation\)"):
         joined.rest(other.checkpoint, place)
@@ -194,7 +187,7 @@ APP = """
 import os, sys
 from pathlib import Path
 folder, location = Path(sys.argv[1]), sys.argv[2]
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 ensure_java()
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession

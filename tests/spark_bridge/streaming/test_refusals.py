@@ -138,7 +138,7 @@ def test_resources_that_no_executor_has(spark, tables):
 WAITING = """
 import os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
-from penstock.spark_bridge.java import ensure_java
+from penstock.sim.local_spark.java import ensure_java
 ensure_java()
 from pyspark.sql import SparkSession
 from penstock.errors import UsageError

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 import penstock
-from penstock.host.server.limits import Limits
-from penstock.host.server.residents import Gone
+from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.residents import Gone
 from penstock.spark_bridge.streaming import compaction, stream
 from tests.host.kit.serving import SERVER, serving, socket_address
 from tests.penstock.kit.devices import InterpretingCpu
@@ -53,7 +53,7 @@ def played(spark, folder, address, *, design="files", before=None):
 
 @pytest.fixture
 def many_lanes(monkeypatch):
-    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 10)
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 10)
 
 
 def test_only_the_increment_travels(spark, tmp_path, many_lanes):

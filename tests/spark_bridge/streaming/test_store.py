@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import FileError
-from penstock.query.plan import LEFT, RIGHT
-from penstock.spark_bridge.streaming.checksums import checksum
+from penstock.host.rows.checksums import checksum
+from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.store import TIME, Store
 
@@ -145,12 +145,12 @@ def test_rows_that_are_not_those_that_were_written(store):
 
 
 def test_a_file_is_summed_once_and_when_it_changes(store, monkeypatch):
+    file = added(store, 0, 1, 2)
     summed = []
     monkeypatch.setattr(
-        "penstock.spark_bridge.streaming.storage.checksum",
+        "penstock.host.rows.file_store.checksum",
         lambda content: summed.append(1) or checksum(content),
     )
-    file = added(store, 0, 1, 2)
     for _ in range(3):
         store.read(file)
     assert len(summed) == 1

@@ -15,6 +15,7 @@ from penstock.errors import UsageError
 from penstock.spark_bridge import join, sql
 from penstock.spark_bridge.streaming import StreamingJoin, compaction, stream
 from penstock.spark_bridge.streaming.place import Place
+from tests.kit.effort import effort
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
@@ -42,7 +43,7 @@ SPECS = {
         {},
     ),
 }
-BATCHES = 5
+BATCHES = effort(5, 4)
 
 
 def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None:
@@ -86,7 +87,7 @@ def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None
 @pytest.mark.parametrize("name", ["full", "rows", "tumbling"])
 def test_streams(spark, tmp_path, monkeypatch, name):
     # Lanes and merges of files come with far more rows than these.
-    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 100)
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
     played(spark, tmp_path, name, lanes=2, late=3 if name == "full" else 0)
 
@@ -95,7 +96,7 @@ def test_streams(spark, tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("lanes", [1, 2, 5])
 @pytest.mark.parametrize("name", SPECS)
 def test_all_streams(spark, tmp_path, monkeypatch, name, lanes):
-    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_LANE", 100)
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
     played(spark, tmp_path, name, lanes=lanes)
 

@@ -1,0 +1,163 @@
+"""Checks of what devices are given: writes of window keys, and tasks.
+
+Each raises DeviceError. What a column must be is said by :data:`Column`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.program import BandProgram, Mode, Program, WindowProgram
+from penstock.types import Type
+
+from .base import AnyTask, Kernel, Task, WindowBuffer
+from .storage import key_dtype, storage_dtype
+from .window_join import WindowTask
+
+#: Positions of a window, at most: results name them with 32 bits.
+MAX_POSITION = (1 << 32) - 1
+
+#: Of a column: its dtype; or its type, whose bounds its values are compared with; None if any will
+#: do.
+Column = np.dtype | Type | None
+
+
+def stream_columns(program: Program) -> Sequence[Column]:
+    """Stream columns of a task of the program."""
+    if isinstance(program, BandProgram):
+        return [key_dtype(program.key_bits)] * (2 * program.tests)
+    return list(program.stream)
+
+
+def window_columns(program: Program) -> Sequence[Column]:
+    """Columns of the program's windows."""
+    if isinstance(program, BandProgram):
+        payload = [] if program.payload is None else [program.payload]
+        return [*[key_dtype(program.key_bits)] * program.tests, *payload]
+    return list(program.window)
+
+
+def check_capacity(capacity: int) -> None:
+    """Refuse a window that results could not name all positions of."""
+    if not 0 <= capacity <= MAX_POSITION:
+        raise DeviceError(
+            f"a window cannot have room for {capacity} tuples, only for 0 to {MAX_POSITION}; split "
+            "the window into runs"
+        )
+
+
+def check_write(
+    window: WindowBuffer, wanted: Sequence[Column], offset: int, columns: Sequence[np.ndarray]
+) -> int:
+    """Refuse keys that a window does not take; how many tuples they are of."""
+    check_columns("window keys", wanted, columns)
+    count = len(columns[0]) if columns else 0
+    if any(len(column) != count for column in columns):
+        raise DeviceError("window keys must have equal lengths, one entry per window tuple")
+    if not 0 <= offset <= offset + count <= window.capacity:
+        raise DeviceError(
+            f"{count} tuples at position {offset} do not fit a window of {window.capacity}; "
+            "allocate a larger window or write fewer"
+        )
+    return count
+
+
+def check_task(kernel: Kernel, capacity: int, wanted: Sequence[Column], task: Task) -> None:
+    """Refuse a task of a range join that a kernel cannot run on a window.
+
+    Parameters
+    ----------
+    capacity : int
+        Of the window.
+    wanted : sequence of Column
+        What its stream columns must be.
+    """
+    check_columns("stream columns", wanted, task.stream)
+    start, end = np.asarray(task.start), np.asarray(task.end)
+    if any(len(column) != task.rows for column in (end, *task.stream)):
+        raise DeviceError(
+            f"stream columns and ranges must have equal lengths, {task.rows}: one entry per stream "
+            "tuple"
+        )
+    if task.mode not in kernel.modes:
+        raise DeviceError(
+            f"the program was opened for other modes than {task.mode.value}; name every mode when "
+            "opening it"
+        )
+    if task.mode is Mode.PAIRS:
+        _check_room(kernel, task)
+    if not task.rows:
+        return
+    if start[0] < 0 or end[-1] > capacity:
+        raise DeviceError(
+            f"a task's ranges span [{start[0]}, {end[-1]}) in a window of {capacity} tuples; clip "
+            "them to the window"
+        )
+    if (end < start).any() or (start[1:] < start[:-1]).any() or (end[1:] < end[:-1]).any():
+        raise DeviceError(
+            "a task's ranges are out of order; sort the stream tuples so that starts and ends "
+            "both never fall, with start <= end"
+        )
+
+
+def check_window_task(kernel: Kernel, task: WindowTask, *, typed: bool = False) -> None:
+    """Refuse a task of a window join that a kernel cannot run.
+
+    Parameters
+    ----------
+    typed : bool
+        Whether the columns must be what the program says, and lie within its bounds.
+    """
+    tuples, program = task.tuples, kernel.program
+    assert isinstance(program, WindowProgram)
+    if not 0 <= task.history <= len(tuples):
+        raise DeviceError(f"{len(tuples)} tuples cannot have a history of {task.history}")
+    of_b = int(np.count_nonzero(tuples.is_b))
+    directions = (program.a, program.b), (program.b, program.a)
+    for side, (own, other) in enumerate(directions):
+        wanted = [*window_columns(other), *stream_columns(own)]
+        columns = [*tuples.window[side], *tuples.stream[side]]
+        what, rows = f"columns of side {'AB'[side]}", of_b if side else len(tuples) - of_b
+        check_columns(what, wanted if typed else [None] * len(wanted), columns)
+        if any(len(column) != rows for column in columns):
+            raise DeviceError(f"{what} must have {rows} rows, one per tuple")
+    _check_room(kernel, task)
+
+
+def _check_room(kernel: Kernel, task: AnyTask) -> None:
+    if task.room < (least := kernel.least_room(task)):
+        raise DeviceError(f"a task needs room for {least} pairs, not {task.room}")
+
+
+def check_columns(what: str, wanted: Sequence[Column], columns: Sequence[np.ndarray]) -> None:
+    """Refuse columns that are none of a program's."""
+    if len(columns) != len(wanted):
+        raise DeviceError(f"the program has {len(wanted)} {what}, not {len(columns)}")
+    for column, own in zip(columns, wanted, strict=True):
+        if isinstance(own, Type) and own.is_integral:
+            _check_integers(what, own, column)
+        elif own is not None:
+            dtype = storage_dtype(own) if isinstance(own, Type) else own
+            if not np.can_cast(np.asarray(column).dtype, dtype, "safe"):
+                raise DeviceError(
+                    f"{what} of {column.dtype} came where the program has {dtype}; prepare the "
+                    "keys in the program's layout"
+                )
+
+
+def _check_integers(what: str, own: Type, column: np.ndarray) -> None:
+    """Refuse integers beyond the bounds that devices choose their widths by."""
+    if column.dtype.kind in "iu":
+        info = np.iinfo(column.dtype)
+        if own.lo <= info.min and info.max <= own.hi:
+            return
+    elif not column.dtype == storage_dtype(own) == np.dtype(object):
+        raise DeviceError(f"{what} of {column.dtype} came where the program has {own}")
+    if len(column) and (column.min() < own.lo or column.max() > own.hi):
+        raise DeviceError(
+            f"{what} have values of {column.min()} to {column.max()} where the program says "
+            f"{own.lo} to {own.hi}"
+        )

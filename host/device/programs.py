@@ -1,0 +1,274 @@
+"""Programs as JSON, and back: nothing that arrives is executed, and all of it is checked.
+
+A DAG is a list of nodes in which arguments come before the nodes that use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.expr import ops
+from penstock.expr.members import Members
+from penstock.expr.node import Expr, Op, node, walk
+from penstock.program import (
+    MAX_BAND_TESTS,
+    AnyProgram,
+    BandProgram,
+    GeneralProgram,
+    Mode,
+    Program,
+    WindowProgram,
+)
+from penstock.types import UNIT_NS, Kind, Type
+
+from .fields import Header, MalformedError, field
+
+#: Nodes of one program, at most; compiled predicates have tens.
+MOST_NODES = 100_000
+#: Values of one IN list, at most; a query has no room for more.
+MOST_VALUES = 200_000
+#: Decimal digits after the point, at most: those of Arrow's widest decimal.
+MOST_DIGITS = 76
+
+
+def program_header(program: AnyProgram) -> Header:
+    """A program as a part of a header."""
+    if isinstance(program, WindowProgram):
+        a, b = program_header(program.a), program_header(program.b)
+        return {"form": "window", "a": a, "b": b, "rows": [int(n) for n in program.rows]}
+    if isinstance(program, BandProgram):
+        return {
+            "form": "band",
+            "tests": program.tests,
+            # A table of 256 bits is more than other languages' JSON numbers hold.
+            "table": hex(program.table),
+            "key_bits": program.key_bits,
+            "payload": None if program.payload is None else _type_out(program.payload),
+        }
+    roots = [program.predicate] if program.value is None else [program.predicate, program.value]
+    nodes = list(walk(*roots))
+    number = {expr: k for k, expr in enumerate(nodes)}
+    return {
+        "form": "general",
+        "stream": [_type_out(t) for t in program.stream],
+        "window": [_type_out(t) for t in program.window],
+        "nodes": [
+            [e.op.name, [number[a] for a in e.args], _type_out(e.type), _attr_out(e)] for e in nodes
+        ],
+        "predicate": number[program.predicate],
+        "value": None if program.value is None else number[program.value],
+    }
+
+
+def any_program_from(header: Any) -> AnyProgram:
+    """The program that a header describes, of a range join or a window join.
+
+    Raises
+    ------
+    MalformedError
+        It describes none.
+    """
+    if not isinstance(header, dict) or header.get("form") != "window":
+        return program_from(header)
+    rows = field(header, "rows", list)
+    if len(rows) != 2 or any(type(n) is not int or not 0 <= n < 1 << 63 for n in rows):
+        raise MalformedError(f"windows have the sizes {rows!r:.80}, which are no two integers")
+    a, b = (program_from(header.get(side)) for side in "ab")
+    return WindowProgram(a, b, (rows[0], rows[1]))
+
+
+def program_from(header: Any) -> Program:
+    """The program of a range join that a header describes.
+
+    Raises
+    ------
+    MalformedError
+        It describes none.
+    """
+    if not isinstance(header, dict):
+        raise MalformedError("a program is an object")
+    if header.get("form") == "band":
+        return _band(header)
+    if header.get("form") == "general":
+        return _general(header)
+    raise MalformedError(f"a program is band or general, not {header.get('form')!r:.80}")
+
+
+def modes_from(names: Any) -> frozenset[Mode]:
+    """Modes by their names.
+
+    Raises
+    ------
+    MalformedError
+    """
+    try:
+        return frozenset(Mode(name) for name in names)
+    except (TypeError, ValueError) as cause:
+        raise MalformedError(f"unknown modes {names!r:.80}") from cause
+
+
+def _band(header: Header) -> BandProgram:
+    tests, key_bits = field(header, "tests", int), field(header, "key_bits", int)
+    if not (1 <= tests <= MAX_BAND_TESTS and 2 <= key_bits <= 64):
+        raise MalformedError(f"no band program has {tests} tests of {key_bits} bits")
+    table = _integer(field(header, "table", str), 16)
+    if not 0 <= table < 1 << (1 << tests):
+        raise MalformedError(f"the truth table of {tests} tests has {1 << tests} bits")
+    given = header.get("payload")
+    payload = None if given is None else _type_in(given)
+    if payload is not None and not payload.is_integral:
+        raise MalformedError(f"the payload of a band program is an integer, not {payload}")
+    return BandProgram(tests, table, key_bits, payload)
+
+
+def _general(header: Header) -> GeneralProgram:
+    keys = {
+        "s": tuple(_type_in(t) for t in field(header, "stream", list)),
+        "w": tuple(_type_in(t) for t in field(header, "window", list)),
+    }
+    described = field(header, "nodes", list)
+    if not 0 < len(described) <= MOST_NODES:
+        raise MalformedError(f"a predicate has 1 to {MOST_NODES} nodes, not {len(described)}")
+    nodes: list[Expr] = []
+    for one in described:
+        nodes.append(_node(one, nodes, keys))
+    predicate = _pick(nodes, header.get("predicate"))
+    if predicate.type.kind is not Kind.BOOL:
+        raise MalformedError(f"a predicate is a condition, not {predicate.type}")
+    value = None if header.get("value") is None else _pick(nodes, header["value"])
+    return GeneralProgram(keys["s"], keys["w"], predicate, value)
+
+
+def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...]]) -> Expr:
+    try:
+        name, arguments, dtype, attr = described
+        op = Op[name]
+    except (TypeError, ValueError, KeyError) as cause:
+        raise MalformedError(f"a node of a predicate is {described!r:.80}") from cause
+    own = _type_in(dtype)
+    if not isinstance(arguments, list):
+        raise MalformedError(f"a node of a predicate has the arguments {arguments!r:.80}")
+    args = tuple(_pick(nodes, number) for number in arguments)
+    if op is Op.KEY:
+        return _key(attr, args, own, keys)
+    if op is Op.CONST:
+        return _const(attr, args, own)
+    members = _members(attr, args) if op is Op.IN else None
+    if op is Op.COLUMN or (attr is not None and members is None) or not args:
+        raise MalformedError(f"{op.value!r} is no step of a program on {len(args)} values")
+    try:
+        # The rules of the language say which operands an operation takes, and what it gives.
+        ops.check_operands(op, args, own)
+    except PenstockError as cause:
+        raise MalformedError(f"a node of a predicate: {cause}") from cause
+    return node(op, args, own, members)
+
+
+def _members(attr: Any, args: tuple[Expr, ...]) -> Members:
+    """The values of an IN list: integers for an integer, floats for a float."""
+    if not isinstance(attr, list) or len(attr) > MOST_VALUES or len(args) != 1:
+        raise MalformedError(f"an IN list has up to {MOST_VALUES} values, and one operand")
+    values = [_attr_in(value) for value in attr]
+    wanted = float if args[0].type.is_float else int
+    if any(type(value) is not wanted for value in values):
+        raise MalformedError(f"a list of other values than those of {args[0].type}")
+    return Members(values)
+
+
+def _key(attr: Any, args: tuple[Expr, ...], own: Type, keys: dict[str, tuple[Type, ...]]) -> Expr:
+    try:
+        side, index = attr
+        declared = keys[side]
+    except (TypeError, ValueError, KeyError) as cause:
+        raise MalformedError(f"a key is given as {attr!r:.80}") from cause
+    if args or type(index) is not int or not 0 <= index < len(declared):
+        raise MalformedError(f"there is no key {attr!r:.80}")
+    if own != declared[index].as_nullable(False):
+        raise MalformedError(f"key {side}{index} is {declared[index]}, not {own}")
+    return ops.key(side, index, own)
+
+
+def _const(attr: Any, args: tuple[Expr, ...], own: Type) -> Expr:
+    value = _attr_in(attr)
+    fits = (
+        own.kind is Kind.BOOL
+        if isinstance(value, bool)
+        else own.is_float
+        if isinstance(value, float)
+        else own.is_integral and own.lo <= value <= own.hi
+    )
+    if args or not fits:
+        raise MalformedError(f"a constant {attr!r:.80} of type {own}")
+    return node(Op.CONST, (), own, value)
+
+
+def _pick(nodes: Sequence[Expr], number: Any) -> Expr:
+    if type(number) is not int or not 0 <= number < len(nodes):
+        raise MalformedError(f"a predicate refers to node {number!r:.80}, which is not there yet")
+    return nodes[number]
+
+
+def _attr_out(expr: Expr) -> Any:
+    if expr.op is Op.KEY:
+        return list(expr.attr)
+    if expr.op is Op.IN:
+        return [_value_out(value) for value in expr.attr.values]
+    return _value_out(expr.attr) if expr.op is Op.CONST else None
+
+
+def _value_out(value: Any) -> list:
+    if isinstance(value, bool):
+        return ["bool", value]
+    if isinstance(value, int):
+        return ["int", str(value)]
+    if isinstance(value, float):
+        # As text, since JSON has no infinity and no NaN; in hexadecimal, since that is exact.
+        return ["float", value.hex()]
+    raise MalformedError(f"a program for a device has the constant {value!r}")
+
+
+def _attr_in(attr: Any) -> bool | int | float:
+    try:
+        kind, text = attr
+        if kind == "bool" and isinstance(text, bool):
+            return text
+        if kind == "float":
+            return float.fromhex(text)
+    except (TypeError, ValueError, OverflowError) as cause:
+        raise MalformedError(f"a constant is given as {attr!r:.80}") from cause
+    if kind == "int" and isinstance(text, str):
+        return _integer(text, 10)
+    raise MalformedError(f"a constant is given as {attr!r:.80}")
+
+
+def _integer(text: str, base: int) -> int:
+    try:
+        value = int(text, base)
+    except ValueError as cause:
+        raise MalformedError(f"{text!r:.80} is no integer") from cause
+    if value.bit_length() > ops.MAX_BITS:
+        raise MalformedError(f"an integer of {value.bit_length()} bits is no key or constant")
+    return value
+
+
+def _type_out(dtype: Type) -> list:
+    return [dtype.kind.value, str(dtype.lo), str(dtype.hi), dtype.scale, dtype.unit, dtype.nullable]
+
+
+def _type_in(described: Any) -> Type:
+    try:
+        name, low, high, scale, unit, nullable = described
+        kind = Kind(name)
+    except (TypeError, ValueError) as cause:
+        raise MalformedError(f"a type is given as {described!r:.80}") from cause
+    plain = all(isinstance(text, str) for text in (low, high, unit))
+    if not (plain and type(scale) is int and isinstance(nullable, bool)):
+        raise MalformedError(f"a type is given as {described!r:.80}")
+    if not 0 <= scale <= MOST_DIGITS or unit not in ("", *UNIT_NS):
+        raise MalformedError(f"no type has {scale} digits or the unit {unit!r:.80}")
+    made = Type(kind, _integer(low, 10), _integer(high, 10), scale, unit, nullable)
+    if made.lo > made.hi or not (made.is_integral or made.is_float or kind is Kind.BOOL):
+        raise MalformedError(f"no key or value has the type {described!r:.80}")
+    return made

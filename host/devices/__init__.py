@@ -1,0 +1,1 @@
+"""The devices that ship with Penstock."""

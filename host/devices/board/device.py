@@ -1,0 +1,175 @@
+"""Kernels on boards, as a device."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from penstock.errors import DeviceError
+from penstock.program import AnyProgram, Mode, WindowProgram
+
+from ...device.base import PAIRS, Device, Kernel
+from ...device.cut import TASK_EVALUATIONS
+from .instances import KernelInstances
+from .kernel import BoardKernel, BoardWindowKernel
+from .link import TIMEOUT_S, BoardLink
+from .package import Package, choose
+
+#: Cycles of a task, about: 10 ms at 200 MHz, some seconds on a virtual board. Less would make the
+#: calls that start a task on a remote board count, which take some milliseconds.
+_TASK_CYCLES = 1 << 21
+
+
+class BoardDevice(Device):
+    """Join kernels or window-join operators on one board or several.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host`` or ``host:port`` of a board that serves PYNQ's remote protocol, several with commas
+        between. Without it, boards that PYNQ finds on this machine.
+    package : str or Path, optional
+        Folder of a build, or several with commas between; for a remote board, by default those of
+        the deploy folder on the board.
+    cards : int
+        Boards of this machine to use, the first ones.
+    timeout_s : float
+        Seconds that a task may take before its kernel counts as hung, and one call to a remote
+        board before the board counts as gone.
+
+    Attributes
+    ----------
+    packages : list of Package
+        What can be loaded; of several that run a program, the first is taken.
+    """
+
+    name = "board"
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        package: str | Path | None = None,
+        cards: int = 1,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self.links = self._connect(address, cards)
+        if package is not None:
+            folders = [Path(one).resolve() for one in str(package).split(",")]
+            self.packages = [Package.read(folder) for folder in folders]
+        elif address is not None:
+            self.packages = self.links[0].deployed()
+        else:
+            raise DeviceError("give the folder of a package for the board (package=...)")
+        if not self.packages:
+            raise DeviceError(f"the deploy folder on {self.links[0].name} names no package")
+        most = max(len(package.instances) for package in self.packages)
+        self.lanes = len(self.links) * most
+        widths = {p.table["geometry"]["key_bits"] for p in self.packages} - {0}
+        self.key_widths = tuple(w for w in (16, 32, 64) if w <= max(widths, default=64))
+        slowest = min(package.evaluations_per_cycle for package in self.packages)
+        self.task_evaluations = min(TASK_EVALUATIONS, slowest * _TASK_CYCLES)
+        self._threads = ThreadPoolExecutor(self.lanes, thread_name_prefix="penstock-board")
+        self._open: dict[Kernel, Package] = {}
+        self._instances: KernelInstances | None = None
+        self._sums: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
+        if address is not None:
+            return [BoardLink.remote(one, self.timeout_s) for one in address.split(",")]
+        return [BoardLink.local(number) for number in range(cards)]
+
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        try:
+            self._chosen(program, modes)
+        except DeviceError as error:
+            return str(error)
+        return None
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        try:
+            package = self._chosen(program, modes)
+        except DeviceError as error:
+            raise DeviceError(f"the board device cannot run this program: {error}") from error
+        return self.open_with(package, program, modes)
+
+    def _chosen(self, program: AnyProgram, modes: frozenset[Mode]) -> Package:
+        return choose(self.packages, lambda package: package.refuses(program, modes))
+
+    def open_with(
+        self, package: Package, program: AnyProgram, modes: frozenset[Mode] = PAIRS
+    ) -> Kernel:
+        """Load a program into the kernels of a package that runs it.
+
+        Raises
+        ------
+        DeviceError
+            Another overlay is in use, or the board does not load this one.
+        """
+        with self._lock:
+            instances = self._load(package)
+            if isinstance(program, WindowProgram):
+                kernel = BoardWindowKernel(self, program, instances)
+            else:
+                kernel = BoardKernel(self, program, modes, instances)
+            self._open[kernel] = package
+        return kernel
+
+    def load(self, package: Package) -> KernelInstances:
+        """The kernels of a package, which is loaded unless it is.
+
+        Raises
+        ------
+        DeviceError
+            Another overlay is in use, or the board does not load this one.
+        """
+        with self._lock:
+            return self._load(package)
+
+    def _load(self, package: Package) -> KernelInstances:
+        if self._instances is not None and self._instances.package == package:
+            for link in self.links:
+                link.load(package)  # says so where a board is gone
+            return self._instances
+        if others := list(self._open.values()):
+            raise DeviceError(
+                f"{others[0].overlay} is in use, and this program needs {package.overlay}; "
+                "close what uses it first"
+            )
+        if self._instances is not None:
+            self._instances.close()
+            self._instances = None
+        self._instances = KernelInstances(self.links, package, self.timeout_s)
+        return self._instances
+
+    def closed(self, kernel: object) -> None:
+        """Note that a kernel was closed."""
+        with self._lock:
+            self._open = {one: used for one, used in self._open.items() if one is not kernel}
+
+    def start(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run a task in a thread of the device."""
+        return self._threads.submit(run, *arguments)
+
+    def count(self, counters: Mapping[str, int]) -> None:
+        """Add a task's counters to the device's."""
+        with self._lock:
+            self._sums.update(counters)
+
+    def counters(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._sums)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        for kernel in list(self._open):
+            kernel.close()
+        if self._instances is not None:
+            self._instances.close()
+            self._instances = None

@@ -1,0 +1,147 @@
+"""Programs on the kernels of boards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.program import Mode, Program, WindowProgram
+
+from ...device.base import Result, Task, WindowBuffer
+from ...device.window_join import WindowTask
+from ..kernel.driver import KernelDriver
+from ..kernel.packing import Packing
+from ..kernel.window_driver import DrivenWindowKernel, WindowDriver, WindowKernelTask
+from ..kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
+from .instances import KernelInstances, KernelUse
+from .link import BoardLink
+
+if TYPE_CHECKING:
+    from .device import BoardDevice
+
+#: Most result words of a task beyond what the kernel insists on, 1 MiB. More makes each task
+#: slower on a remote board, which sends its whole result buffer; a task that needs more pauses.
+MOST_RESULT_WORDS = 1 << 14
+
+
+class BoardWindow(PipelineWindow):
+    """Window keys in the memory of each board."""
+
+    def __init__(self, capacity: int, packing: Packing, links: Sequence[BoardLink]) -> None:
+        super().__init__(capacity, packing.window_keys + packing.window_values)
+        self._packing = packing
+        size = max(packing.window_bytes(capacity), packing.word_bytes)
+        self._memories = {link: link.allocate(size) for link in links}
+        self._stale: set[BoardLink] = set()
+        self._lock = Lock()
+        self._freed = False
+
+    @property
+    def freed(self) -> bool:
+        return self._freed
+
+    def _store(self, offset: int, count: int, columns: Sequence[np.ndarray]) -> None:
+        rows = self._packing.window(columns)
+        size = rows.shape[1]
+        with self._lock:
+            for link, memory in self._memories.items():
+                memory.array[offset * size : (offset + count) * size] = rows.reshape(-1)
+                self._stale.add(link)
+
+    def on(self, link: BoardLink) -> int:
+        """Address on a board, whose memory has all that was written."""
+        memory = self._memories[link]
+        with self._lock:
+            if link in self._stale:
+                link.talk(memory.to_device)
+                self._stale.remove(link)
+        return memory.address
+
+    def free(self) -> None:
+        self._freed = True
+        for link, memory in self._memories.items():
+            link.free(memory)
+
+
+class BoardKernel(PipelineKernel):
+    """A program on the kernels of an overlay.
+
+    Parameters
+    ----------
+    device : BoardDevice
+    program : Program
+        One that the package runs.
+    modes : frozenset of Mode
+    instances : KernelInstances
+        Its kernels.
+    """
+
+    def __init__(
+        self,
+        device: BoardDevice,
+        program: Program,
+        modes: frozenset[Mode],
+        instances: KernelInstances,
+    ) -> None:
+        table = instances.package.table
+        self._driver = KernelDriver(table, program, MOST_RESULT_WORDS)
+        tests = table["geometry"]["tests"]
+        super().__init__(program, modes, self._driver.units, tests, device.count)
+        self._device = device
+        self._use = KernelUse(instances)
+
+    def allocate(self, capacity: int) -> BoardWindow:
+        return BoardWindow(capacity, self._driver.packing, self._use.instances.links)
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        return self._device.start(self._run, window, task)
+
+    def close(self) -> None:
+        """Wait for the kernel's tasks."""
+        self._use.close()
+        self._device.closed(self)
+
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
+        if not isinstance(window, BoardWindow) or window.freed:
+            raise DeviceError("the window is not one of this kernel's, or was freed")
+        job = self._driver.job(work, window.capacity)
+        results = self._use.run(job, lambda link: {"window": window.on(link)})
+        return self._driver.outcome(job, results)
+
+
+class BoardWindowKernel(DrivenWindowKernel):
+    """A program of the window-join operator on the kernels of an overlay.
+
+    Parameters
+    ----------
+    device : BoardDevice
+    program : WindowProgram
+        One that the package runs.
+    instances : KernelInstances
+        Its kernels.
+    """
+
+    def __init__(
+        self, device: BoardDevice, program: WindowProgram, instances: KernelInstances
+    ) -> None:
+        table = instances.package.table
+        most = MOST_RESULT_WORDS * table["geometry"]["results_per_word"]
+        super().__init__(WindowDriver(table, program, most), program, device.count)
+        self._device = device
+        self._use = KernelUse(instances)
+
+    def submit(self, window: None, task: WindowTask) -> Future[Result]:
+        return self._device.start(self._run, task)
+
+    def close(self) -> None:
+        """Wait for the kernel's tasks."""
+        self._use.close()
+        self._device.closed(self)
+
+    def _execute(self, job: WindowKernelTask) -> np.ndarray:
+        return self._use.run(job)

@@ -1,0 +1,272 @@
+"""A board that PYNQ reaches, with the overlay that is loaded into it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from penstock.errors import DeviceError, MissingToolError
+
+from .package import DESCRIPTION, Package
+from .port import BoardMemory, Port
+
+#: Where a deploy folder lies on a board.
+DEPLOYED = "/home/xilinx/penstock"
+#: Its file that names the packages, one a line.
+INDEX = "packages"
+#: Where a virtual board says what went wrong in it.
+FAULTS = "/sys/kernel/debug/penstock/faults"
+_DEFAULT_PORT = 7967
+
+
+#: Seconds that one access to a remote board may take.
+TIMEOUT_S = 60.0
+
+
+@contextmanager
+def _talking(name: str) -> Iterator[None]:
+    """Errors of PYNQ and of its connection as errors of the device."""
+    try:
+        yield
+    except DeviceError:
+        raise
+    except ModuleNotFoundError as error:
+        raise MissingToolError(
+            f"the board device needs the package {error.name}, which is not installed; "
+            "pip install 'penstock[board]'"
+        ) from error
+    except Exception as error:  # PYNQ raises what its layers raise: RuntimeError, grpc.RpcError ...
+        said = getattr(error, "details", None)
+        text = said() if callable(said) else str(error)
+        raise DeviceError(f"{name}: {text}") from error
+
+
+class BoardLink:
+    """A board.
+
+    Parameters
+    ----------
+    target : object
+        PYNQ's device.
+    name : str
+        What messages call it.
+    is_gone : callable, optional
+        Whether an error says that the board answers no more; what was on it is lost then.
+
+    Attributes
+    ----------
+    overlay : object
+        PYNQ's overlay that is loaded; None before :meth:`load`.
+    """
+
+    def __init__(
+        self,
+        target: Any,
+        name: str,
+        is_gone: Callable[[BaseException | None], bool] = lambda _: False,
+    ) -> None:
+        self.name = name
+        self._target = target
+        self._is_gone = is_gone
+        self._gone: str | None = None
+        self._loaded: Package | None = None
+        self.overlay: Any = None
+
+    @staticmethod
+    def remote(address: str, timeout_s: float = TIMEOUT_S) -> BoardLink:
+        """A board that serves PYNQ's remote protocol at ``host`` or ``host:port``.
+
+        Parameters
+        ----------
+        address : str
+        timeout_s : float
+            Seconds after which a call that is not answered is an error.
+
+        Raises
+        ------
+        MissingToolError
+            PYNQ is not installed, or is too old for it.
+        DeviceError
+            Nobody answers there.
+        """
+        host, _, port = address.partition(":")
+        with _talking(f"board {address}"):
+            from pynq.pl_server.remote_device import RemoteDevice  # pyright: ignore
+
+            from .deadline import is_gone, limit_calls
+
+            target = RemoteDevice(0, host, int(port or _DEFAULT_PORT))
+            limit_calls(target, timeout_s)
+            return BoardLink(target, f"board {address}", is_gone)
+
+    @staticmethod
+    def local(index: int = 0) -> BoardLink:
+        """A board that this process runs on, or a card in this machine.
+
+        Raises
+        ------
+        MissingToolError
+            PYNQ is not installed.
+        DeviceError
+            There is no such board.
+        """
+        with _talking("board"):
+            from pynq import Device  # pyright: ignore
+
+            found = Device.devices
+            if index >= len(found):
+                raise DeviceError(f"PYNQ finds {len(found)} boards here; there is no board {index}")
+            return BoardLink(found[index], f"board {index}")
+
+    def deployed(self) -> list[Package]:
+        """Packages of the deploy folder on a remote board; their files are fetched when needed.
+
+        Raises
+        ------
+        DeviceError
+            There is none.
+        """
+        with self._call():
+            index = f"{DEPLOYED}/{INDEX}"
+            if not self._target.exists_file(index).exists:
+                raise DeviceError(
+                    f"{self.name} has no folder {DEPLOYED}; copy a deploy folder there, or give "
+                    "the folder of a package"
+                )
+            names = self._target.read_file(index).decode().split()
+            return [
+                Package.parse(
+                    self._target.read_file(f"{DEPLOYED}/{name}/{DESCRIPTION}").decode(),
+                    f"{self.name}:{DEPLOYED}/{name}/{DESCRIPTION}",
+                    Path(name),
+                )
+                for name in names
+            ]
+
+    def load(self, package: Package) -> list[Port]:
+        """Load an overlay, unless it is loaded; its kernels."""
+        with self._call():
+            if package != self._loaded:
+                self._loaded = None
+                self.overlay = self._load(package)
+                self._loaded = package
+            return [
+                Port(getattr(self.overlay, name), package.table, f"{self.name}, {name}")
+                for name in package.instances
+            ]
+
+    def _load(self, package: Package) -> Any:
+        from pynq import Overlay  # pyright: ignore
+
+        assert package.folder is not None
+        if package.folder.is_absolute():
+            return _opened(Overlay, package.path, self._target)
+        with tempfile.TemporaryDirectory(prefix="penstock-overlay-") as folder:
+            for name in package.files:
+                data = self._target.read_file(f"{DEPLOYED}/{package.folder}/{name}")
+                Path(folder, name).write_bytes(data)
+            return _opened(Overlay, Path(folder, package.overlay), self._target)
+
+    def allocate(self, size: int) -> BoardMemory:
+        """Memory that the kernels reach."""
+        with self._call():
+            return BoardMemory(self._target, size)
+
+    def free(self, memory: BoardMemory) -> None:
+        """Give memory back; that of a board which is gone is gone with it."""
+        if self._gone is not None:
+            return
+        try:
+            self.talk(memory.free)
+        except DeviceError:
+            if self._gone is None:  # else this call is the first that finds it gone
+                raise
+
+    def talk(self, act: Callable[[], Any]) -> Any:
+        """What an act gives that talks to the board; its errors with the cause, where known."""
+        try:
+            with self._call():
+                return act()
+        except DeviceError as error:
+            if faults := self._faults():
+                raise DeviceError(f"{error}; the board says: {faults}") from error
+            raise
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        """Calls to the board, none of them once it is gone."""
+        if self._gone is not None:
+            raise DeviceError(self._gone)
+        try:
+            with _talking(self.name):
+                yield
+        except DeviceError as error:
+            if self._is_gone(error.__cause__):
+                self._gone = f"{error}; the board is gone, and what was on it: open it again"
+                raise DeviceError(self._gone) from error.__cause__
+            raise
+
+    def _faults(self) -> str:
+        if self._gone is not None:
+            return ""
+        try:
+            if self._target.exists_file(FAULTS).exists:
+                return self._target.read_file(FAULTS).decode().strip().replace("\n", "; ")
+        except Exception:  # it is not remote: there is nothing to add
+            pass
+        return ""
+
+
+def _opened(overlay: Any, path: Path, target: Any) -> Any:
+    """An overlay whose clocks are all known, and are those of this board.
+
+    PYNQ sets the clocks of the active device, and keeps the first one that it did so for; and 4.0
+    cannot set clocks of a Zynq-7000, whose handoff names dividers, not frequencies.
+    """
+    from pynq import Device  # pyright: ignore
+    from pynq.ps import Clocks  # pyright: ignore
+
+    Device.active_device = target
+    Clocks.device = target
+    if hasattr(Clocks, "_real_instance"):
+        del Clocks._real_instance
+    with _uncached():
+        found = overlay(str(path), download=False, device=target)
+    for clock in getattr(found, "clock_dict", {}).values():
+        if "divisor0" in clock and clock.get("frequency", 0) is None:
+            clock["frequency"] = _ZYNQ_PLL_MHZ / (clock["divisor0"] * clock.get("divisor1", 1))
+    found.download()
+    return found
+
+
+_UNCACHED = Lock()
+
+
+@contextmanager
+def _uncached() -> Iterator[None]:
+    """PYNQ reads handoffs from their files.
+
+    It keeps the latest one it read in its own folder, for all processes that use it, and takes it
+    for every overlay whose bitstream has the same hash: a handoff that was changed would be
+    ignored, and two processes that load overlays at a time may get each other's.
+    """
+    from pynq.pl_server import embedded_device  # pyright: ignore
+
+    def none(handler: Any) -> None:
+        raise embedded_device.CacheMetadataError("Penstock reads the handoff itself")
+
+    handlers = embedded_device.BitstreamHandler
+    with _UNCACHED:
+        kept, handlers._get_cache = handlers._get_cache, none
+        try:
+            yield
+        finally:
+            handlers._get_cache = kept
+
+
+#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
+_ZYNQ_PLL_MHZ = 1000

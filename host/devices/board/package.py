@@ -1,0 +1,214 @@
+"""A build for a board as a folder: the overlay, and what its kernels say of themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import DeviceError, FileError
+from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
+
+from ...device.base import PAIRS
+from ...device.operator import Operator
+from ...device.programs import program_from
+from ..kernel.window_driver import operator_refusal
+from .fits import fits
+
+#: Name of the file that describes a package.
+DESCRIPTION = "package.json"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A build.
+
+    Parameters
+    ----------
+    board : str
+        The board that it is for.
+    clock_mhz : float
+        Clock of its kernels.
+    overlay : str
+        Name of the file that PYNQ loads. It has the hash of its contents in it: PYNQ does not send
+        a file again whose name it has sent.
+    instances : list of str
+        Names of the kernels in the overlay.
+    table : mapping
+        The kernel's exported table.
+    program : mapping, optional
+        The program that is built in (``device.programs.program_header``), which serves those that
+        :func:`.fits.fits` it; None where programs are band programs and are loaded at run time.
+    operator : str
+        What its kernels are for, a value of :class:`penstock.host.device.operator.Operator`: an
+        overlay has kernels of one sort.
+    folder : Path, optional
+        Where the files are.
+    """
+
+    board: str
+    clock_mhz: float
+    overlay: str
+    instances: list[str]
+    table: Mapping[str, Any]
+    program: Mapping[str, Any] | None = None
+    operator: str = Operator.RANGE.value
+    folder: Path | None = None
+
+    @staticmethod
+    def parse(text: str, origin: str, folder: Path | None = None) -> Package:
+        """A package by its description.
+
+        Raises
+        ------
+        FileError
+            The text is no description.
+        """
+        try:
+            package = replace(Package(**json.loads(text)), folder=folder)
+            Operator(package.operator)
+        except (ValueError, TypeError) as error:
+            raise FileError(
+                f"{origin} does not describe a board package ({error}); make it again with "
+                "`penstock board package`"
+            ) from error
+        return package
+
+    @staticmethod
+    def read(folder: Path) -> Package:
+        """A package on disk.
+
+        Raises
+        ------
+        FileError
+            A file is missing or damaged.
+        """
+        path = folder / DESCRIPTION
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise FileError(
+                f"{folder} is no board package: {error.strerror}: {path}; make one with "
+                "`penstock board package`"
+            ) from error
+        package = Package.parse(text, str(path), folder)
+        for name in package.files:
+            if not (folder / name).is_file():
+                raise FileError(f"{folder} lacks {name}, which {DESCRIPTION} names")
+        return package
+
+    def describe(self) -> str:
+        """The text of :data:`DESCRIPTION`."""
+        values = asdict(self)
+        del values["folder"]
+        return json.dumps(values, indent=2) + "\n"
+
+    @property
+    def files(self) -> list[str]:
+        """What PYNQ needs: the overlay, and for a bitstream its handoff."""
+        stem, _, suffix = self.overlay.rpartition(".")
+        return [self.overlay] if suffix == "xclbin" else [self.overlay, f"{stem}.hwh"]
+
+    @property
+    def path(self) -> Path:
+        """The overlay on disk."""
+        assert self.folder is not None
+        return self.folder / self.overlay
+
+    @cached_property
+    def built(self) -> Program | None:
+        """The program that is built in."""
+        return None if self.program is None else program_from(dict(self.program))
+
+    @property
+    def is_window(self) -> bool:
+        """Whether its kernels are window-join operators, not join kernels."""
+        return Operator(self.operator) is Operator.WINDOW
+
+    @property
+    def evaluations_per_cycle(self) -> int:
+        """Most tests of pairs that one of its kernels does per cycle."""
+        geometry = self.table["geometry"]
+        if self.is_window:
+            return geometry["banks"] * (2 if geometry["parallel"] else 1)
+        return geometry["units"] * geometry["pipelines"]
+
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        """Why its kernels cannot run a program; None if they can."""
+        if isinstance(program, WindowProgram):
+            return self._refuses_window_join(program, modes)
+        if self.is_window:
+            return f"{self.overlay} has the window-join operator, and range joins are asked for"
+        if missing := modes - program.modes:
+            names = ", ".join(sorted(mode.value for mode in missing))
+            return f"it has nothing to fold for {names}"
+        geometry, built = self.table["geometry"], self.table["modes"]
+        if lacking := sorted(mode.value for mode in modes if mode.value not in built):
+            return f"{self.overlay} is built without {', '.join(lacking)}"
+        if self.built is not None:
+            if not fits(program, self.built):
+                return f"{self.overlay} has another predicate built in"
+            return None
+        if not isinstance(program, BandProgram):
+            return (
+                f"{self.overlay} has band tests, and the predicate is in general form; build it in "
+                "with `penstock board package --sql`"
+            )
+        if reason := self._too_wide(program):
+            return reason
+        if any(mode.needs_value for mode in modes):
+            assert program.payload is not None
+            bits = program.payload.signed_bits
+            if bits > geometry["window_value_bits"]:
+                return f"{self.overlay} folds {geometry['window_value_bits']} bits, not {bits}"
+        return None
+
+    def _refuses_window_join(self, program: WindowProgram, modes: frozenset[Mode]) -> str | None:
+        if not self.is_window:
+            return f"{self.overlay} has the join kernel, and the window operator is asked for"
+        if reason := operator_refusal(program, modes):
+            return reason
+        for part in (program.a, program.b):
+            assert isinstance(part, BandProgram)
+            if reason := self._too_wide(part):
+                return reason
+        if (most := max(program.rows)) > (depth := self.table["geometry"]["depth"]):
+            return (
+                f"the windows of {self.overlay} hold {depth} rows, fewer than {most}; build "
+                "it with a larger --rows-depth"
+            )
+        return None
+
+    def _too_wide(self, program: BandProgram) -> str | None:
+        geometry = self.table["geometry"]
+        if program.tests > geometry["tests"]:
+            return f"{self.overlay} has {geometry['tests']} band tests, not {program.tests}"
+        if program.key_bits > geometry["key_bits"]:
+            return f"{self.overlay} has keys of {geometry['key_bits']} bits, not {program.key_bits}"
+        return None
+
+
+def choose(packages: Iterable[Package], reason: Callable[[Package], str | None]) -> Package:
+    """The first package that will do.
+
+    Parameters
+    ----------
+    packages : iterable of Package
+    reason : callable
+        Why a package will not do; None if it will.
+
+    Raises
+    ------
+    DeviceError
+        None will; the message says why of each.
+    """
+    reasons = []
+    for package in packages:
+        why = reason(package)
+        if why is None:
+            return package
+        reasons.append(why)
+    raise DeviceError("; ".join(reasons) or "there is no package for the board")

@@ -1,0 +1,93 @@
+"""Does a board do what it should: registers, memory, a known join, and cycles as the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import DeviceError, PenstockError
+
+from . import selftest_join, selftest_window
+from .device import BoardDevice
+from .link import BoardLink
+from .package import Package
+
+#: What registers are written with, one after the other.
+_PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
+_MEMORY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One step of the test."""
+
+    what: str
+    passed: bool
+    text: str
+
+
+def selftest(device: BoardDevice) -> Iterator[Finding]:
+    """Test each board of a device with each of its packages.
+
+    A package with a predicate built in is tested for registers and memory only: what it should
+    find depends on the predicate.
+    """
+    for package in device.packages:
+        for link in device.links:
+            what = f"{link.name}, {package.overlay}"
+            yield _step(f"{what}: registers", _registers, device, link, package)
+            yield _step(f"{what}: memory", _memory, link)
+        if package.program is None:
+            one = selftest_window if package.is_window else selftest_join
+            yield _step(f"{package.overlay}: known join", one.known_join, device, package)
+            if one.has_model(package):
+                yield _step(f"{package.overlay}: cycles", one.cycles, device, package)
+
+
+def _step(what: str, act: Callable[..., str], *arguments: Any) -> Finding:
+    try:
+        return Finding(what, True, act(*arguments))
+    except PenstockError as error:
+        return Finding(what, False, str(error))
+
+
+def _registers(device: BoardDevice, link: BoardLink, package: Package) -> str:
+    written = [e["name"] for e in package.table["registers"] if e["access"] == "argument"]
+    ports = [instance.port for instance in device.load(package).all if instance.link is link]
+
+    def act() -> None:
+        for port in ports:
+            for pattern in _PATTERNS:
+                for name in written:
+                    port.write(name, pattern)
+                for name in written:
+                    if (found := port.read(name)) != pattern:
+                        raise DeviceError(
+                            f"{port.name}: register {name} was written 0x{pattern:08X} and reads "
+                            f"0x{found:X}; is the package that of the bitstream?"
+                        )
+
+    link.talk(act)
+    return f"{len(written)} registers of {len(ports)} kernels"
+
+
+def _memory(link: BoardLink) -> str:
+    sent = np.random.default_rng(1).integers(0, 256, _MEMORY_BYTES, np.uint8)
+    memory = link.allocate(_MEMORY_BYTES)
+
+    def act() -> None:
+        memory.array[:] = sent
+        memory.to_device()
+        memory.array[:] = 0
+        memory.from_device()
+        if wrong := int((memory.array != sent).sum()):
+            raise DeviceError(f"{wrong} of {_MEMORY_BYTES} bytes came back wrong")
+
+    try:
+        link.talk(act)
+    finally:
+        link.free(memory)
+    return f"{_MEMORY_BYTES >> 20} MiB there and back at 0x{memory.address:X}"

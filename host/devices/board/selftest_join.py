@@ -1,0 +1,82 @@
+"""The self-test of a join kernel: a known join, and its cycles against the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...device.base import Kernel, Task
+from ...execute.run import run_task
+from ...model.load import BatchHalf
+from ...model.pipeline import task_cycles
+from ..cpu import CpuDevice
+from .device import BoardDevice
+from .known import Pairs, all_tests, bounds, codes, compared, no_bounds, timed
+from .package import Package
+
+#: Tuples and window of the known join.
+_TUPLES, _WINDOW = 100, 4000
+
+
+def has_model(package: Package) -> bool:
+    """Whether the model knows the cycles of its kernels."""
+    return package.table["geometry"]["pipelines"] == 1
+
+
+def known_join(device: BoardDevice, package: Package) -> str:
+    """Compare a join with the CPU device's.
+
+    Raises
+    ------
+    DeviceError
+        The pairs differ, or the kernel does not run.
+    """
+    rng, program = np.random.default_rng(2), all_tests(package)
+    window = codes(rng, program, _WINDOW)
+    stream = bounds(rng, program, _TUPLES)
+    start = np.sort(rng.integers(0, _WINDOW // 2, _TUPLES))
+    task = Task(stream, start, start + _WINDOW // 2, room=_TUPLES * _WINDOW)
+    with CpuDevice() as cpu:
+        kernels = device.open_with(package, program), cpu.open(program)
+        ours, right = (_pairs(kernel, window, task) for kernel in kernels)
+    return compared(ours, right, _TUPLES * _WINDOW // 2)
+
+
+def _pairs(kernel: Kernel, window: list[np.ndarray], task: Task) -> Pairs:
+    found: Pairs = set()
+    room = max(kernel.min_room, task.room)
+    try:
+        buffer = kernel.allocate(_WINDOW)
+        buffer.write(0, window)
+        for chunk in run_task(
+            kernel, buffer, task.stream, task.start, task.end, room=room, lanes=1
+        ):
+            found |= set(zip(chunk.i.tolist(), chunk.j.tolist(), strict=True))
+        buffer.free()
+    finally:
+        kernel.close()
+    return found
+
+
+def cycles(device: BoardDevice, package: Package) -> str:
+    """Compare the cycles of a task with the model.
+
+    Raises
+    ------
+    DeviceError
+        They differ, or the kernel does not run.
+    """
+    program, units = all_tests(package), package.table["geometry"]["units"]
+    start = np.zeros(units, np.int64)
+    kernel = device.open_with(package, program)
+    try:
+        buffer = kernel.allocate(_WINDOW)
+        buffer.write(0, codes(np.random.default_rng(2), program, _WINDOW))
+        task = Task(no_bounds(program, units), start, start + _WINDOW, room=kernel.min_room)
+        took = kernel.submit(buffer, task).result(device.timeout_s * 2).counters["cycles"]
+        buffer.free()
+    finally:
+        kernel.close()
+    rate = package.clock_mhz * 1e6 * units * _WINDOW / took
+    return timed(
+        took, task_cycles(BatchHalf(units, _WINDOW, 0), units), f"{rate:.3g} evaluations/s"
+    )

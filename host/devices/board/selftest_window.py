@@ -1,0 +1,96 @@
+"""The self-test of a window-join operator: a known join, and its throughput against the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.program import BandProgram, WindowProgram
+
+from ...device.base import Kernel
+from ...device.window_join import Arrivals, WindowTask
+from ...execute.run_window import run_window_join
+from ...model.window import window_task_cycles
+from ..cpu import CpuDevice
+from .device import BoardDevice
+from .known import Pairs, all_tests, bounds, codes, compared, no_bounds, timed
+from .package import Package
+
+#: Tuples of the known join, of both sides, and the most ROWS of its windows.
+_TUPLES, _ROWS = 600, 64
+#: Most ROWS of the windows whose throughput is measured, and tuples that are matched then.
+_FULL_ROWS, _MATCHED = 1024, 400
+
+
+def has_model(package: Package) -> bool:
+    """Whether the model knows the cycles of its kernels."""
+    return package.table["geometry"]["parallel"]
+
+
+def _rows(package: Package, most: int) -> tuple[int, int]:
+    rows = min(most, package.table["geometry"]["depth"])
+    return rows, rows
+
+
+def _arrivals(program: BandProgram, is_b: np.ndarray, *, match: bool) -> Arrivals:
+    """Tuples with random codes; about every other pair matches, or none."""
+    rng = np.random.default_rng(2)
+    counts = int((~is_b).sum()), int(is_b.sum())
+    a, b = (codes(rng, program, count) for count in counts)
+    s, t = (bounds(rng, program, n) if match else no_bounds(program, n) for n in counts)
+    return Arrivals(is_b, (a, b), (s, t))
+
+
+def known_join(device: BoardDevice, package: Package) -> str:
+    """Compare a join with the CPU device's.
+
+    Raises
+    ------
+    DeviceError
+        The pairs differ, or the kernel does not run.
+    """
+    part, rows = all_tests(package), _rows(package, _ROWS)
+    is_b = np.random.default_rng(3).random(_TUPLES) < 0.5
+    tuples, program = _arrivals(part, is_b, match=True), WindowProgram(part, part, rows)
+    start, end = tuples.met(rows)
+    with CpuDevice() as cpu:
+        kernels = device.open_with(package, program), cpu.open(program)
+        ours, right = (_pairs(kernel, tuples) for kernel in kernels)
+    return compared(ours, right, int((end - start).sum()))
+
+
+def _pairs(kernel: Kernel, tuples: Arrivals) -> Pairs:
+    found: Pairs = set()
+    room = max(kernel.min_room, len(tuples) * _ROWS)
+    try:
+        for result in run_window_join(kernel, tuples, room=room, lanes=1):
+            found |= set(zip(result.i.tolist(), result.j.tolist(), strict=True))
+    finally:
+        kernel.close()
+    return found
+
+
+def cycles(device: BoardDevice, package: Package) -> str:
+    """Compare the cycles of a task with full windows with the model.
+
+    Raises
+    ------
+    DeviceError
+        They differ, or the kernel does not run.
+    """
+    part, rows = all_tests(package), _rows(package, _FULL_ROWS)
+    history = sum(rows)
+    is_b = np.arange(history + _MATCHED) % 2 == 1
+    kernel = device.open_with(package, WindowProgram(part, part, rows))
+    try:
+        tuples = _arrivals(part, is_b, match=False)
+        task = WindowTask(tuples, history, kernel.min_room)
+        took = kernel.submit(None, task).result(device.timeout_s * 2).counters["cycles"]
+    finally:
+        kernel.close()
+    banks = package.table["geometry"]["banks"]
+    rate = package.clock_mhz * 1e6 * (_MATCHED // 2) / (took - history)
+    return timed(
+        took,
+        window_task_cycles(_MATCHED, history, rows[0], banks),
+        f"{rate:.3g} tuples/s per side with ROWS {rows[0]}",
+    )

@@ -1,0 +1,207 @@
+"""What becomes of the matches of a stream tuple where no pairs are wanted, and the band loops.
+
+A task is walked as for pairs, in blocks of stream tuples and tiles of window positions, but there
+is no room to run out of: every tile is done once. Window positions ascend for each tuple.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ...kept_code import kept
+from . import loops, reduce, vector
+from .loops import DENSE, any_cube, inside
+from .reduce import masked_max, masked_min, masked_sum
+from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
+
+#: What a loop does with matches: ``Mode``, and sums whose total may need more than 64 bits.
+COUNT, EXISTS, SUM, WIDE_SUM, MIN, MAX, NEAREST = range(7)
+
+_ONE = np.uint64(1)
+_LOW_HALF = (1 << 32) - 1
+_GREATEST = np.int64((1 << 63) - 1)
+
+
+@njit(nogil=True)
+def fold(mask, values, at, position, i, rule, count, value, extra):
+    """Fold the matches of one granule into tuple ``i``.
+
+    Parameters
+    ----------
+    mask : uint64
+        Matches, not 0.
+    values : ndarray of int32 or int64, or None
+        Value of window position ``position + k`` at ``at + k``; None if the rule needs none.
+    rule : int
+        COUNT to NEAREST.
+    count, value, extra : ndarray of int64, shape (n,)
+        Matches so far; SUM, MIN, MAX: the fold so far; WIDE_SUM: the sum of the low halves, with
+        that of the high halves in ``extra``; NEAREST: the least value, with its position in
+        ``extra``. MIN and NEAREST begin at the greatest int64, MAX at the least.
+    """
+    if values is not None:
+        if rule == SUM:
+            value[i] += masked_sum(values, at, mask)
+        elif rule == MIN:
+            value[i] = min(value[i], masked_min(values, at, mask))
+        elif rule == MAX:
+            value[i] = max(value[i], masked_max(values, at, mask))
+        elif rule == NEAREST:
+            least = masked_min(values, at, mask)
+            if least < value[i] or count[i] == 0:
+                rest = mask
+                while values[at + lowest_bit(rest)] != least:
+                    rest &= rest - _ONE
+                value[i] = least
+                extra[i] = position + lowest_bit(rest)
+        elif rule == WIDE_SUM:
+            rest = mask
+            while rest:
+                one = np.int64(values[at + lowest_bit(rest)])
+                value[i] += one & _LOW_HALF
+                extra[i] += one >> 32
+                rest &= rest - _ONE
+    count[i] += popcount(mask)
+
+
+@njit(nogil=True)
+def add_floats(mask, values, at, position, i, rule, count, value, extra):
+    """As :func:`fold` for the sum of float64 ``values`` in order of positions, into ``value``."""
+    count[i] += popcount(mask)
+    while mask:
+        value[i] += values[at + lowest_bit(mask)]
+        mask &= mask - _ONE
+
+
+@njit(nogil=True)
+def order_key(x):
+    """int64 key of a float64 in the order of Spark, see ``folding.ordered``."""
+    bits = np.float64(x + 0.0).view(np.int64)
+    key = bits ^ ((bits >> 63) & _GREATEST)
+    return _GREATEST if x != x else key
+
+
+@njit(nogil=True)
+def pass_tiles(walk, start, end, block, tile):
+    """Go on to the next tile of ``walk``: FIRST, LAST (tuples), POSITION, EDGE.
+
+    ``tile`` is a multiple of GRANULE, and so is the position of every tile. False at the end.
+    """
+    first, last, position, edge = walk
+    rows = len(start)
+    position = edge
+    while True:
+        while first < last and end[first] <= position:
+            first += 1
+        if first < last:
+            break
+        if last == rows:
+            return False
+        first, last = last, min(rows, last + block)
+        position = 0
+    position = max(position, start[first] & ~(GRANULE - 1))
+    walk[0], walk[1], walk[2], walk[3] = first, last, position, position + tile
+    return True
+
+
+@njit(nogil=True)
+def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, extra):
+    """Fold the matches of one tuple over ``[start, end)``, granule by granule."""
+    position = start & ~(GRANULE - 1)
+    while position < end:
+        if cubes is None:
+            mask = match_all(window, position, lo, sp)
+        else:
+            mask = any_cube(match_each(window, position, lo, sp), cubes)
+        mask = inside(mask, position, start, end)
+        if mask:
+            fold(mask, payload, position, position, i, rule, count, value, extra)
+            if rule == EXISTS:
+                return
+        position += GRANULE
+
+
+@njit(nogil=True)
+def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, value, extra):
+    """As :func:`granules` for tuples i and i + 1 over whole chunks; where it stopped.
+
+    It stops early for EXISTS, once one of the two is found.
+    """
+    lo, sp = (row_of(low, i), row_of(low, i + 1)), (row_of(span, i), row_of(span, i + 1))
+    for chunk in range(start, end, CHUNK):
+        if not dense and not any_match(window, chunk, lo, sp):
+            continue
+        for position in range(chunk, chunk + CHUNK, GRANULE):
+            first = match_all(window, position, lo[0], sp[0])
+            second = match_all(window, position, lo[1], sp[1])
+            if first:
+                fold(first, payload, position, position, i, rule, count, value, extra)
+            if second:
+                fold(second, payload, position, position, i + 1, rule, count, value, extra)
+        if rule == EXISTS and count[i] + count[i + 1] > 0:
+            return chunk + CHUNK
+    return end
+
+
+@kept(loops, reduce, vector)
+def run_band(window, payload, low, span, cubes, start, end, block, tile, rule, count, value, extra):
+    """Fold a band task.
+
+    Parameters
+    ----------
+    window : tuple of D arrays of the key dtype, longer than every range by a granule
+    payload : ndarray of int32 or int64, as long, or None
+    low, span : tuple of D arrays of the key dtype, shape (n,)
+        Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
+    cubes : ndarray of int64, or None
+        Sets of tests that together suffice, as bits; None: all tests must hold.
+    start, end : ndarray of int64, shape (n,)
+    block, tile : int
+        Most stream tuples and window positions of a tile, the latter a multiple of GRANULE.
+    rule, count, value, extra
+        As for :func:`fold`.
+    """
+    walk, dense = np.zeros(4, np.int64), False
+    while pass_tiles(walk, start, end, block, tile):
+        first, last, position, edge = walk
+        matches, pairs = 0, (last - first) * (edge - position)
+        i = first
+        while i < last and start[i] < edge:
+            a, b = max(start[i], position), min(end[i], edge)
+            known = count[i]
+            both, middle, rest = 1, b, b
+            if cubes is None and i + 1 < last:
+                # Ranges never step back, so two neighbours share what lies in the middle of both.
+                a2 = max(start[i + 1], position)
+                middle = (a2 + GRANULE - 1) & ~(GRANULE - 1)
+                rest = middle + (b - middle) // CHUNK * CHUNK
+                wanted = rule != EXISTS or count[i] + count[i + 1] == 0
+                if rest > middle and wanted:
+                    both = 2
+                    known += count[i + 1]
+                    rest = two_tuples(
+                        window, payload, low, span, i, middle, rest, dense, rule,
+                        count, value, extra,
+                    )  # fmt: skip
+            # One call in a loop: several would be inlined, and compiled, several times.
+            for part in range(2 * both):
+                one = i + (part >> 1)
+                if rule == EXISTS and count[one] > 0:
+                    continue
+                x, y = a, b
+                if part >> 1:
+                    x, y = max(start[one], position), min(end[one], edge)
+                if both == 2 and part & 1:
+                    x = rest
+                elif both == 2:
+                    y = middle
+                elif part & 1:
+                    continue
+                granules(
+                    window, payload, cubes, row_of(low, one), row_of(span, one), one, x, y,
+                    rule, count, value, extra,
+                )  # fmt: skip
+            matches += count[i] - known + (count[i + 1] if both == 2 else 0)
+            i += both
+        dense = matches * DENSE > pairs

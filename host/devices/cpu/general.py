@@ -1,0 +1,108 @@
+"""The general kernel: compiled from the program's DAG, or interpreted where that cannot be, or
+would take longer than the join.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.program import GeneralProgram, Mode
+
+from ...device.base import PAIRS, Folds, Result, Task
+from ...device.storage import storage_dtype
+from .codegen import FoldKind, NotCompilable, generate
+from .folding import Fold
+from .interpreted import InterpretedKernel
+from .kernel import CpuKernel, CpuResources, Output
+from .source_cache import load_source
+from .vector import GRANULE
+
+#: Stream tuples per block.
+BLOCK_ROWS = 256
+#: Window keys per tile in bytes: half of a 32 KiB first-level data cache.
+TILE_BYTES = 16 * 1024
+#: Outcomes that are computed before they are looked at, one byte each.
+FLAGS = 8 * GRANULE
+
+
+def general_kernel(
+    program: GeneralProgram, resources: CpuResources, modes: frozenset[Mode] = PAIRS
+) -> CpuKernel:
+    """The fastest kernel that computes the program exactly."""
+    try:
+        return CompiledKernel(program, resources, modes)
+    except NotCompilable:
+        return InterpretedKernel(program, resources, modes)
+
+
+class CompiledKernel(CpuKernel):
+    """A general program compiled by Numba.
+
+    Raises
+    ------
+    NotCompilable
+        The program needs more than machine integers, or has too many steps.
+    """
+
+    here_evaluations = 1 << 18  # less than a millisecond
+    program: GeneralProgram
+
+    def __init__(
+        self, program: GeneralProgram, resources: CpuResources, modes: frozenset[Mode] = PAIRS
+    ) -> None:
+        stream = [storage_dtype(dtype) for dtype in program.stream]
+        window = [storage_dtype(dtype) for dtype in program.window]
+        super().__init__(program, resources, stream, window, modes)
+        forms = {self._folded(mode) for mode in modes}
+        self._modules = {form: load_source(generate(program, form)) for form in forms}
+        row_bytes = sum(dtype.itemsize for dtype in window)
+        self._tile = max(TILE_BYTES // max(row_bytes, 1), FLAGS) & ~(GRANULE - 1)
+        none = np.zeros(0, np.int64)
+        # Compile now, or load what an earlier process compiled; not in the first task.
+        for mode in modes:
+            self._dispatch(
+                tuple(np.zeros(0, dtype) for dtype in window),
+                Task([np.zeros(0, dtype) for dtype in stream], none, none, room=1, mode=mode),
+            )
+
+    def _folded(self, mode: Mode) -> FoldKind | None:
+        if mode is Mode.PAIRS:
+            return None
+        if not mode.needs_value:
+            return FoldKind.NONE
+        assert self.program.value is not None
+        if not self.program.value.type.is_float:
+            return FoldKind.INTEGER
+        return FoldKind.FLOAT if mode is Mode.SUM else FoldKind.ORDER
+
+    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+        output = Output(task, BLOCK_ROWS, self._tile, self._resources.memory)
+        self._modules[None].run(
+            tuple(map(np.array, task.stream, self._stream)),
+            window,
+            output.start,
+            output.end,
+            output.room,
+            output.walk,
+            np.empty(FLAGS, np.uint8),
+            output.i,
+            output.j,
+        )
+        return output.result()
+
+    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+        form = self._folded(task.mode)
+        value = self.program.value if task.mode.needs_value else None
+        fold = Fold(task, None if value is None else value.type)
+        self._modules[form].run(
+            tuple(map(np.array, task.stream, self._stream)),
+            window,
+            fold.start,
+            fold.end,
+            BLOCK_ROWS,
+            self._tile,
+            np.empty(FLAGS, np.uint8),
+            None if value is None else np.empty(FLAGS, fold.value.dtype),
+            *fold.state,
+        )
+        return fold.folds()

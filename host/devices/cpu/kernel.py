@@ -1,0 +1,151 @@
+"""What the CPU device's kernels share: checks, result memory, counters and threads."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.program import Mode, Program
+
+from ...device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
+from ...device.checks import check_task
+from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
+from .memory import ResultMemory
+from .window import CpuWindow
+
+
+@dataclass(frozen=True)
+class CpuResources:
+    """What the CPU device lends to its kernels.
+
+    Parameters
+    ----------
+    pool : ThreadPoolExecutor
+        The device's threads.
+    count : callable
+        Takes the result of each finished task, for the device's counters.
+    memory : ResultMemory
+    """
+
+    pool: ThreadPoolExecutor
+    count: Callable[[Result], None]
+    memory: ResultMemory
+
+
+class CpuKernel(Kernel):
+    """A program ready to run on the device's threads.
+
+    Parameters
+    ----------
+    program : Program
+    resources : CpuResources
+        The device's threads, counters and memory.
+    stream, window : sequence of dtype
+        Layout of a task's stream columns and of a window's columns.
+    modes : frozenset of Mode
+        What tasks may ask for.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        resources: CpuResources,
+        stream: Sequence[np.dtype],
+        window: Sequence[np.dtype],
+        modes: frozenset[Mode] = PAIRS,
+    ) -> None:
+        super().__init__(program, modes)
+        self._resources = resources
+        self._stream = tuple(stream)
+        self._window = tuple(window)
+
+    def allocate(self, capacity: int) -> CpuWindow:
+        return CpuWindow(capacity, self._window)
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        try:
+            return self._resources.pool.submit(self._execute, window, task)
+        except RuntimeError as cause:
+            raise DeviceError("device cpu is closed; open it again to run tasks") from cause
+
+    def run(self, window: WindowBuffer, task: Task) -> Result:
+        return self._execute(window, task)
+
+    def _execute(self, window: WindowBuffer, task: Task) -> Result:
+        began = time.monotonic()
+        columns = self._check(window, task)
+        result = replace(self._dispatch(columns, task), ran=(began, time.monotonic()))
+        self._resources.count(result)
+        return result
+
+    def _dispatch(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+        if task.mode is Mode.PAIRS:
+            return self._run(window, task)
+        folds = self._fold(window, task)
+        none = np.zeros(0, np.uint32)
+        evaluations = int((task.end - task.start).sum())
+        return Result(none, none, None, {"evaluations": evaluations}, folds)
+
+    @abstractmethod
+    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+        """Run a checked task for pairs."""
+
+    @abstractmethod
+    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+        """Run a checked task for aggregates."""
+
+    def _check(self, window: WindowBuffer, task: Task) -> tuple[np.ndarray, ...]:
+        """The window's columns, once the task is known to be one that the loops can run."""
+        if not isinstance(window, CpuWindow):
+            raise DeviceError(
+                f"a {type(window).__name__} was passed to device cpu; use the window buffer that "
+                "this kernel allocated"
+            )
+        columns = window.columns
+        if tuple(column.dtype for column in columns) != self._window:
+            raise DeviceError(
+                "the window buffer was allocated by a kernel of another layout on device cpu; use "
+                "one that this kernel allocated"
+            )
+        check_task(self, window.capacity, self._stream, task)
+        return columns
+
+
+class Output:
+    """Walk and result memory of one task, in the layout of the compiled loops.
+
+    Parameters
+    ----------
+    task : Task
+    block, tile : int
+        Most stream tuples and window positions of a tile.
+    memory : ResultMemory
+    """
+
+    def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
+        self.start = np.ascontiguousarray(task.start, np.int64)
+        self.end = np.ascontiguousarray(task.end, np.int64)
+        if not self.start.flags.writeable or not self.end.flags.writeable:
+            # Read-only arrays are another type to Numba, which would compile a second time.
+            self.start, self.end = self.start.copy(), self.end.copy()
+        self.room = task.room
+        self.walk = new_walk(block, tile, task.room)
+        entries = task.room + SLACK
+        block_of_both = memory.lend(2 * entries)
+        self.i, self.j = block_of_both[:entries], block_of_both[entries : 2 * entries]
+
+    def result(self) -> Result:
+        """What was written; a small part of the memory is copied, so that the rest is free."""
+        walk = self.walk
+        count = int(walk[COUNT])
+        i, j = self.i[:count], self.j[:count]
+        if count < len(self.i) // 2:
+            i, j = i.copy(), j.copy()
+        pause = Pause(int(walk[I0]), int(walk[I1]), int(walk[POSITION])) if walk[PAUSED] else None
+        return Result(i, j, pause, {"evaluations": int(walk[EVALUATIONS])})

@@ -1,0 +1,255 @@
+"""How a task is walked, and the compiled loops of the band kernel.
+
+A task is walked in blocks of stream tuples, and each block in tiles of window positions, so that a
+tile of keys stays in the first-level cache while the block's tuples pass over it. Room for results
+runs out inside a tile at most: the tile is rolled back, and the task pauses there if the result is
+more than half full. Otherwise the tile is tried again at half its width, down to one position; if
+even the task's first position does not fit, the block is cut to as many tuples as the result has
+room for, so that every task makes progress.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ...kept_code import kept
+from . import vector
+from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
+
+#: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
+SLACK = GRANULE
+
+# Fields of a walk, an int64 array: what a finished or paused task reports, ...
+COUNT, EVALUATIONS, PAUSED, I0, I1, POSITION = range(6)
+# ... the tuples [FIRST, LAST) and the end of the tile that is tried, and the sizes of the walk.
+FIRST, LAST, EDGE, BLOCK, TILE, ROOM = range(6, 12)
+WALK_FIELDS = 12
+
+#: Evaluations per match below which chunks are not tested as a whole: a third of them would have
+#: a match, and the test costs two thirds of what it saves.
+DENSE = 1024
+
+_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_ONE = np.uint64(1)
+
+
+def new_walk(block: int, tile: int, room: int) -> np.ndarray:
+    """A walk before its first tile: ``block`` stream tuples by ``tile`` window positions."""
+    walk = np.zeros(WALK_FIELDS, np.int64)
+    walk[BLOCK], walk[TILE], walk[ROOM] = block, tile, room
+    return walk
+
+
+@kept(vector)
+def next_tile(walk, start, end, count):
+    """Go on to the next tile.
+
+    Parameters
+    ----------
+    walk : ndarray of int64, shape (WALK_FIELDS,)
+    start, end : ndarray of int64, shape (n,)
+    count : int
+        Pairs written after the last tile, or -1 if they did not fit. 0 at first.
+
+    Returns
+    -------
+    bool
+        False if the task is complete or paused.
+    """
+    rows = len(start)
+    if count < 0:
+        width = (walk[EDGE] - walk[POSITION]) // 2
+        if 2 * walk[COUNT] > walk[ROOM] or (width == 0 and walk[EVALUATIONS] > 0):
+            walk[PAUSED] = 1
+            return False
+        if width == 0:
+            walk[I1] = min(walk[I1], walk[FIRST] + walk[ROOM])
+        walk[EDGE] = walk[POSITION] + max(width, 1)
+    else:
+        walk[COUNT] = count
+        for i in range(walk[FIRST], walk[LAST]):
+            tested = min(end[i], walk[EDGE]) - max(start[i], walk[POSITION])
+            walk[EVALUATIONS] += max(tested, 0)
+        walk[POSITION] = walk[EDGE]
+        while walk[I1] == 0 or walk[POSITION] >= end[walk[I1] - 1]:
+            walk[I0] = walk[I1]
+            if walk[I0] == rows:
+                return False
+            walk[I1] = min(rows, walk[I0] + walk[BLOCK])
+            walk[FIRST] = walk[I0]
+            walk[POSITION] = start[walk[I0]]
+        while end[walk[FIRST]] <= walk[POSITION]:
+            walk[FIRST] += 1
+        walk[POSITION] = max(walk[POSITION], start[walk[FIRST]])
+        walk[EDGE] = min(end[walk[I1] - 1], walk[POSITION] + walk[TILE])
+    walk[LAST] = walk[FIRST]
+    while walk[LAST] < walk[I1] and start[walk[LAST]] < walk[EDGE]:
+        walk[LAST] += 1
+    return True
+
+
+@njit(nogil=True)
+def inside(mask, position, start, end):
+    """The granule mask without the positions outside ``[start, end)``."""
+    if position < start:
+        mask &= _ALL << np.uint64(start - position)
+    if position + GRANULE > end:
+        mask &= _ALL >> np.uint64(position + GRANULE - end)
+    return mask
+
+
+@njit(nogil=True)
+def any_cube(each, cubes):
+    """Mask of the granule's positions where all tests of some cube hold."""
+    mask = np.uint64(0)
+    for k in range(len(cubes)):
+        cube, term = cubes[k], _ALL
+        for d in range(len(each)):
+            if (cube >> d) & 1:
+                term &= each[d]
+        mask |= term
+    return mask
+
+
+@njit(nogil=True)
+def emit(mask, i, position, room, out_i, out_j, count):
+    """Append the pairs of a granule; the new count, or -1 if they do not fit."""
+    total = count + popcount(mask)
+    if total > room:
+        return -1
+    # Four entries a turn, whether or not there are as many: a loop that ends by the number of
+    # bits would be mispredicted each time. What is written too much lies in the slack.
+    while True:
+        for k in range(4):
+            out_i[count + k] = i
+            out_j[count + k] = position + lowest_bit(mask)
+            mask &= mask - _ONE
+        count += 4
+        if count >= total:
+            return total
+
+
+@njit(nogil=True)
+def scan_all(window, low, span, i, start, end, room, out_i, out_j, count):
+    """Pairs of one tuple over ``[start, end)`` where all tests hold."""
+    lo, sp = row_of(low, i), row_of(span, i)
+    position = start & ~(GRANULE - 1)
+    while position < end:
+        mask = inside(match_all(window, position, lo, sp), position, start, end)
+        if mask:
+            count = emit(mask, i, position, room, out_i, out_j, count)
+            if count < 0:
+                return count
+        position += GRANULE
+    return count
+
+
+@njit(nogil=True)
+def scan_two(window, low, span, i, start, end, dense, room, out_i, out_j, count):
+    """As :func:`scan_all` for tuples i and i + 1 and whole chunks from ``start``.
+
+    Each load of a key serves both tuples. Where matches are ``dense``, nearly every chunk has one,
+    and the masks are built at once.
+    """
+    lo, sp = (row_of(low, i), row_of(low, i + 1)), (row_of(span, i), row_of(span, i + 1))
+    for chunk in range(start, end, CHUNK):
+        if not dense and not any_match(window, chunk, lo, sp):
+            continue
+        for position in range(chunk, chunk + CHUNK, GRANULE):
+            first = match_all(window, position, lo[0], sp[0])
+            second = match_all(window, position, lo[1], sp[1])
+            if first | second:
+                if first:
+                    count = emit(first, i, position, room, out_i, out_j, count)
+                if second and count >= 0:
+                    count = emit(second, i + 1, position, room, out_i, out_j, count)
+                if count < 0:
+                    return count
+    return count
+
+
+@njit(nogil=True)
+def tile_all(window, low, span, start, end, dense, room, walk, out_i, out_j):
+    """Pairs of the walk's tile where all tests hold; the new count, or -1."""
+    count = walk[COUNT]
+    for i in range(walk[FIRST], walk[LAST], 2):
+        if count < 0:
+            break
+        a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
+        middle, rest, a2, b2 = b, b, 0, 0
+        if i + 1 < walk[LAST]:
+            # Ranges never step back, so two neighbours share what lies in the middle of both.
+            a2, b2 = max(start[i + 1], walk[POSITION]), min(end[i + 1], walk[EDGE])
+            aligned = (a2 + GRANULE - 1) & ~(GRANULE - 1)
+            chunks = (b - aligned) // CHUNK
+            if chunks > 0:
+                middle, rest = aligned, aligned + chunks * CHUNK
+                count = scan_two(
+                    window, low, span, i, middle, rest, dense, room, out_i, out_j, count
+                )
+            else:
+                middle, rest = max(b, b2), max(b, b2)
+        # One call in a loop: four would be inlined four times, and compiled four times.
+        for edge in range(4):
+            if count < 0:
+                break
+            low_edge, high_edge = (a, middle) if edge < 2 else (rest, b)
+            if edge & 1:
+                low_edge, high_edge = (a2, middle) if edge < 2 else (rest, b2)
+            high_edge = min(high_edge, b2 if edge & 1 else b)
+            count = scan_all(
+                window, low, span, i + (edge & 1), low_edge, high_edge, room, out_i, out_j, count
+            )
+    return count
+
+
+@njit(nogil=True)
+def scan_cubes(window, low, span, cubes, i, start, end, room, out_i, out_j, count):
+    """Pairs of one tuple over ``[start, end)`` where all tests of some cube hold."""
+    lo, sp = row_of(low, i), row_of(span, i)
+    position = start & ~(GRANULE - 1)
+    while position < end:
+        mask = inside(any_cube(match_each(window, position, lo, sp), cubes), position, start, end)
+        if mask:
+            count = emit(mask, i, position, room, out_i, out_j, count)
+            if count < 0:
+                return count
+        position += GRANULE
+    return count
+
+
+@kept(vector)
+def run_all(window, low, span, start, end, room, walk, out_i, out_j):
+    """Run a band task whose predicate is the AND of all tests.
+
+    Parameters
+    ----------
+    window : tuple of D arrays of the key dtype, longer than every range by a granule
+    low, span : tuple of D arrays of the key dtype, shape (n,)
+        Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
+    start, end : ndarray of int64, shape (n,)
+    room : int
+        Most pairs to write.
+    walk : ndarray of int64, shape (WALK_FIELDS,)
+        From :func:`new_walk`; holds the outcome afterwards.
+    out_i, out_j : ndarray of uint32, shape (room + SLACK,)
+    """
+    count, dense = 0, False
+    while next_tile(walk, start, end, count):
+        count = tile_all(window, low, span, start, end, dense, room, walk, out_i, out_j)
+        pairs = (walk[LAST] - walk[FIRST]) * (walk[EDGE] - walk[POSITION])
+        dense = count < 0 or (count - walk[COUNT]) * DENSE > pairs
+
+
+@kept(vector)
+def run_cubes(window, low, span, cubes, start, end, room, walk, out_i, out_j):
+    """Run a band task whose predicate is an OR of ANDs; ``cubes`` is int64, the rest as above."""
+    count = 0
+    while next_tile(walk, start, end, count):
+        count = walk[COUNT]
+        for i in range(walk[FIRST], walk[LAST]):
+            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
+            count = scan_cubes(window, low, span, cubes, i, a, b, room, out_i, out_j, count)
+            if count < 0:
+                break

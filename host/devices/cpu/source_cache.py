@@ -1,0 +1,90 @@
+"""Generated kernels as modules, whose machine code is kept from run to run."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import threading
+from collections import OrderedDict, deque
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from weakref import WeakValueDictionary, finalize
+
+from ...kept_code import keep
+from . import folds, loops, reduce, vector
+
+#: Sources that stay loaded though nobody uses them; each takes from half a MB to some MB.
+MOST_IDLE = 64
+#: What generated kernels call.
+_CALLED = (folds, loops, reduce, vector)
+
+_lock = threading.Lock()
+
+
+class CompiledSource:
+    """A loaded source.
+
+    Its module and machine code last as long as this does: Numba's own references go round, and are
+    never found to be garbage.
+
+    Parameters
+    ----------
+    name : str
+        Of its module.
+    text : str
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        module = ModuleType(name)
+        # Numba looks a function's module up by name while it compiles.
+        sys.modules[name] = module
+        finalize(self, _forget, module).atexit = False
+        exec(compile(text, f"<{name}>", "exec"), module.__dict__)
+        called = (Path(str(other.__file__)).read_bytes() for other in _CALLED)
+        #: Its function ``run``, compiled by Numba.
+        self.run: Any = keep(module.run, text.encode(), *called)
+
+
+_used: WeakValueDictionary[str, CompiledSource] = WeakValueDictionary()
+_latest: OrderedDict[str, CompiledSource] = OrderedDict()
+#: Modules of sources that have gone.
+_over: deque[ModuleType] = deque()
+
+
+def load_source(text: str) -> CompiledSource:
+    """One for each source; the latest are there at once."""
+    name = f"penstock_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    # What leaves is freed when the lock is free again: that takes a lock of LLVM's.
+    oldest = None
+    with _lock:
+        source = _used.get(name)
+        if source is None:
+            source = _used[name] = CompiledSource(name, text)
+        _latest[name] = source
+        _latest.move_to_end(name)
+        if len(_latest) > MOST_IDLE:
+            _, oldest = _latest.popitem(last=False)
+    del oldest
+    _tidy()
+    return source
+
+
+def _forget(module: ModuleType) -> None:
+    """A source has gone. Any thread may be here, holding any lock, so none is waited for."""
+    _over.append(module)
+    _tidy()
+
+
+def _tidy() -> None:
+    if not _lock.acquire(blocking=False):
+        return  # whoever holds it comes here next
+    try:
+        gone = [_over.popleft() for _ in range(len(_over))]
+        for module in gone:
+            if sys.modules.get(module.__name__) is module:
+                del sys.modules[module.__name__]
+    finally:
+        _lock.release()
+    for module in gone:
+        module.__dict__.clear()

@@ -1,0 +1,127 @@
+"""The modules around generated steps: one for pairs, one for aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_HEAD = '''"""Generated kernel: {title}"""
+
+import numpy as np
+from numba import njit
+
+{imports}
+
+@njit(nogil=True)
+def fill(stream, window, i, position, flags{values}):
+{stream}
+{slices}
+    for k in range(len(flags)):
+{body}
+
+
+'''
+
+_PAIRS = """@njit(nogil=True)
+def scan(stream, window, flags, i, start, end, room, out_i, out_j, count):
+    position = start & ~(GRANULE - 1)
+    while position < end:
+        granules = min((end - position + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+        fill(stream, window, i, position, flags[: granules * GRANULE])
+        for g in range(granules):
+            mask = nonzero_bytes(flags, g * GRANULE)
+            if mask:
+                mask = inside(mask, position, start, end)
+                count = emit(mask, i, position, room, out_i, out_j, count)
+                if count < 0:
+                    return count
+            position += GRANULE
+    return count
+
+
+@njit(nogil=True)
+def run(stream, window, start, end, room, walk, flags, out_i, out_j):
+    count = 0
+    while next_tile(walk, start, end, count):
+        count = walk[COUNT]
+        for i in range(walk[FIRST], walk[LAST]):
+            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
+            if a < b:
+                count = scan(stream, window, flags, i, a, b, room, out_i, out_j, count)
+                if count < 0:
+                    break
+"""
+
+_FOLDS = """@njit(nogil=True)
+def scan(stream, window, flags, values, i, start, end, rule, count, value, extra):
+    position = start & ~(GRANULE - 1)
+    while position < end:
+        granules = min((end - position + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+        fill(stream, window, i, position, flags[: granules * GRANULE]{values})
+        for g in range(granules):
+            mask = nonzero_bytes(flags, g * GRANULE)
+            if mask:
+                mask = inside(mask, position, start, end)
+                if mask:
+                    {fold}(mask, {held}, g * GRANULE, position, i, rule, count, value, extra)
+            position += GRANULE
+        if rule == EXISTS and count[i] > 0:
+            return
+
+
+@njit(nogil=True)
+def run(stream, window, start, end, block, tile, flags, values, rule, count, value, extra):
+    walk = np.zeros(4, np.int64)
+    while pass_tiles(walk, start, end, block, tile):
+        first, last, position, edge = walk
+        for i in range(first, last):
+            a, b = max(start[i], position), min(end[i], edge)
+            if a < b and not (rule == EXISTS and count[i] > 0):
+                scan(stream, window, flags, values, i, a, b, rule, count, value, extra)
+"""
+
+_IMPORTS_OF_PAIRS = """\
+from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION
+from penstock.host.devices.cpu.loops import emit, inside, next_tile
+from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
+"""
+_IMPORTS_OF_FOLDS = """\
+from penstock.host.devices.cpu.folds import EXISTS, add_floats, fold
+from penstock.host.devices.cpu.folds import order_key, pass_tiles
+from penstock.host.devices.cpu.loops import inside
+from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
+"""
+
+
+def module_source(
+    title: str,
+    stream: Sequence[str],
+    slices: Sequence[str],
+    body: Sequence[str],
+    folded: str | None,
+) -> str:
+    """Source of a module with a function ``run``.
+
+    Parameters
+    ----------
+    title : str
+    stream, slices, body : sequence of str
+        Statements per stream tuple, slices of the window, statements per pair.
+    folded : str or None
+        A value of :class:`penstock.host.devices.cpu.codegen.FoldKind`; None for pairs.
+    """
+    has_values = folded not in (None, "none")
+    head = _HEAD.format(
+        title=title,
+        imports=_IMPORTS_OF_PAIRS if folded is None else _IMPORTS_OF_FOLDS,
+        stream="\n".join(f"    {line}" for line in stream),
+        slices="\n".join(f"    {line}" for line in slices),
+        body="\n".join(f"        {line}" for line in body),
+        values=", values" if has_values else "",
+    )
+    if folded is None:
+        return head + _PAIRS
+    return head + _FOLDS.format(
+        values=", values" if has_values else "",
+        fold="add_floats" if folded == "float" else "fold",
+        held="values" if has_values else "None",
+    )

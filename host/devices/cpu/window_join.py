@@ -1,0 +1,101 @@
+"""Window joins on the CPU: range joins in both directions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from penstock.program import WindowProgram
+
+from ...device.base import Device, Kernel, Pause, Result
+from ...device.checks import check_window_task
+from ...device.window_join import WindowTask
+from ...execute.run import run_task
+
+
+class WindowJoinKernel(Kernel):
+    """Both directions of a window join as range joins.
+
+    What a tuple meets is a range of the other side's tuples, and both ends of the range only grow
+    with the tuples that arrive: so each direction is an ordinary range join.
+
+    Parameters
+    ----------
+    device : Device
+        Does the range joins.
+    """
+
+    def __init__(self, device: Device, program: WindowProgram) -> None:
+        super().__init__(program)
+        self.min_room = max(*program.rows, 1)
+        self._device = device
+        self._kernels = (device.open(program.a), device.open(program.b))
+        # A thread of its own: the device's may not wait for each other.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-window")
+
+    def least_room(self, task: WindowTask) -> int:
+        # A window holds no more tuples than there are.
+        return min(self.min_room, max(task.rows, 1))
+
+    def submit(self, window: None, task: WindowTask) -> Future[Result]:
+        return self._thread.submit(self._run, task)
+
+    def close(self) -> None:
+        # Whoever heard of the last task may be its thread, so nobody waits here.
+        self._thread.shutdown(wait=False)
+
+    def _run(self, task: WindowTask) -> Result:
+        check_window_task(self, task)
+        tuples, counters = task.tuples, Counter(evaluations=0)
+        start, end = tuples.met(self.program.rows)
+        end[: task.history] = start[: task.history]
+        (a_stream, b_window), (b_stream, a_window) = (
+            self._probe(task, bool(is_b), start, end, counters) for is_b in (0, 1)
+        )
+        # Arrival of the later tuple of each pair: pairs of complete tuples are what is kept.
+        arrived = [np.flatnonzero(tuples.is_b == is_b) for is_b in (False, True)]
+        later = np.concatenate([arrived[0][a_stream], arrived[1][b_stream]])
+        pause, keep = None, slice(None)
+        if len(later) > task.room:
+            done = int(np.partition(later, task.room)[task.room])
+            counters["evaluations"] = task.evaluations(self.program.rows, done)
+            pause, keep = Pause(done, done, 0), later < done
+        a = np.concatenate([a_stream, a_window])[keep]
+        b = np.concatenate([b_window, b_stream])[keep]
+        return Result(a, b, pause, counters)
+
+    def _probe(
+        self,
+        task: WindowTask,
+        is_b: bool,
+        start: np.ndarray,
+        end: np.ndarray,
+        counters: Counter[str],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs whose later tuple is of one side: its row, and the row of the other tuple."""
+        tuples, kernel = task.tuples, self._kernels[is_b]
+        chosen = tuples.is_b == is_b
+        start, end = start[chosen], end[chosen]
+        buffer = kernel.allocate(len(tuples) - int(np.count_nonzero(chosen)))
+        none = np.zeros(0, np.uint32)
+        found = [(none, none)]
+        try:
+            if buffer.capacity:
+                buffer.write(0, tuples.window[not is_b])
+            for result in run_task(
+                kernel,
+                buffer,
+                tuples.stream[is_b],
+                start,
+                end,
+                room=max(min(task.room, int((end - start).sum())), kernel.min_room),
+                lanes=self._device.lanes,
+            ):
+                counters.update(result.counters)
+                found.append((result.i, result.j))
+        finally:
+            buffer.free()
+        i, j = (np.concatenate(part) for part in zip(*found, strict=True))
+        return i, j

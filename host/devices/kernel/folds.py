@@ -1,0 +1,76 @@
+"""From what a pipeline gives for its stream tuples to the aggregates of the device contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from penstock.program import Mode
+
+from ...device.base import Folds
+
+#: Widest value that int64 holds.
+_INT64_BITS = 64
+
+
+def read_folds(
+    fields: Mapping[str, int],
+    operand_bits: int,
+    mode: Mode,
+    given: Sequence[int],
+    start: np.ndarray,
+) -> Folds:
+    """Aggregates of stream tuples.
+
+    Parameters
+    ----------
+    fields : mapping of str to int
+        Widths of what the build gives for a tuple, from bit 0 on: ``value``, ``found`` and
+        ``position``, those that it has.
+    operand_bits : int
+        Width of the value that is folded.
+    mode : Mode
+        The task's mode; not PAIRS.
+    given : sequence of int, of length n
+        What the pipeline gave for each tuple.
+    start : ndarray of int64, shape (n,)
+        Where the tuples' ranges start.
+    """
+
+    def field(name: str) -> list[int]:
+        offset = sum(width for other, width in fields.items() if order[other] < order[name])
+        mask = (1 << fields[name]) - 1
+        return [word >> offset & mask for word in given]
+
+    order = {name: number for number, name in enumerate(fields)}
+    values = field("value") if "value" in fields else []
+    found = np.array(field("found") if "found" in fields else values, bool)
+    if mode is Mode.EXISTS:
+        return Folds(found, found)
+    bits, inverse = operand_bits, -(mode is Mode.MAX)
+    if mode is Mode.COUNT:
+        bits = min(fields["value"], _INT64_BITS)
+    elif mode is Mode.SUM:
+        bits = fields["value"]
+    numbers = [_number(value, bits, mode is not Mode.COUNT) ^ inverse for value in values]
+    dtype = np.int64 if bits <= _INT64_BITS else object
+    kept = [number if hit else 0 for number, hit in zip(numbers, found, strict=True)]
+    position = None
+    if mode is Mode.NEAREST:
+        position = np.where(found, start + np.array(field("position"), np.int64), -1)
+    return Folds(found, np.array(kept, dtype), position)
+
+
+def no_folds(mode: Mode, like: Folds | None, rows: int) -> Folds:
+    """Aggregates of tuples without matches, of the same type as others."""
+    dtype = np.dtype(bool if mode is Mode.EXISTS else np.int64)
+    if like is not None:
+        dtype = like.value.dtype
+    position = np.full(rows, -1, np.int64) if mode is Mode.NEAREST else None
+    return Folds(np.zeros(rows, bool), np.zeros(rows, dtype), position)
+
+
+def _number(word: int, bits: int, signed: bool) -> int:
+    word &= (1 << bits) - 1
+    return word - (word >> (bits - 1) << bits) if signed else word

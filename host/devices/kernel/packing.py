@@ -1,0 +1,191 @@
+"""A task as memory words, and results out of memory words, by the table that a kernel exports.
+
+Nothing here knows the hardware's sources: all sizes come from the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Records:
+    """Matches as records tell them, one element per match."""
+
+    #: Number among the units of all pipelines: tuple i of a pass is in unit i modulo their number.
+    unit: np.ndarray
+    ordinal: np.ndarray
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The memory layout of one kernel.
+
+    Parameters
+    ----------
+    table : mapping
+        The kernel's exported table.
+    window_keys : int
+        Window keys of the program, where the kernel has more; the others are 0.
+    window_values : int
+        Columns behind the keys, 0 or 1: values that the kernel may fold.
+    """
+
+    table: Mapping[str, Any]
+    window_keys: int
+    window_values: int = 0
+
+    @property
+    def _geometry(self) -> Mapping[str, Any]:
+        return self.table["geometry"]
+
+    @property
+    def word_bytes(self) -> int:
+        return self._geometry["word_bytes"]
+
+    def window_bytes(self, positions: int) -> int:
+        """Memory that a window takes, in whole words."""
+        return self._bytes(positions, "window_slot_bits")
+
+    def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """Window keys and values, a row of bytes per position."""
+        geometry = self._geometry
+        slot, widths = geometry["window_slot_bits"], geometry["window_key_bits"]
+        keys, value = columns[: self.window_keys], columns[self.window_keys :]
+        if not value or not geometry["window_value_bits"]:
+            return item_slots(keys, widths[: self.window_keys], slot)
+        spare = [np.zeros(len(value[0]), np.uint8)] * (len(widths) - self.window_keys)
+        return item_slots([*keys, *spare, *value], [*widths, geometry["window_value_bits"]], slot)
+
+    def tuples(
+        self, columns: Sequence[np.ndarray], start: np.ndarray, end: np.ndarray
+    ) -> np.ndarray:
+        """Stream tuples with their ranges, as whole words."""
+        widths = [32, 32, *self._geometry["stream_key_bits"]]
+        bits = self._geometry["tuple_slot_bits"]
+        return self._whole(item_slots([start, end, *columns], widths, bits))
+
+    def passes(self, tuples: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+        """Passes, as whole words."""
+        bits, pipelines = self._geometry["pass_slot_bits"], self._geometry["pipelines"]
+        fields = [tuples, begin, end]
+        if pipelines > 1:
+            fields.append(tuples // pipelines)
+        return self._whole(item_slots(fields, [32] * len(fields), bits))
+
+    @property
+    def values_per_word(self) -> int:
+        """Aggregates in a word."""
+        return 8 * self.word_bytes // self._geometry["value_slot_bits"]
+
+    def values(self, words: np.ndarray, count: int) -> list[int]:
+        """Aggregates of so many stream tuples in result words (bytes), as their fields lie."""
+        size = self._geometry["value_slot_bits"] // 8
+        raw = words.tobytes()
+        return [
+            int.from_bytes(raw[at : at + size], "little") for at in range(0, count * size, size)
+        ]
+
+    def records(self, words: np.ndarray) -> Records:
+        """Matches in result words (bytes), in the order of memory."""
+        geometry = self._geometry
+        lanes, ordinal_bits = geometry["lanes"], geometry["ordinal_bits"]
+        parts = words.view("<u4").reshape(-1, lanes, 2)
+        word, lane = np.nonzero(parts[:, :, 1])
+        name, mask = parts[word, lane].T
+        member = name >> ordinal_bits if ordinal_bits < 32 else np.zeros_like(name)
+        block = member.astype(np.int64) * lanes + lane
+        ordinal = (name & np.uint32((1 << ordinal_bits) - 1)).astype(np.int64)
+        bits = np.unpackbits(
+            np.ascontiguousarray(mask).view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"
+        )
+        record, unit = np.nonzero(bits)
+        pipeline, own = np.divmod(block[record], geometry["blocks"])
+        unit = own * geometry["units_per_block"] + unit
+        return Records(unit * geometry["pipelines"] + pipeline, ordinal[record])
+
+    def _bytes(self, items: int, slot: str) -> int:
+        size = items * self._geometry[slot] // 8
+        return -(-size // self.word_bytes) * self.word_bytes
+
+    def _whole(self, rows: np.ndarray) -> np.ndarray:
+        return whole_words(rows, self.word_bytes)
+
+
+def whole_words(rows: np.ndarray, word_bytes: int) -> np.ndarray:
+    """Slots of items one after the other, filled up to a whole word with zeros."""
+    flat = rows.reshape(-1)
+    padded = np.zeros(-(-len(flat) // word_bytes) * word_bytes, np.uint8)
+    padded[: len(flat)] = flat
+    return padded
+
+
+def header_fields(table: Mapping[str, Any], word: np.ndarray) -> dict[str, int]:
+    """Fields of a result header, by the table of the kernel that wrote it."""
+    value, fields = int.from_bytes(word.tobytes(), "little"), {}
+    for name, bits in table["header"].items():
+        fields[name] = value & (1 << bits) - 1
+        value >>= bits
+    return fields
+
+
+def item_slots(columns: Sequence[np.ndarray], widths: Sequence[int], slot_bits: int) -> np.ndarray:
+    """A row of ``slot_bits // 8`` bytes per item, the first column in the lowest bits."""
+    count = len(columns[0]) if columns else 0
+    if all(width in (8, 16, 32, 64) for width in widths) and not any(
+        np.asarray(column).dtype == object for column in columns
+    ):
+        return _byte_slots(columns, widths, slot_bits // 8)
+    bits = [_bits(column, width) for column, width in zip(columns, widths, strict=True) if width]
+    rows = np.zeros((count, slot_bits // 8), np.uint8)
+    if bits and count:
+        packed = np.packbits(np.concatenate(bits, axis=1), axis=1, bitorder="little")
+        rows[:, : packed.shape[1]] = packed
+    return rows
+
+
+def _byte_slots(
+    columns: Sequence[np.ndarray], widths: Sequence[int], slot_bytes: int
+) -> np.ndarray:
+    """The same where each column fills bytes: columns are copied whole."""
+    kinds = [f"<u{width // 8}" for width in widths]
+    names = [f"k{number}" for number in range(len(widths))]
+    rows = np.zeros(
+        len(columns[0]) if columns else 0,
+        np.dtype(
+            {"names": names, "formats": kinds, "offsets": _offsets(widths), "itemsize": slot_bytes}
+        ),
+    )
+    for name, column in zip(names, columns, strict=True):
+        rows[name] = np.asarray(column).astype(rows.dtype[name], copy=False)
+    return rows.view(np.uint8).reshape(len(rows), slot_bytes)
+
+
+def _offsets(widths: Sequence[int]) -> list[int]:
+    ends = list(accumulate(width // 8 for width in widths))
+    return [end - width // 8 for end, width in zip(ends, widths, strict=True)]
+
+
+def _bytes_of(column: np.ndarray, width: int) -> np.ndarray:
+    """Values in two's complement, a row of bytes each, the lowest first."""
+    if column.dtype == object:
+        size, mask = -(-width // 8), (1 << width) - 1
+        joined = b"".join((int(v) & mask).to_bytes(size, "little") for v in column.tolist())
+    else:
+        size = 8
+        wide = column.astype(np.uint64 if column.dtype == np.uint64 else np.int64, copy=False)
+        joined = np.ascontiguousarray(wide, wide.dtype.newbyteorder("<")).tobytes()
+    return np.frombuffer(joined, np.uint8).reshape(len(column), size)
+
+
+def _bits(column: np.ndarray, width: int) -> np.ndarray:
+    """The lowest bits of each value, a byte each; a fixed width beyond 64 repeats the sign."""
+    column = np.asarray(column)
+    if width > 64 and column.dtype != object:
+        column = column.astype(object)
+    return np.unpackbits(_bytes_of(column, width), axis=1, bitorder="little")[:, :width]

@@ -1,0 +1,189 @@
+"""The device contract around what a join pipeline does: checks, order of columns, empty ranges."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.program import BandProgram, Mode, Program
+
+from ...device.base import Folds, Kernel, Pause, Result, Task, WindowBuffer
+from ...device.checks import check_capacity, check_task, check_write, stream_columns
+from .folds import no_folds
+
+
+class PipelineWindow(WindowBuffer):
+    """Window keys in the form that a pipeline reads."""
+
+    def __init__(self, capacity: int, keys: int) -> None:
+        check_capacity(capacity)
+        super().__init__(capacity)
+        self._keys = keys
+
+    @property
+    @abstractmethod
+    def freed(self) -> bool:
+        """Whether the memory was given back."""
+
+    @abstractmethod
+    def _store(self, offset: int, count: int, columns: Sequence[np.ndarray]) -> None:
+        """Write so many tuples, which fit."""
+
+    def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
+        if self.freed:
+            raise DeviceError("the window was freed; allocate another one")
+        count = check_write(self, [None] * self._keys, offset, columns)
+        self._store(offset, count, columns)
+
+
+@dataclass(frozen=True)
+class PipelineTask:
+    """A task as the pipeline takes it: no empty range, columns in the order of its loads.
+
+    Parameters
+    ----------
+    columns : sequence of ndarray, each of shape (n,)
+        Stream keys; in band form all low bounds, then all high bounds.
+    start, end : ndarray of int64, shape (n,)
+        Ranges.
+    room : int
+        Most pairs.
+    mode : Mode
+        What becomes of matches.
+    """
+
+    columns: Sequence[np.ndarray]
+    start: np.ndarray
+    end: np.ndarray
+    room: int
+    mode: Mode
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a task stopped: tuples below ``complete`` are complete, below ``loaded`` up to p."""
+
+    complete: int
+    loaded: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a pipeline made of its work.
+
+    Parameters
+    ----------
+    i, j : ndarray of int64
+        Index of the work's tuple and window position, an element per match.
+    stop : Stop or None
+        None if all is complete.
+    counters : mapping
+        Counts of the task, without ``evaluations`` and ``units``.
+    folds : Folds or None
+        Aggregates of the work's tuples, unless its mode is PAIRS.
+    """
+
+    i: np.ndarray
+    j: np.ndarray
+    stop: Stop | None
+    counters: Mapping[str, int]
+    folds: Folds | None = None
+
+
+class PipelineKernel(Kernel):
+    """A program on a pipeline, simulated or real.
+
+    Parameters
+    ----------
+    program : Program
+    modes : frozenset of Mode
+    units : int
+        Join units.
+    tests : int
+        Band tests of the build, where it has more than the program; what they find must not
+        matter.
+    count : callable
+        Takes the counters of each task.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        modes: frozenset[Mode],
+        units: int,
+        tests: int,
+        count: Callable[[Mapping[str, int]], None],
+    ) -> None:
+        super().__init__(program, modes)
+        self._count = count
+        self._units = units
+        self._spare_tests = tests - program.tests if isinstance(program, BandProgram) else 0
+        #: Room for the matches of one window tuple, the smallest step that can be paused.
+        self.min_room = units
+
+    @abstractmethod
+    def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
+        """Run a task with at least one tuple."""
+
+    def _run(self, window: WindowBuffer, task: Task) -> Result:
+        """Check a task, run it, and say what it did in the caller's terms."""
+        self._check(window, task)
+        start, end = np.asarray(task.start, np.int64), np.asarray(task.end, np.int64)
+        kept = np.flatnonzero(start < end)
+        if len(kept) == 0:
+            nothing = np.array([], np.int64)
+            idle = Outcome(nothing, nothing, None, {})
+            return self._result(task, kept, idle, None, {"evaluations": 0})
+        columns = [np.asarray(column)[kept] for column in self._in_order(task)]
+        began = time.monotonic()
+        outcome = self._execute(
+            window, PipelineTask(columns, start[kept], end[kept], task.room, task.mode)
+        )
+        ran, pause, until = (began, time.monotonic()), None, end.copy()
+        if (stop := outcome.stop) is not None:
+            rows = np.append(kept, task.rows)
+            pause = Pause(int(rows[stop.complete]), int(rows[stop.loaded]), stop.position)
+            until[pause.i0 : pause.i1] = np.minimum(end[pause.i0 : pause.i1], pause.p)
+            until[pause.i1 :] = 0
+        evaluations = {"evaluations": int(np.maximum(until - start, 0).sum())}
+        result = self._result(task, kept, outcome, pause, evaluations | {**outcome.counters})
+        return replace(result, ran=ran)
+
+    def _check(self, window: WindowBuffer, task: Task) -> None:
+        if not isinstance(window, PipelineWindow) or window.freed:
+            raise DeviceError("the window is not one of this kernel's, or was freed")
+        check_task(self, window.capacity, [None] * len(stream_columns(self.program)), task)
+
+    def _in_order(self, task: Task) -> Sequence[np.ndarray]:
+        """All low bounds before all high bounds, as the pipeline loads them."""
+        if not isinstance(self.program, BandProgram):
+            return task.stream
+        spare = [np.zeros(task.rows, np.uint8)] * self._spare_tests
+        return [*task.stream[::2], *spare, *task.stream[1::2], *spare]
+
+    def _result(
+        self,
+        task: Task,
+        kept: np.ndarray,
+        outcome: Outcome,
+        pause: Pause | None,
+        counters: dict[str, int],
+    ) -> Result:
+        """The outcome for all tuples of a task; those that are not ``kept`` have no matches."""
+        self._count(counters)
+        counters = counters | {"units": self._units}
+        i, j = kept[outcome.i].astype(np.uint32), outcome.j.astype(np.uint32)
+        folds = None
+        if task.mode is not Mode.PAIRS:
+            folds = no_folds(task.mode, outcome.folds, task.rows)
+            if (some := outcome.folds) is not None:
+                folds.found[kept], folds.value[kept] = some.found, some.value
+                if folds.position is not None:
+                    folds.position[kept] = some.position
+        return Result(i, j, pause, counters, folds)

@@ -1,0 +1,118 @@
+"""One connection for calls to a server: a request, its answer, and where their columns lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import DeviceError
+
+from ....device.fields import Header
+from ..wire.bodies import BODY, Bodies
+from ..wire.columns import ColumnLayout, pack
+from ..wire.errors import error_from
+from ..wire.frames import Frames
+from ..wire.segment import Segment
+
+if TYPE_CHECKING:
+    from .session import RemoteSession
+
+#: Characters of what a server says of the end of a session that are shown.
+MOST_REASON = 500
+
+
+class EndedSessionError(Exception):
+    """The server has ended the session."""
+
+
+class CallStream:
+    """A connection on which one call runs at a time.
+
+    Parameters
+    ----------
+    frames : Frames
+        Greeted for calls; closed with it.
+    session : RemoteSession
+        Whether columns are shared is noted there when it turns out that they cannot be.
+    """
+
+    def __init__(self, frames: Frames, session: RemoteSession) -> None:
+        self._frames = frames
+        self._session = session
+        self._bodies = Bodies()
+        self._deadline: float | None = None
+
+    def call(
+        self, header: Header, columns: Sequence[np.ndarray] | None, deadline: float
+    ) -> tuple[Header, list[np.ndarray]]:
+        """Ask, and wait; the columns of the answer are the caller's own."""
+        packed = None if columns is None else pack(columns)
+        self._deadline = deadline
+        try:
+            if packed is not None:
+                self._share("requests", packed.layout.size)
+            where, parts = self._bodies.pack(packed)
+            answer, body = self._exchanged({**header, **where}, parts)
+            found = self._bodies.unpack(answer, body)
+            if body is not None:
+                # The next answer of this size finds room.
+                self._share("replies", ColumnLayout.parsed(answer[BODY]).size)
+        finally:
+            self._deadline = None
+        return answer, found
+
+    def late(self, now: float) -> bool:
+        """Whether a call has waited beyond its deadline (monotonic seconds)."""
+        deadline = self._deadline
+        return deadline is not None and now > deadline
+
+    def cancel(self) -> None:
+        """Let the call that waits fail; any thread may do so."""
+        self._frames.cancel()
+
+    def close(self) -> None:
+        """Close the connection; no call may be waiting."""
+        self._frames.close()
+        self._bodies.close()
+
+    def _exchanged(
+        self, header: Header, parts: Sequence[np.ndarray]
+    ) -> tuple[Header, np.ndarray | None]:
+        self._frames.send(header, parts)
+        answer, body = self._frames.receive()
+        if "over" in answer:
+            raise EndedSessionError(str(answer["over"])[:MOST_REASON])
+        if "error" in answer:
+            raise error_from(answer["error"], str(self._session.address))
+        return answer, body
+
+    def _share(self, direction: str, size: int) -> None:
+        """See that columns of this size can go through shared memory, unless they should not."""
+        session, bodies = self._session, self._bodies
+        if session.shared is False:
+            return
+        requests = direction == "requests"
+        old = bodies.leaving if requests else bodies.arriving
+        if old is not None and size <= old.size:
+            return
+        try:
+            made = Segment.made(size, session.key)
+            header = {"call": "share", "direction": direction, "segment": made.header()}
+            try:
+                self._exchanged(header, ())
+            except BaseException:
+                made.close()
+                raise
+        except DeviceError:
+            if session.shared:
+                raise
+            session.shared = False
+            return
+        if requests:
+            bodies.leaving = made
+        else:
+            bodies.arriving = made
+        if old is not None:
+            old.close()

@@ -1,0 +1,188 @@
+"""The ``remote`` device: the device contract, fulfilled by a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor
+from os import PathLike
+
+from penstock.errors import DeviceError, UsageError
+from penstock.program import AnyProgram, Mode
+
+from ....device.base import PAIRS, Device, Kernel, Result
+from ....device.fields import Header
+from ....execute.run import TIMEOUT_S
+from ..wire.address import Address, read_token
+from .failures import AbsentError
+from .kernels import RemoteKernel, program_fields
+from .session import RemoteSession
+
+#: Seconds between two looks for a server that was there before.
+_RETRY_S = 0.05
+#: Programs of which it is remembered whether the server's device refuses them.
+_REMEMBERED = 256
+#: Calls that wait for tasks at a time, whatever a server says that it has lanes for.
+_MOST_THREADS = 64
+
+#: How bodies of calls travel, as whether they are shared.
+TRANSPORTS = {"auto": None, "shared": True, "socket": False}
+
+
+class RemoteDevice(Device):
+    """Runs tasks on a device that a server on this machine owns.
+
+    Windows stay in the server; only what is new of them travels. A server that dies fails the tasks
+    that run and takes the windows with it; the next call waits for a server to be there again, and
+    windows are allocated and written anew.
+
+    Parameters
+    ----------
+    address : str
+        ``unix:///run/penstock.sock`` or ``tcp://127.0.0.1:4317``; what ``penstock serve`` printed.
+    device : str, optional
+        Which of the server's devices; by default its first.
+    token_file : str or path, optional
+        File with the server's token.
+    transport : str
+        How data travels: "shared" for memory that both processes see, "socket" for the connection,
+        "auto" for shared memory where that is possible.
+    connect_s : float
+        Seconds to wait for a server's first answer.
+    resume_s : float
+        Seconds to wait for a server that went away to be there again.
+    answer_s : float
+        Seconds to wait for the end of a call, tasks included.
+
+    Raises
+    ------
+    UsageError
+        An argument is not usable.
+    DeviceError
+        No server answers, or it does not want this client.
+    """
+
+    name = "remote"
+    keeps_windows = True
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        device: str | None = None,
+        token_file: str | PathLike[str] | None = None,
+        transport: str = "auto",
+        connect_s: float = 10.0,
+        resume_s: float = 30.0,
+        answer_s: float = TIMEOUT_S,
+    ) -> None:
+        if address is None:
+            raise UsageError(
+                "device remote needs the address of a server, which `penstock serve` prints; give "
+                "address= or --address"
+            )
+        if transport not in TRANSPORTS:
+            raise UsageError(f"transport is one of {', '.join(TRANSPORTS)}, not {transport!r}")
+        for name, value in (("connect_s", connect_s), ("answer_s", answer_s)):
+            if not value > 0:
+                raise UsageError(f"{name} must be above 0, not {value!r}")
+        self.address = Address.parsed(address)
+        self._wanted = device
+        self._token = None if token_file is None else read_token(token_file)
+        self._shared = TRANSPORTS[transport]
+        self._connect_s, self._resume_s, self._answer_s = connect_s, resume_s, answer_s
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
+        self._session = self._connected()
+        welcome = self._session.welcome
+        self.lanes, self.key_widths = welcome.lanes, welcome.key_widths
+        self.task_evaluations = welcome.task_evaluations
+        # The server lets so many tasks wait, and this many threads wait for them here.
+        self._pool = ThreadPoolExecutor(
+            min(welcome.depth, 2 * self.lanes + 2, _MOST_THREADS),
+            thread_name_prefix="penstock-remote",
+        )
+        # A running join asks for each batch.
+        self._refusals: dict[tuple[AnyProgram, frozenset[Mode]], str | None] = {}
+
+    @property
+    def served(self) -> list[Header]:
+        """What the server has: name, lanes, key_widths and description of each device."""
+        return self.session().welcome.devices
+
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        key = program, modes
+        if key not in self._refusals:
+            if len(self._refusals) >= _REMEMBERED:
+                self._refusals.clear()
+            answer, _ = self.session().call({"call": "refuses", **program_fields(program, modes)})
+            reason = answer.get("reason")
+            self._refusals[key] = None if reason is None else str(reason)
+        return self._refusals.get(key)
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        return RemoteKernel(self, program, modes)
+
+    def keep_windows(self, scope: str, blocks: Collection[str]) -> None:
+        self.session().call({"call": "keep", "scope": scope, "blocks": list(blocks)})
+
+    def counters(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._sums)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._session.close()
+
+    # -- for kernels ------------------------------------------------------------------------------
+
+    def session(self) -> RemoteSession:
+        """The session with the server; a new one if that of before was lost.
+
+        Raises
+        ------
+        DeviceError
+            No server is there, or it does not want this client.
+        """
+        with self._lock:
+            if self._closed.is_set():
+                raise DeviceError("device remote is closed; open it again to run tasks")
+            if self._session.lost is not None:
+                until = time.monotonic() + self._resume_s
+                while True:
+                    try:
+                        self._session = self._connected()
+                        break
+                    except AbsentError:
+                        if time.monotonic() >= until or self._closed.wait(_RETRY_S):
+                            raise
+            return self._session
+
+    def run(self, act: Callable[[], Result]) -> Future[Result]:
+        """Run a task's call beside others; its result is counted."""
+
+        def counted() -> Result:
+            result = act()
+            with self._lock:
+                self._sums.update(result.counters)
+                self._sums.update(tasks=1, pairs=len(result.i))
+            return result
+
+        try:
+            return self._pool.submit(counted)
+        except RuntimeError as cause:
+            raise DeviceError("device remote is closed; open it again to run tasks") from cause
+
+    def _connected(self) -> RemoteSession:
+        return RemoteSession(
+            self.address,
+            device=self._wanted,
+            token=self._token,
+            shared=self._shared,
+            connect_s=self._connect_s,
+            answer_s=self._answer_s,
+        )

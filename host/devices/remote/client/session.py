@@ -1,0 +1,281 @@
+"""A session with a server: held while both live, and told to all who wait when one dies."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from penstock.errors import PenstockError
+
+from ....device.fields import Header
+from ..wire.address import Address, check_listener
+from ..wire.errors import error_from
+from ..wire.frames import FrameError, Frames, GoneError
+from ..wire.handshake import TokenError, greet
+from ..wire.welcome import Welcome
+from .calls import MOST_REASON, CallStream, EndedSessionError
+from .failures import LostError, unwelcome
+
+#: Signs of life per lease: two may be lost on the way.
+_BEATS_PER_LEASE = 3
+#: Seconds for the reason to arrive why a call failed: it comes on another connection.
+_REASON_S = 1.0
+
+
+class RemoteSession:
+    """A session.
+
+    Parameters
+    ----------
+    address : Address
+    device : str, optional
+        One of the server's devices; by default its first.
+    token : str, optional
+    shared : bool or None
+        Whether bodies go through shared memory; None if they do where that is possible.
+    connect_s : float
+        Seconds to wait for the server's welcome.
+    answer_s : float
+        Seconds to wait for the answer of a call.
+
+    Raises
+    ------
+    AbsentError
+        No server answers.
+    DeviceError
+        The server does not want this client, or is no server of Penstock.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        device: str | None,
+        token: str | None,
+        shared: bool | None,
+        connect_s: float,
+        answer_s: float,
+    ) -> None:
+        self.address = address
+        self.answer_s = answer_s
+        self.shared = shared
+        self.lost: LostError | None = None
+        self._lock = threading.Lock()
+        self._busy: set[CallStream] = set()
+        self._idle: list[CallStream] = []
+        self._heard = threading.Event()
+        self._over = threading.Event()
+        self._token, self._connect_s = token, connect_s
+        hello = {"stream": "session", "name": f"process {os.getpid()}", "device": device}
+        self._frames, answer = self._connected(hello)
+        try:
+            self.welcome = Welcome.parsed(answer)
+        except PenstockError:
+            self._frames.close()
+            raise
+        self.key = self.welcome.session
+        self._lease_s = self.welcome.lease_s
+        self._threads = [
+            threading.Thread(target=self._listen, name="penstock-remote-listen", daemon=True),
+            threading.Thread(target=self._beat, name="penstock-remote-beat", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def call(
+        self, header: Header, columns: Sequence[np.ndarray] | None = None
+    ) -> tuple[Header, list[np.ndarray]]:
+        """Ask the server, and wait for its answer.
+
+        Raises
+        ------
+        LostError
+            The session ended.
+        PenstockError
+            What the server says is wrong.
+        """
+        with self._stream() as stream:
+            try:
+                return stream.call(header, columns, time.monotonic() + self.answer_s)
+            except EndedSessionError as cause:
+                self.lose(str(cause))
+                raise self._lost() from cause
+            except FrameError as cause:
+                self.lose(f"it is no server of Penstock any more ({cause})")
+                raise self._lost() from cause
+            except GoneError as cause:
+                self._over.wait(_REASON_S)
+                self.lose(f"it went away ({cause})")
+                raise self._lost() from cause
+
+    @contextmanager
+    def _stream(self) -> Iterator[CallStream]:
+        """A stream of calls that nobody else uses."""
+        with self._lock:
+            if self.lost is not None:
+                raise self._lost()
+            stream = self._idle.pop() if self._idle else None
+            if stream is not None:
+                self._busy.add(stream)
+        if stream is None:
+            stream = self._opened()
+        try:
+            yield stream
+        finally:
+            with self._lock:
+                over = self.lost is not None
+                if not over:
+                    self._busy.discard(stream)
+                    self._idle.append(stream)
+            if over:
+                stream.close()
+
+    def _opened(self) -> CallStream:
+        try:
+            frames, answer = self._connected({"stream": "calls", "session": self.key})
+        except PenstockError as cause:
+            self.lose(f"it takes no call ({cause})")
+            raise self._lost() from cause
+        if "over" in answer:
+            frames.close()
+            self.lose(str(answer["over"])[:MOST_REASON])
+            raise self._lost()
+        frames.open_up()
+        stream = CallStream(frames, self)
+        with self._lock:
+            self._busy.add(stream)
+            if self.lost is not None:
+                stream.cancel()  # it came too late to be told with the others
+        return stream
+
+    def _lost(self) -> LostError:
+        """The reason anew: an error that several threads raise would mix their tracebacks."""
+        assert self.lost is not None
+        return LostError(str(self.lost))
+
+    # -- the session stream -----------------------------------------------------------------------
+
+    def _connected(self, wants: Header) -> tuple[Frames, Header]:
+        """A new connection, and the server's answer to what it is for.
+
+        Raises
+        ------
+        DeviceError
+            There is none.
+        """
+        late = threading.Event()
+        try:
+            frames = Frames(_dialled(self.address, self._connect_s))
+        except PenstockError:
+            raise  # some are OSErrors, too
+        except OSError as cause:
+            timed_out = isinstance(cause, TimeoutError)
+            raise unwelcome(self.address, cause, timed_out, self._connect_s) from cause
+
+        def give_up() -> None:
+            late.set()
+            frames.cancel()
+
+        timer = threading.Timer(self._connect_s, give_up)
+        timer.start()
+        try:
+            answer = greet(frames, self._token, wants)
+            if "error" in answer:
+                raise error_from(answer["error"], str(self.address))
+            return frames, answer
+        except (TokenError, FrameError, GoneError) as cause:
+            frames.close()
+            raise unwelcome(self.address, cause, late.is_set(), self._connect_s) from cause
+        except BaseException:
+            frames.close()
+            raise
+        finally:
+            timer.cancel()
+
+    def _listen(self) -> None:
+        """Hear what the server says, to the end of the session."""
+        why = ""
+        try:
+            while not why:
+                header, _ = self._frames.receive()
+                self._heard.set()
+                if "over" in header:
+                    why = str(header["over"])[:MOST_REASON]
+                elif "error" in header:
+                    why = str(error_from(header["error"], str(self.address)))
+        except PenstockError as cause:
+            why = str(cause)
+        except GoneError as cause:
+            why = f"it went away ({cause})"
+        self.lose(why)
+        self._frames.close()
+
+    def _beat(self) -> None:
+        """Give signs of life, and see that the server and its calls give some."""
+        pause = self._lease_s / _BEATS_PER_LEASE
+        heard = time.monotonic()
+        while not self._over.wait(pause):
+            now = time.monotonic()
+            if self._heard.is_set():
+                self._heard.clear()
+                heard = now
+            elif now - heard > self._lease_s:
+                return self.lose(f"it gave no sign of life for {self._lease_s:g} s")
+            with self._lock:
+                late = any(stream.late(now) for stream in self._busy)
+            if late:
+                return self.lose(f"a call was not answered within {self.answer_s:g} s")
+            try:
+                self._frames.send({"call": "alive"})
+            except GoneError as cause:
+                return self.lose(f"it went away ({cause})")
+        return None
+
+    # -- ends -------------------------------------------------------------------------------------
+
+    def lose(self, why: str) -> None:
+        """The session is over: whoever waits is told."""
+        with self._lock:
+            if self._over.is_set():
+                return
+            self._over.set()
+            self.lost = LostError(
+                f"the session with the server at {self.address} ended: {why}. If no server "
+                f"is left, start one with: penstock serve --listen {self.address}; then run this "
+                "again, windows are written anew"
+            )
+            idle, self._idle = self._idle, []
+            for stream in self._busy:
+                stream.cancel()  # whoever waits for it closes it
+        for stream in idle:
+            stream.close()
+        self._frames.cancel()  # which ends the thread that listens
+
+    def close(self) -> None:
+        """End the session; calls must be over."""
+        self.lose("this client closed it")
+        for thread in self._threads:
+            thread.join(self._lease_s)
+
+
+def _dialled(address: Address, connect_s: float) -> socket.socket:
+    """A connection to a server's address."""
+    if address.path is None:
+        return socket.create_connection((address.host, address.port), connect_s)
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.settimeout(connect_s)
+        made.connect(os.fspath(address.path))
+        check_listener(made, address.path)
+    except BaseException:
+        made.close()
+        raise
+    return made

@@ -1,0 +1,45 @@
+"""What a task of a client may take: its columns, time of the device, memory of its result."""
+
+from __future__ import annotations
+
+from penstock.errors import DeviceError
+from penstock.program import Mode
+
+from ....device.base import AnyTask, Kernel, WindowBuffer
+from ....device.checks import check_task, check_window_task, stream_columns
+from ....device.window_join import WindowTask
+from .limits import Limits
+
+#: Bytes of an aggregate of a stream tuple: whether it is there, value, position, and the integer
+#: that the value is where it has more than 64 bits.
+_FOLD_BYTES = 1 + 8 + 8 + 104
+#: Pairs that devices may write beyond a result's room.
+_SLACK = 1 << 10
+
+
+def result_bytes(task: AnyTask) -> int:
+    """Bytes of a checked task's result, at most."""
+    if not isinstance(task, WindowTask) and task.mode is not Mode.PAIRS:
+        return _FOLD_BYTES * task.rows
+    # Devices allocate room for the result, and may do so where there are fewer pairs.
+    return 8 * (task.room + _SLACK)
+
+
+def check_asked(kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: Limits) -> None:
+    """Refuse what no client may ask of a kernel, whatever the device checks itself.
+
+    Raises
+    ------
+    DeviceError
+    """
+    if isinstance(task, WindowTask):
+        check_window_task(kernel, task, typed=True)
+        count, most = task.evaluations(kernel.program.rows), limits.join_evaluations
+    else:
+        assert window is not None
+        check_task(kernel, window.capacity, stream_columns(kernel.program), task)
+        count, most = int((task.end - task.start).sum()), limits.evaluations
+    if count > most:
+        raise DeviceError(
+            f"a task of {count} predicate tests would keep others waiting, above {most}; cut it"
+        )

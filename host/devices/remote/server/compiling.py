@@ -1,0 +1,219 @@
+"""Compilation of clients' programs in processes beside the server, which end when told to.
+
+Numba holds the interpreter's lock while it compiles, for seconds, and cannot be stopped in a
+thread. A process of its own compiles into the folder of kept code (:mod:`penstock.host.kept_code`),
+from where the server loads it. What is there already needs no process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, TypeVar
+
+from penstock.errors import DeviceError
+from penstock.private_folder import cache_folder
+from penstock.program import AnyProgram, Mode
+
+from ....device.programs import any_program_from, modes_from, program_header
+from ....kept_code import FOLDER, NotKeptError, only_kept
+from ..wire.errors import error_from, error_header
+
+#: Processes at a time: one client's long compilation leaves room for another's.
+_AT_A_TIME = 2
+#: Seconds between two looks at whether the client that waits is still there.
+_LOOK_S = 0.5
+#: Bytes of memory of such a process: a program of the largest size that is compiled takes 1 GiB.
+_MOST_BYTES = 4 << 30
+#: Threads of numerical libraries would reserve memory, and compute nothing.
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+#: Politeness: tasks of other clients go first.
+_NICE = 19
+
+Opened = TypeVar("Opened")
+
+
+class Compiler:
+    """Opens programs, each compiled beside the server if it must be; clients take turns.
+
+    Parameters
+    ----------
+    limit_s : float
+        Seconds of one compilation, at most.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._changed = threading.Condition()
+        self._numbers = count()
+        # Who waits, by ticket, and who is at it. Of a client the latest turn, while it waits.
+        self._waiting: dict[int, str] = {}
+        self._running: set[str] = set()
+        self._latest: dict[str, int] = {}
+
+    def opened(
+        self,
+        client: str,
+        program: AnyProgram,
+        modes: frozenset[Mode],
+        act: Callable[[], Opened],
+        check: Callable[[], None],
+    ) -> Opened:
+        """What ``act`` opens, which needs a program in these modes.
+
+        Parameters
+        ----------
+        client : str
+            Whose turn it takes to compile.
+        check : callable
+            Raises when nobody waits for it any more.
+
+        Raises
+        ------
+        DeviceError
+            The compilation failed, or took too long.
+        """
+        try:
+            with only_kept():
+                return act()
+        except NotKeptError:
+            pass
+        with self._turn(client, check):
+            try:
+                # Another client may have wanted the same.
+                with only_kept():
+                    return act()
+            except NotKeptError:
+                self._compile(program, modes, check)
+        try:
+            with only_kept():
+                return act()
+        except NotKeptError:
+            raise DeviceError(
+                f"the server compiled a program, but could not keep it in {cache_folder(FOLDER)}; "
+                "serve with PENSTOCK_CACHE_DIR set to a folder that it can write"
+            ) from None
+
+    @contextmanager
+    def _turn(self, client: str, check: Callable[[], None]) -> Iterator[None]:
+        """One of a client at a time; the client whose latest turn is longest ago comes next."""
+        ticket = next(self._numbers)
+        with self._changed:
+            self._waiting[ticket] = client
+            try:
+                while self._next() != ticket:
+                    self._changed.wait(_LOOK_S)
+                    check()
+                self._running.add(client)
+                self._latest[client] = next(self._numbers)
+            finally:
+                del self._waiting[ticket]
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.discard(client)
+                if client not in self._waiting.values():
+                    self._latest.pop(client, None)
+                self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """The ticket that goes on; None if nobody can now."""
+        if len(self._running) >= _AT_A_TIME:
+            return None
+        free = [
+            (self._latest.get(client, -1), ticket)
+            for ticket, client in self._waiting.items()
+            if client not in self._running
+        ]
+        return min(free)[1] if free else None
+
+    def _compile(
+        self, program: AnyProgram, modes: frozenset[Mode], check: Callable[[], None]
+    ) -> None:
+        names = sorted(mode.value for mode in modes)
+        text = json.dumps({"program": program_header(program), "modes": names})
+        deadline = time.monotonic() + self._limit_s
+        with subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__, str(int(self._limit_s) + 1)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **_ONE_THREAD},
+            # Ctrl-C is for the server, which ends its clients first.
+            start_new_session=True,
+        ) as process:
+            said = _Said(process, text)
+            try:
+                while not said.done(_LOOK_S):
+                    check()
+                    if time.monotonic() > deadline:
+                        raise DeviceError(
+                            f"the server compiled a program for {self._limit_s:g} s, which is the "
+                            "most, and gave up; simplify the predicate, or serve with a larger "
+                            "--compile-s"
+                        )
+            finally:
+                process.kill()
+                said.thread.join()
+        if said.answer is None:
+            raise DeviceError(
+                "the process in which the server compiled a program ended by itself (exit status "
+                f"{process.returncode}), perhaps for want of memory; simplify the predicate"
+            )
+        if "error" in said.answer:
+            raise error_from(said.answer["error"], "this machine")
+
+
+class _Said:
+    """What a process answers to a text, read by a thread of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], text: str) -> None:
+        self._process, self._text = process, text
+        self.answer: dict[str, Any] | None = None
+        self.thread = threading.Thread(target=self._talk, name="penstock-compile", daemon=True)
+        self.thread.start()
+
+    def done(self, timeout_s: float) -> bool:
+        """Wait; whether the process has ended."""
+        self.thread.join(timeout_s)
+        return not self.thread.is_alive()
+
+    def _talk(self) -> None:
+        try:
+            out, _ = self._process.communicate(self._text)
+            self.answer = json.loads(out)
+        except (OSError, ValueError):
+            self.answer = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Compile the program on standard input; say how that went on standard output."""
+    from ...cpu import CpuDevice
+
+    os.nice(_NICE)
+    # Should the server be killed, this process ends by itself.
+    seconds = int(arguments[0])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    answer: dict[str, Any] = {}
+    try:
+        with CpuDevice(1) as device:
+            one = json.load(sys.stdin)
+            device.open(any_program_from(one["program"]), modes_from(one["modes"])).close()
+    except Exception as error:  # the server is told, whatever it is
+        answer = {"error": error_header(error)}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

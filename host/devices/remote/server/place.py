@@ -1,0 +1,136 @@
+"""Where a peer is served: one connection at a time, and pauses while it takes more than others do.
+
+The interpreter runs one thread at a time and knows no clients: among the threads of a peer that
+floods the server, those of others would wait for many turns.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from weakref import WeakValueDictionary
+
+from ..wire.frames import Frames
+
+#: Seconds after which the use of a place counts a third.
+FADING_S = 0.05
+#: What others must have used of late, in seconds, for a busier place to pause.
+LEAST_LOAD_S = 100e-6
+#: Seconds of a pause.
+LEAST_PAUSE_S, MOST_PAUSE_S = 200e-6, 5e-3
+
+
+class _Line:
+    """A lock that goes to who has waited for longest; one who comes back at once would have it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def acquire(self) -> None:
+        with self._lock:
+            if not self._held:
+                self._held = True
+                return
+            own = threading.Lock()
+            own.acquire()
+            self._waiting.append(own)
+        own.acquire()
+
+    def release(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
+
+
+class PeerPlaces:
+    """Where peers are served: a place for each, which pauses while it takes more than others do."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places: WeakValueDictionary[str, PeerPlace] = WeakValueDictionary()
+
+    def of(self, peer: str) -> PeerPlace:
+        """The place of a peer."""
+        with self._lock:
+            return self._places.setdefault(peer, PeerPlace(self))
+
+    def most_of_others(self, place: PeerPlace, now: float) -> float:
+        """Seconds of late of the busiest other place."""
+        with self._lock:
+            others = [one for one in self._places.values() if one is not place]
+        return max((one.load(now) for one in others), default=0.0)
+
+
+class PeerPlace:
+    """Where one peer is served, one connection at a time; who waits for something leaves it.
+
+    However many connections and sessions a peer has, others then compete with one thread of it
+    only, and with that for half of the time: where it takes more of the interpreter than any
+    other peer does, and another one takes some, it pauses as long as it has worked.
+    """
+
+    def __init__(self, places: PeerPlaces) -> None:
+        self._places = places
+        self._line = _Line()
+        self._entered = 0.0
+        # Seconds that it was in use, fading, until a moment; those since its latest pause.
+        self._load, self._until = 0.0, 0.0
+        self._since_pause = 0.0
+
+    def load(self, now: float) -> float:
+        """Seconds of late that it was in use; those of :data:`FADING_S` ago count a third."""
+        return self._load * math.exp((self._until - now) / FADING_S)
+
+    @contextmanager
+    def serving(self, frames: Frames) -> Iterator[None]:
+        """Serve a connection here; while its peer is waited for, others of the peer have turns."""
+        with self.entered():
+            frames.waiting = self.left
+            try:
+                yield
+            finally:
+                frames.waiting = nullcontext
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Be the one thread of the peer."""
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Wait for something elsewhere, and come back."""
+        self._leave()
+        try:
+            yield
+        finally:
+            self._enter()
+
+    def _enter(self) -> None:
+        self._line.acquire()
+        now = self._entered = time.perf_counter()
+        if self._since_pause < LEAST_PAUSE_S:
+            return
+        pause, self._since_pause = self._since_pause, 0.0
+        others = self._places.most_of_others(self, now)
+        if LEAST_LOAD_S < others < self.load(now):
+            time.sleep(min(pause, MOST_PAUSE_S))
+            self._entered = time.perf_counter()
+
+    def _leave(self) -> None:
+        now = time.perf_counter()
+        used = now - self._entered
+        self._load, self._until = self.load(now) + used, now
+        self._since_pause += used
+        self._line.release()

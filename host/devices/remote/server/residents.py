@@ -1,0 +1,256 @@
+"""Windows that a server keeps by name, beyond the clients that wrote them.
+
+One client writes a window, and others who ask for it meanwhile wait. Windows that nobody reads go
+when memory is needed, when their query no longer names their block, or after a while.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from penstock.errors import DeviceError
+from penstock.program import AnyProgram, Mode
+
+from ....device.base import WindowBuffer, WindowName
+
+if TYPE_CHECKING:
+    from .owner import DeviceOwner
+
+#: Seconds for which a client waits until another one has written a window, or has read those that
+#: fill the memory.
+WAIT_S = 120.0
+#: Seconds between two looks at whether the client that waits is still there.
+_LOOK_S = 1.0
+
+
+class NeverFitsError(DeviceError):
+    """No client may ever have such a window, so that nothing is worth waiting for."""
+
+
+class Gone(Enum):
+    """Why a window is no longer kept."""
+
+    MEMORY = "its memory was needed"
+    UNNAMED = "its query no longer names it"
+    IDLE = "nobody read it for long"
+    UNWRITTEN = "its client did not write all of it"
+    LOST = "the device lost it"
+
+
+#: The program and its modes belong to the name: a buffer serves one kernel.
+Key = tuple[WindowName, AnyProgram, frozenset[Mode]]
+
+
+@dataclass(eq=False)
+class Resident:
+    """A window that is kept."""
+
+    key: Key
+    buffer: WindowBuffer | None = None
+    size: int = 0
+    loaded: bool = False
+    #: Clients that read it, or write it.
+    holds: int = 1
+    used: float = 0.0
+    #: Not to be found any more.
+    dropped: bool = False
+
+    @property
+    def client(self) -> str:
+        """Who it counts for among the clients of the memory: one scope is like one client."""
+        return f"scope {self.key[0].scope}"
+
+
+class Residents:
+    """Windows of one device by name.
+
+    Parameters
+    ----------
+    memory : DeviceOwner
+    most : int
+        Windows that are kept; beyond, the one that was read longest ago goes.
+
+    Attributes
+    ----------
+    counts : Counter
+        ``hits`` and ``loads``: how often a window was there, and was not.
+    gone : Counter of Gone
+        Windows that are no longer kept, by reason.
+    """
+
+    def __init__(self, memory: DeviceOwner, most: int = 1 << 14) -> None:
+        self._memory = memory
+        self._most = most
+        self.counts: Counter[str] = Counter(hits=0, loads=0)
+        self.gone: Counter[Gone] = Counter()
+        self._changed = threading.Condition()
+        self._windows: dict[Key, Resident] = {}
+        #: Moments at which memory may have become free.
+        self._moments = 0
+
+    def hold(
+        self,
+        name: WindowName,
+        program: AnyProgram,
+        modes: frozenset[Mode],
+        capacity: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> Resident:
+        """A window to read, or, if it is not ``loaded``, to write.
+
+        Each call wants a :meth:`release`. ``check`` raises when the client that waits has gone.
+
+        Raises
+        ------
+        DeviceError
+            There is no room for it.
+        """
+        key = name, program, modes
+        deadline = time.monotonic() + WAIT_S
+        with self._changed:
+            while (found := self._windows.get(key)) is not None:
+                if found.loaded and found.buffer is not None and not found.buffer.lost:
+                    found.holds += 1
+                    self.counts["hits"] += 1
+                    return found
+                if found.loaded:
+                    self._drop(found, Gone.LOST)
+                    continue
+                self._wait(deadline, check, f"another client has not written {name.block}")
+            if len(self._windows) >= self._most and not self.evict():
+                raise DeviceError(
+                    f"the server keeps {len(self._windows)} windows by name, and all are read; "
+                    "free some"
+                )
+            made = self._windows[key] = Resident(key)
+            self.counts["loads"] += 1
+        try:
+            made.buffer, made.size = self._allocated(made, capacity, deadline, check)
+        except BaseException:
+            with self._changed:
+                self._windows.pop(key, None)
+                self._changed.notify_all()
+            raise
+        return made
+
+    def loaded(self, window: Resident) -> None:
+        """All of it was written."""
+        with self._changed:
+            window.loaded = True
+            self._changed.notify_all()
+
+    def release(self, window: Resident) -> None:
+        """One client less holds it."""
+        with self._changed:
+            window.holds -= 1
+            window.used = time.monotonic()
+            if not window.loaded and not window.dropped:
+                self._drop(window, Gone.UNWRITTEN)
+            elif window.dropped and not window.holds:
+                self._free(window)
+            self._moments += 1
+            self._changed.notify_all()
+
+    def keep(self, scope: str, blocks: Collection[str]) -> int:
+        """Drop the windows of all other blocks of a scope; how many there were."""
+        wanted = set(blocks)
+        with self._changed:
+            found = [
+                window
+                for (name, _, _), window in self._windows.items()
+                if name.scope == scope and name.block not in wanted and window.loaded
+            ]
+            for window in found:
+                self._drop(window, Gone.UNNAMED)
+        return len(found)
+
+    def evict(self, client: str | None = None) -> bool:
+        """Drop the window that was read longest ago; whether there was one that nobody reads.
+
+        Parameters
+        ----------
+        client : str, optional
+            Only one of this scope's.
+        """
+        with self._changed:
+            idle = [w for w in self._idle() if client is None or w.client == client]
+            if not idle:
+                return False
+            self._drop(min(idle, key=lambda window: window.used), Gone.MEMORY)
+            return True
+
+    def expire(self, before: float) -> None:
+        """Drop what nobody has read since a monotonic time."""
+        with self._changed:
+            for window in [w for w in self._idle() if w.used < before]:
+                self._drop(window, Gone.IDLE)
+
+    def close(self) -> None:
+        """Drop everything; no client is left."""
+        with self._changed:
+            for window in list(self._windows.values()):
+                self._drop(window, Gone.UNNAMED)
+
+    def held(self) -> tuple[int, int]:
+        """Windows that are kept, and their bytes."""
+        with self._changed:
+            return len(self._windows), sum(w.size for w in self._windows.values())
+
+    def _idle(self) -> list[Resident]:
+        return [w for w in self._windows.values() if w.loaded and not w.holds]
+
+    def _allocated(
+        self, made: Resident, capacity: int, deadline: float, check: Callable[[], None]
+    ) -> tuple[WindowBuffer, int]:
+        """Memory for it, once other clients let go of what fills it."""
+        _, program, modes = made.key
+        kernel = self._memory.open(program, modes)
+        try:
+            while True:
+                moment = self._moments
+                try:
+                    return self._memory.allocate(made.client, kernel, capacity)
+                except NeverFitsError:
+                    raise
+                except DeviceError as refusal:
+                    with self._changed:
+                        others = any(w.holds for w in self._windows.values() if w is not made)
+                        if not others and moment == self._moments:
+                            raise
+                        if moment == self._moments:
+                            self._wait(deadline, check, str(refusal))
+        except BaseException:
+            self._memory.close(program, modes)
+            raise
+
+    def _wait(self, deadline: float, check: Callable[[], None], why: str) -> None:
+        """Wait until something has changed; spurious returns are harmless."""
+        check()
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise DeviceError(
+                f"the server waited {WAIT_S:g} s for a window that it keeps: {why}; run this again"
+            )
+        self._changed.wait(min(left, _LOOK_S))
+
+    def _drop(self, window: Resident, reason: Gone) -> None:
+        del self._windows[window.key]
+        window.dropped = True
+        self.gone[reason] += 1
+        if not window.holds:
+            self._free(window)
+        self._changed.notify_all()
+
+    def _free(self, window: Resident) -> None:
+        _, program, modes = window.key
+        if window.buffer is not None:
+            self._memory.free(window.client, window.buffer, window.size)
+            window.buffer = None
+            self._memory.close(program, modes)
+        self._moments += 1

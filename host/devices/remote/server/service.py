@@ -1,0 +1,280 @@
+"""A server of devices: its sessions and their leases.
+
+A client holds one connection for its session for as long as it lives; its end, however it comes,
+ends the session. Calls come on connections of their own, one at a time on each.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import Enum
+from importlib.metadata import version
+
+from penstock.errors import DeviceError, OverloadError, PenstockError
+
+from ....device.fields import Header, MalformedError, field
+from ..wire.address import Address, check_listen
+from ..wire.errors import error_header
+from ..wire.frames import FrameError, Frames, GoneError
+from ..wire.handshake import other_version, welcome
+from ..wire.welcome import Welcome
+from .calls import serve_calls
+from .grpc_answer import PREFACE, answer_grpc
+from .holdings import SessionOverError
+from .limits import Limits
+from .listening import Connection, Listener
+from .owner import DeviceOwner
+from .place import PeerPlace, PeerPlaces
+from .session import ClientSession
+from .traffic import Traffic
+
+
+class Reason(Enum):
+    """Why a session ended."""
+
+    LEFT = "the client went away"
+    LEASE = "the client gave no sign of life for the length of its lease"
+    MALFORMED = "the client sent what no client sends"
+    STOPPED = "the server was stopped"
+    ROOM = "the client was idle, and the server needed its place for another one"
+
+
+#: How often leases are looked at, per lease.
+_LOOKS_PER_LEASE = 4
+#: Seconds between two looks at leases and silent connections, at most.
+_LOOK_S = 2.0
+
+
+class DeviceServer:
+    """Serves devices until it is closed.
+
+    Parameters
+    ----------
+    owners : mapping of str to DeviceOwner
+        Devices by name, at least one; the first is what clients get who name none. Closed with the
+        server.
+    address : Address
+    token : str, optional
+        What every client must show. Needed unless the address is a Unix socket.
+    limits : Limits
+
+    Raises
+    ------
+    UsageError
+        The address is taken, or must not be listened on without a token.
+    """
+
+    def __init__(
+        self,
+        owners: Mapping[str, DeviceOwner],
+        address: Address,
+        *,
+        token: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.owners = dict(owners)
+        self.limits = limits or Limits()
+        #: Sessions that ended, by reason.
+        self.ended: Counter[Reason] = Counter()
+        self.traffic = Traffic(self.limits.all_traffic, self.limits.client_traffic)
+        self._token = token
+        self._lock = threading.Lock()
+        self._sessions: dict[str, ClientSession] = {}
+        # The connection of each session, and those of its calls.
+        self._held: dict[str, Frames] = {}
+        self._calling: dict[str, set[Frames]] = {}
+        self._places = PeerPlaces()
+        self._stopping = threading.Event()
+        check_listen(address, token)
+        self._listener = Listener(self._serve, address, self.limits.connections)
+        self.address = self._listener.address
+        self._inode = None if address.path is None else address.path.stat().st_ino
+        self._leases = threading.Thread(target=self._watch, name="penstock-leases", daemon=True)
+        self._leases.start()
+
+    def sessions(self) -> list[ClientSession]:
+        """Sessions of this moment."""
+        with self._lock:
+            return list(self._sessions.values())
+
+    def close(self, timeout_s: float = 10.0) -> bool:
+        """Let running tasks end, free everything, and stop listening.
+
+        Parameters
+        ----------
+        timeout_s : float
+            Seconds to wait for tasks, and again for connections.
+
+        Returns
+        -------
+        bool
+            Whether all connections have ended; those of clients that hang are cut.
+        """
+        self._stopping.set()
+        for owner in self.owners.values():
+            owner.quiet(timeout_s)
+        for session in self.sessions():
+            self._end(session, Reason.STOPPED)
+        over = self._listener.close(timeout_s)
+        self._leases.join(timeout_s)
+        path = self.address.path
+        if path is not None and path.exists() and path.stat().st_ino == self._inode:
+            path.unlink(missing_ok=True)
+        for owner in self.owners.values():
+            owner.stop()
+        return over
+
+    # -- sessions ---------------------------------------------------------------------------------
+
+    def _serve(self, connection: Connection) -> None:
+        """Serve a connection to its end."""
+        frames = connection.frames
+        try:
+            place = self._places.of(connection.peer)
+            with place.serving(frames):
+                wants = welcome(frames, self._token)
+                connection.greeted = True
+            if wants.get("stream") == "session":
+                self._hold(self._begun(wants, connection.peer, place), frames)
+            elif wants.get("stream") == "calls":
+                self._serve_calls(field(wants, "session", str), frames)
+            else:
+                raise MalformedError(f"there is no stream {wants.get('stream')!r:.80}")
+        except PenstockError as error:
+            if isinstance(error, FrameError) and PREFACE.startswith(error.begun or b"?"):
+                with suppress(OSError):
+                    answer_grpc(frames.connection, error.begun, other_version("grpc"))
+                return
+            with suppress(GoneError):
+                frames.send({"error": error_header(error)})
+        except GoneError:
+            pass
+
+    def _hold(self, session: ClientSession, frames: Frames) -> None:
+        """Serve the connection of a session to its end."""
+        reason = Reason.LEFT
+        try:
+            with self._lock:
+                self._held[session.key] = frames
+            frames.send(self._welcome(session))
+            while True:
+                frames.receive()  # as short as a hello
+                session.renew()
+                frames.send({"alive": True})
+        except SessionOverError as over:
+            with suppress(GoneError):
+                frames.send({"over": str(over)})
+        except PenstockError:
+            reason = Reason.MALFORMED
+            raise
+        except GoneError:
+            pass
+        finally:
+            self._end(session, reason)
+
+    def _begun(self, hello: Header, peer: str, place: PeerPlace) -> ClientSession:
+        names = list(self.owners)
+        wanted = hello.get("device") or names[0]
+        if not isinstance(wanted, str) or wanted not in self.owners:
+            raise DeviceError(f"the server has no device {wanted!r:.80}; it has {', '.join(names)}")
+        if self._stopping.is_set():
+            raise DeviceError("the server is being stopped; start another one")
+        key = secrets.token_hex(16)
+        name, owner = field(hello, "name", str)[:80], self.owners[wanted]
+        session = ClientSession(key, name, owner, self.traffic, peer, place, self.limits)
+        while True:
+            with self._lock:
+                everybody, most = list(self._sessions.values()), self.limits.clients
+                own = sum(one.peer == peer for one in everybody)
+                if len(everybody) < most and own < max(most // 2, 1):
+                    self._sessions[key] = session
+                    self._calling[key] = set()
+                    return session
+            idle = [one for one in everybody if one.idle_s > self.limits.idle_s]
+            if len(everybody) < most:
+                # One peer takes no more than half, so that others find a place.
+                idle = [one for one in idle if one.peer == peer]
+            if not idle:
+                raise OverloadError(
+                    f"the server has {len(everybody)} clients, {own} of them in {peer}, which is "
+                    "the most; try again when one has ended"
+                )
+            self._end(max(idle, key=lambda one: one.idle_s), Reason.ROOM)
+
+    def _welcome(self, session: ClientSession) -> Header:
+        device = session.owner.device
+        return Welcome(
+            session=session.key,
+            version=version("penstock"),
+            device=device.name,
+            lanes=device.lanes,
+            key_widths=tuple(device.key_widths),
+            task_evaluations=device.task_evaluations,
+            depth=self.limits.depth,
+            lease_s=self.limits.lease_s,
+            devices=[
+                {
+                    "name": name,
+                    "lanes": owner.device.lanes,
+                    "key_widths": list(owner.device.key_widths),
+                    "what": (type(owner.device).__doc__ or "").partition("\n")[0],
+                }
+                for name, owner in self.owners.items()
+            ],
+        ).header()
+
+    def _end(self, session: ClientSession, reason: Reason) -> None:
+        with self._lock:
+            if self._sessions.pop(session.key, None) is None:
+                return
+            held = self._held.pop(session.key, None)
+            calling = list(self._calling.pop(session.key, ()))
+            self.ended[reason] += 1
+        session.end(reason.value)
+        # The client is told why before its calls fail.
+        if held is not None:
+            held.say({"over": reason.value})
+            held.end()
+        for frames in calling:
+            frames.end()
+
+    def _watch(self) -> None:
+        """End sessions whose clients have given no sign of life for the length of a lease."""
+        lease = self.limits.lease_s
+        while not self._stopping.wait(min(lease / _LOOKS_PER_LEASE, _LOOK_S)):
+            now = time.monotonic()
+            self._listener.hurry()
+            for owner in self.owners.values():
+                owner.residents.expire(now - self.limits.resident_s)
+            for session in self.sessions():
+                if now - session.seen > lease:
+                    self._end(session, Reason.LEASE)
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def _serve_calls(self, key: str, frames: Frames) -> None:
+        """Serve a connection for calls of a session to its end."""
+        with self._lock:
+            session, calling = self._sessions.get(key), self._calling.get(key)
+            if calling is not None and len(calling) < self.limits.client_connections:
+                calling.add(frames)
+        if session is None or calling is None:
+            frames.send({"over": "it is not known here"})
+            return
+        if frames not in calling:
+            raise OverloadError(
+                f"this client has {len(calling)} connections for calls, which is the most; make "
+                "fewer calls at a time"
+            )
+        try:
+            frames.open_up()
+            frames.send({"ready": True})
+            serve_calls(session, frames)
+        finally:
+            with self._lock:
+                calling.discard(frames)

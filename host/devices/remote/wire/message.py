@@ -1,0 +1,40 @@
+"""Messages between a server of devices and its clients: a header in JSON, and columns.
+
+A call of a client is one request and one reply on a connection that stays open for many calls. The
+header says of which kinds the columns are (:mod:`.columns`); they come behind it (:mod:`.frames`),
+or lie in memory that both processes map (:mod:`.segment`).
+"""
+
+from __future__ import annotations
+
+import json
+
+from ....device.fields import Header, MalformedError
+
+#: Both sides must speak the same protocol; raised whenever a message changes its meaning.
+PROTOCOL = 4
+#: Bytes of the columns of one message, at most.
+MOST_BODY_BYTES = 1 << 30
+#: Bytes of a header, at most: a program of 100,000 nodes has 8 MB.
+MOST_HEADER_BYTES = 16 << 20
+#: Bytes of a header before a session has begun, to a server and to a client.
+MOST_HELLO_BYTES, MOST_WELCOME_BYTES = 1 << 12, 1 << 16
+#: Bytes that a byte of JSON becomes as Python objects, at most: ``{"":0},`` is a dict of 184 bytes,
+#: a pointer to it in a list that has room to grow, and the text itself, three times.
+HEADER_WEIGHT = 32
+
+
+def parsed(text: bytes | bytearray | memoryview) -> Header:
+    """The header that some bytes are.
+
+    Raises
+    ------
+    MalformedError
+    """
+    try:
+        header = json.loads(bytes(text))
+    except (ValueError, RecursionError) as cause:
+        raise MalformedError(f"a message has a header that is not JSON ({cause})") from cause
+    if not isinstance(header, dict):
+        raise MalformedError("a message has a header that is no JSON object")
+    return header

@@ -1,0 +1,148 @@
+"""Memory that a client makes and its server maps too, without a name that anybody must remove.
+
+It is a sealed memfd: the kernel frees it when both processes have let go of it or died, and it
+cannot shrink, which would kill whoever reads it. The server opens it by the client's process and
+descriptor, so both must be processes of one user on one machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import stat
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import DeviceError
+
+from ....device.fields import Header, MalformedError, field
+from .message import MOST_BODY_BYTES
+
+#: Bytes of the smallest segment: most tasks fit, and none is made twice.
+LEAST_BYTES = 1 << 20
+
+
+class Segment:
+    """Bytes that two processes see.
+
+    Parameters
+    ----------
+    file : int
+        Descriptor of the memory.
+    size : int
+        Bytes.
+    """
+
+    def __init__(self, file: int, size: int) -> None:
+        self.size = size
+        self._file = -1
+        #: All of it as uint8; unmapped when the last array that looks into it is gone.
+        self.memory = np.frombuffer(mmap.mmap(file, size), np.uint8)
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether this system has what segments are made of."""
+        return hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
+
+    @classmethod
+    def made(cls, least: int, session: str) -> Segment:
+        """A new one of at least so many bytes, for a client's session.
+
+        Raises
+        ------
+        DeviceError
+            There is no memory for it.
+        """
+        size = max(LEAST_BYTES, 1 << max(least - 1, 0).bit_length())
+        try:
+            file = os.memfd_create(_name(session), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        except OSError as cause:
+            raise DeviceError(
+                f"no shared memory: {cause.strerror}; use transport socket"
+            ) from cause
+        try:
+            os.ftruncate(file, size)
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _seals())
+            segment = cls(file, size)
+        except (OSError, ValueError) as cause:
+            os.close(file)
+            raise DeviceError(
+                f"no shared memory of {size} bytes: {cause}; use transport socket"
+            ) from cause
+        # The other side opens it by this descriptor.
+        segment._file = file
+        return segment
+
+    def header(self) -> Header:
+        """Where the other process finds it."""
+        return {"process": os.getpid(), "file": self._file, "bytes": self.size}
+
+    @classmethod
+    def found(cls, header: Any, session: str) -> Segment:
+        """The one that a client of this session offers.
+
+        Raises
+        ------
+        DeviceError
+            It cannot be opened from here.
+        MalformedError
+            It is something else, or could shrink.
+        """
+        if not isinstance(header, dict) or not cls.possible():
+            raise MalformedError("a segment is given by process, file and bytes")
+        process, number = field(header, "process", int), field(header, "file", int)
+        try:
+            file = _opened(f"/proc/{process}/fd/{number}", f"/memfd:{_name(session)} (deleted)")
+        except OSError as cause:
+            raise DeviceError(
+                f"the client's memory cannot be shared ({cause.strerror}): it runs as another "
+                "user, or in another container"
+            ) from cause
+        try:
+            about, sealed = os.fstat(file), fcntl.fcntl(file, fcntl.F_GET_SEALS)
+            # Pages of other sizes can be missing when they are read, which kills.
+            plain = stat.S_ISREG(about.st_mode) and os.fstatvfs(file).f_bsize == mmap.PAGESIZE
+            sizes = LEAST_BYTES <= about.st_size <= 2 * MOST_BODY_BYTES
+            if not (plain and sizes and sealed & fcntl.F_SEAL_SHRINK):
+                raise MalformedError("the shared memory offered is not sealed, or of a wrong size")
+            return cls(file, about.st_size)
+        except (OSError, ValueError) as cause:
+            raise DeviceError(f"the client's memory cannot be shared: {cause}") from cause
+        finally:
+            # What is mapped stays; descriptors are few.
+            os.close(file)
+
+    def close(self) -> None:
+        """Let go of it; what still looks into it stays valid."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _name(session: str) -> str:
+    return f"penstock-{session}"
+
+
+def _seals() -> int:
+    return fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def _opened(path: str, wanted: str) -> int:
+    """A descriptor of this process's own for the memory, which has the name wanted.
+
+    Raises
+    ------
+    OSError
+    MalformedError
+    """
+    # The name holds the session's secret, so the memory is this client's and nobody else's. It is
+    # looked at before anything is opened, and again, since the client may have put another file
+    # there meanwhile.
+    if os.readlink(path) == wanted:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        if os.readlink(f"/proc/self/fd/{file}") == wanted:
+            return file
+        os.close(file)
+    raise MalformedError("the shared memory offered is not of this session")

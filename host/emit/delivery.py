@@ -1,0 +1,180 @@
+"""What leaves a join: pairs, rows that an outer join preserves, or rows by whether they match.
+
+Rows without a match leave when the window of the row has closed and everything before has been
+evaluated: later rows of the other side would otherwise never be seen.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
+
+from ..execute.chunk import Chunk
+from ..rows.sides import Arrival
+from ..windows.engine import Promises, Step
+from ..windows.preserved import Closed, Preserved
+from .output import Rows, joined
+from .restore import Restorer
+
+#: Gives further rows of a batch, once it and all batches before it have been evaluated.
+Closing = Callable[[], list[Rows]]
+
+
+class Delivery(ABC):
+    """Makes output rows of what orders give."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows that wait for their window or group to close, about."""
+        return 0
+
+    @abstractmethod
+    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+        """A batch begins, before any of its orders; what is to follow its end."""
+
+    @abstractmethod
+    def rows(self, chunk: Chunk) -> list[Rows]:
+        """Rows that a chunk gives at once. Called without any lock."""
+
+    @abstractmethod
+    def note(self, chunk: Chunk) -> None:
+        """A chunk is published: remember what rows that wait need of it."""
+
+
+class RowDelivery(Delivery):
+    """Makes output rows of base rows.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        self.query = query
+        self.restorer = Restorer(query, schemas)
+        self._nobody = {
+            side: pa.RecordBatch.from_pylist([], schema=schema) for side, schema in schemas.items()
+        }
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.restorer.schema
+
+    def _alone(self, side: str, ids: np.ndarray, base: pa.RecordBatch) -> list[Rows]:
+        """Output rows of tuples that leave without a partner."""
+        if not len(ids):
+            return []
+        tables = {side: base, other(side): self._nobody[other(side)]}
+        index = {side: np.arange(len(ids)), other(side): np.full(len(ids), -1)}
+        batch = self.restorer.restore(tables, index[LEFT], index[RIGHT])
+        return [Rows(batch, ids, ids)]
+
+
+class PairDelivery(RowDelivery):
+    """Pairs, and the rows of the sides that an outer join preserves."""
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        self._preserved = {side: Preserved(side, query.window) for side in query.kind.unmatched}
+
+    @property
+    def nbytes(self) -> int:
+        return sum(own.nbytes for own in self._preserved.values())
+
+    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+        for arrival in step.entered:
+            if arrival.side in self._preserved:
+                self._preserved[arrival.side].add(arrival)
+        alone = [a for a in step.timeless if a.side in self._preserved]
+        closed = {side: own.closing(promises) for side, own in self._preserved.items()}
+        if not alone and not any(len(closing.ids) for closing in closed.values()):
+            return None
+        return partial(self._close, alone, closed)
+
+    def rows(self, chunk: Chunk) -> list[Rows]:
+        probe = chunk.order.bound.probe
+        found = []
+        for i, j in chunk.pairs:
+            if not len(i):
+                continue
+            window = probe.window
+            tables = {probe.stream.side: probe.stream.base, probe.window_side: window.take(j)}
+            rows = {probe.stream.side: i, probe.window_side: np.arange(len(j))}
+            stream_ids, window_ids = probe.stream.ids[i], window.ids[j - window.first]
+            found.append(
+                Rows(
+                    self.restorer.restore(tables, rows[LEFT], rows[RIGHT]),
+                    np.maximum(stream_ids, window_ids),
+                    np.minimum(stream_ids, window_ids),
+                )
+            )
+        return found
+
+    def note(self, chunk: Chunk) -> None:
+        probe = chunk.order.bound.probe
+        for i, j in chunk.pairs:
+            if probe.stream.side in self._preserved:
+                self._preserved[probe.stream.side].matched(probe.stream.ids[i])
+            if probe.window_side in self._preserved:
+                self._preserved[probe.window_side].matched(probe.window.ids[j - probe.window.first])
+
+    def _close(self, alone: list[Arrival], closed: Mapping[str, Closed]) -> list[Rows]:
+        """Rows in no pair by the moment when they closed, then by arrival."""
+        found = [rows for a in alone for rows in self._alone(a.side, a.ids, a.base)]
+        parts, moments = [], []
+        for side, closing in closed.items():
+            if len(closing.ids):
+                left, moment, base = self._preserved[side].unmatched(closing)
+                parts += self._alone(side, left, base)
+                moments.append(moment)
+        if not parts:
+            return found
+        rows = joined(parts)
+        return [*found, rows.take(np.lexsort((rows.later, np.concatenate(moments))))]
+
+
+class ExistenceDelivery(RowDelivery):
+    """Rows of the left side that match, or that do not, each once."""
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        self._wanted = query.kind is JoinKind.SEMI
+        self._found: dict[int, np.ndarray] = {}
+
+    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+        alone = [] if self._wanted else [a for a in step.timeless if a.side == LEFT]
+        if not step.probing and not alone:
+            return None
+        (probing,) = step.probing or (None,)
+        self._found[batch] = np.zeros(0 if probing is None else len(probing.ids), bool)
+        return partial(self._close, batch, probing, alone)
+
+    def rows(self, chunk: Chunk) -> list[Rows]:
+        return []
+
+    def note(self, chunk: Chunk) -> None:
+        found = self._found[chunk.order.batch]
+        for rows, result in zip(chunk.rows, chunk.results, strict=True):
+            assert result.folds is not None
+            found[rows] |= result.folds.found
+
+    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[Rows]:
+        found = self._found.pop(batch)
+        rows = [made for a in alone for made in self._alone(a.side, a.ids, a.base)]
+        if probing is not None:
+            chosen = probing.pick(np.flatnonzero(found if self._wanted else ~found))
+            rows += self._alone(chosen.side, chosen.ids, chosen.base)
+        return rows

@@ -1,0 +1,226 @@
+"""What leaves a join whose rows are folded over their matches: groups, when they are complete.
+
+A row's fold is known when its window has closed and it has been probed. It waits here, as a few
+numbers, until no row of its group is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.plan.folds import FoldKey
+from penstock.plan.plan import JoinPlan
+from penstock.plan.query import LEFT, other
+from penstock.program import Mode
+
+from ..device.base import Folds
+from ..device.merge import Merged
+from ..execute.chunk import Chunk
+from ..rows.sides import Arrival
+from ..windows.engine import Promises, Step
+from ..windows.run import Snapshot
+from .delivery import Closing as AfterBatch
+from .delivery import Delivery
+from .groups.closing import Closing, Limit, below
+from .groups.folded import Folded, grouped, own_values, picked
+from .groups.groups import Groups
+from .groups.probed import ProbedRows
+from .groups.select import GroupSelect
+from .output import Rows
+
+
+@dataclass(frozen=True)
+class _Partial:
+    """Folds of some tuples over part of the window, which begins at ``low``."""
+
+    low: int
+    fold: int
+    mode: Mode
+    rows: np.ndarray
+    folds: Folds
+
+
+class FoldDelivery(Delivery):
+    """Groups of rows of one side, each once, when no row or match of them can follow.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        Its groups can close, see :meth:`JoinPlan.require_closing`.
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    """
+
+    def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
+        query, aggregation = plan.query, plan.query.aggregation
+        assert aggregation is not None
+        assert aggregation.side is not None
+        self.query = query
+        self.side = aggregation.side
+        self.select = GroupSelect(query, aggregation, schemas)
+        self._plan = plan.folds
+        self._folds = list(self._plan.modes)
+        key = plan.closing_key
+        self._closing = None if key is None else Closing(query, key)
+        self._limit: Limit = -np.inf
+        self._partials: dict[int, list[_Partial]] = {}
+        self._open: list[ProbedRows] = []
+        self._left: Limit = -np.inf
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.select.schema
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self._open)
+
+    def begin(self, batch: int, step: Step, promises: Promises) -> AfterBatch | None:
+        (probing,) = step.probing or (None,)
+        limit = self._limit_of(probing, promises)
+        if probing is None and limit == self._limit:
+            return None
+        self._limit = limit
+        self._partials[batch] = []
+        window = step.probes[0].window if step.probes else None
+        return partial(self._close, batch, probing, window, limit)
+
+    def rows(self, chunk: Chunk) -> list[Rows]:
+        return []
+
+    def note(self, chunk: Chunk) -> None:
+        order = chunk.order
+        fold = order.bound.probe.fold
+        assert fold is not None
+        for rows, result in zip(chunk.rows, chunk.results, strict=True):
+            assert result.folds is not None
+            part = _Partial(order.low, fold, order.bound.mode, rows, result.folds)
+            self._partials[order.batch].append(part)
+
+    def _limit_of(self, probing: Arrival | None, promises: Promises) -> Limit:
+        if self._closing is None:
+            return np.inf
+        if not self.query.is_rows:
+            return self._closing.limit(promises)
+        columns, rows = ({}, 0) if probing is None else (probing.rows.columns, len(probing.rows))
+        return max(self._limit, self._closing.limit_after(columns, rows, promises))
+
+    def _close(
+        self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
+    ) -> list[Rows]:
+        partials = self._partials.pop(batch)
+        new = []
+        if probing is not None and window is not None:
+            new = self._probed(probing, window, partials)
+        if limit == self._left:  # what has waited still does
+            return self._output(self._kept(new, limit))
+        waiting, self._open, self._left = self._open, [], limit
+        return self._output(self._kept([*waiting, *new], limit))
+
+    def _probed(
+        self, probing: Arrival, window: Snapshot, partials: Sequence[_Partial]
+    ) -> list[ProbedRows]:
+        """The rows that were probed and have a match."""
+        merged = {
+            (key, mode): Merged(mode, len(probing.ids))
+            for key in self._folds
+            for mode in self._plan.modes[key]
+        }
+        for part in sorted(partials, key=lambda part: part.low):  # floats add up in this order
+            merged[self._folds[part.fold], part.mode].add(part.rows, part.folds)
+        folds = {key: made.folds() for key, made in merged.items()}
+        matched = np.flatnonzero(folds[self._plan.found].found)
+        if not len(matched):
+            return []
+        own = probing.pick(matched)
+        folds = {key: picked(made, matched) for key, made in folds.items()}
+        index, columns = np.arange(len(matched)), own.rows.columns
+        # Every row stands for the other side, too: no key is computed from it.
+        tables = {self.side: own.base}
+        folded = Folded(
+            self.select.keys.restore(tables, index, index),
+            len(matched),
+            own_values(self.select.aggregation, columns, len(matched)),
+            folds,
+        )
+        values = {k: self._best(k, own, window, folds) for k in self.select.values}
+        keys = own.rows.time
+        if self._closing is not None:
+            keys = self._closing.keys(columns, len(matched))
+        return [ProbedRows(folded, values, own.rows.time, own.ids, keys)]
+
+    def _best(
+        self,
+        k: int,
+        own: Arrival,
+        window: Snapshot,
+        folds: Mapping[tuple[FoldKey, Mode], Folds],
+    ) -> pa.Array:
+        """What ``min_by`` or ``max_by`` gives of each row, NULL where nothing is best."""
+        need = self._plan.needs[k].fold
+        assert need is not None
+        nearest = folds[need]
+        assert nearest.position is not None
+        some = np.flatnonzero(nearest.found)
+        tables = {self.side: own.base, other(self.side): window.take(nearest.position[some])}
+        rows = (some, np.arange(len(some)))
+        found = self.select.values[k].restore(tables, *(rows if self.side == LEFT else rows[::-1]))
+        index = np.zeros(len(own.ids), np.int64)
+        index[some] = np.arange(len(some))
+        return found.column(0).take(pa.array(index, mask=~nearest.found))
+
+    def _kept(self, parts: Sequence[ProbedRows], limit: Limit) -> list[ProbedRows]:
+        """Keep the rows whose groups are not complete; the others."""
+        leaving = []
+        for part in parts:
+            chosen = below(part.keys, limit)
+            if chosen.any():
+                leaving.append(part if chosen.all() else part.pick(np.flatnonzero(chosen)))
+            if not chosen.all():
+                self._open.append(part.pick(np.flatnonzero(~chosen)) if chosen.any() else part)
+            # Neighbours of like size are joined, so that few remain.
+            while len(self._open) > 1 and self._open[-2].rows < 2 * self._open[-1].rows:
+                last = self._open.pop()
+                self._open[-1] = ProbedRows.concat([self._open[-1], last])
+        return leaving
+
+    def _output(self, leaving: Sequence[ProbedRows]) -> list[Rows]:
+        """Groups that are complete, by the time and arrival of their first row."""
+        if not leaving:
+            return []
+        found = ProbedRows.concat(leaving)
+        found = found.pick(np.lexsort((found.ids, found.times)))
+        groups = Groups(found.folded.keys, found.folded.rows)
+        if self._closing is None:
+            self._check_unique(groups, found.folded)
+
+        def best(k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:
+            return found.values[k].take(pa.array(row))
+
+        batch = grouped(self.select, self._plan, found.folded, groups, best)
+        none = np.zeros(batch.num_rows, np.int64)
+        return [Rows(batch, none, none)] if batch.num_rows else []
+
+    def _check_unique(self, groups: Groups, folded: Folded) -> None:
+        """Refuse two rows with one key, where they are seen together.
+
+        Raises
+        ------
+        DataError
+        """
+        if groups.count == folded.rows:
+            return
+        again = np.flatnonzero(np.bincount(groups.ids) > 1)[0]
+        row = folded.keys.slice(int(np.flatnonzero(groups.ids == again)[0]), 1)
+        shown = ", ".join(str(column[0]) for column in row.columns)
+        alias = self.query.side(self.side).alias
+        raise DataError(
+            f"two rows of {alias} have the key {shown}, which was declared unique; leave unique "
+            f"out and add the time of {alias} to GROUP BY"
+        )

@@ -1,0 +1,70 @@
+"""What leaves a join whose pairs are grouped by keys of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.plan import JoinPlan
+
+from ..execute.lane import Chunk
+from ..windows.engine import Promises, Step
+from .delivery import Closing as AfterBatch
+from .delivery import Delivery, PairDelivery
+from .groups.closing import Closing, Limit
+from .groups.pairs import PairGroups
+from .output import Rows
+
+
+class GroupDelivery(Delivery):
+    """Groups of pairs, each once, when no pair of them can follow.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+        Its groups can close, see :meth:`JoinPlan.require_closing`.
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    """
+
+    def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
+        query, key = plan.query, plan.time_key
+        assert key is not None
+        self._key = key.index
+        self._closing = Closing(query, key)
+        self._limit: Limit = -np.inf
+        self._groups = PairGroups(query, schemas)
+        self._pairs = PairDelivery(self._groups.pairs, schemas)
+        self._partials: dict[Chunk, list[pa.Table]] = {}
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._groups.select.schema
+
+    @property
+    def nbytes(self) -> int:
+        return self._groups.nbytes
+
+    def begin(self, batch: int, step: Step, promises: Promises) -> AfterBatch | None:
+        limit = self._closing.limit(promises)
+        if limit == self._limit:
+            return None
+        self._limit = limit
+        return partial(self._close, limit)
+
+    def rows(self, chunk: Chunk) -> list[Rows]:
+        made = self._pairs.rows(chunk)
+        self._partials[chunk] = [self._groups.partial(rows.batch) for rows in made]
+        return []
+
+    def note(self, chunk: Chunk) -> None:
+        for found in self._partials.pop(chunk):
+            self._groups.add(found)
+
+    def _close(self, limit: Limit) -> list[Rows]:
+        batch = self._groups.leave(self._key, limit)
+        none = np.zeros(batch.num_rows, np.int64)
+        return [Rows(batch, none, none)] if batch.num_rows else []

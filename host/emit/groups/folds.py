@@ -1,0 +1,160 @@
+"""Partial aggregates of groups from rows that were folded over their matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr.columns import Vector
+from penstock.plan.folds import FoldKey, FoldPlan
+from penstock.program import Mode
+from penstock.types import Type
+
+from ...device.base import Folds
+from ...rows.columns import to_arrow
+from .floats import ordered, plain_keys
+from .folded import Folded
+from .partial import PartialGroups
+from .pieces import NearestColumns, PartialColumn, by_type
+from .values import product
+
+
+@dataclass(frozen=True)
+class RowPlaces:
+    """Which row comes first: event time and place of some rows, int64 of shape (n,)."""
+
+    time: np.ndarray
+    place: np.ndarray
+
+
+@dataclass(frozen=True)
+class NearestPairs:
+    """The best pair of rows: what the aggregate takes from it, and the other side's row."""
+
+    value: pa.Array
+    other: RowPlaces
+
+
+#: The best pairs of an aggregate, by its number, for some rows and their window positions.
+BestPairs = Callable[[int, np.ndarray, np.ndarray], NearestPairs]
+
+
+class FoldGroups(PartialGroups):
+    """Groups by keys of one side, whose rows are folded over their matches.
+
+    A row may be folded over some of its matches here and over others elsewhere: the partial
+    aggregates merge.
+    """
+
+    def partial(self, folded: Folded, plan: FoldPlan, own: RowPlaces, best: BestPairs) -> pa.Table:
+        """Partial aggregates of rows, to be given to :meth:`add`.
+
+        Parameters
+        ----------
+        folded : Folded
+        plan : FoldPlan
+            Of the same aggregation.
+        own : RowPlaces
+            Of the rows.
+        best : callable
+            Finds what ``min_by`` and ``max_by`` give.
+
+        Raises
+        ------
+        QueryError
+            A key has a type that cannot be grouped.
+        """
+        columns: dict[str, pa.Array] = {
+            name: plain_keys(column)
+            for name, column in zip(self.keys, folded.keys.columns, strict=False)
+        }
+        if not columns:
+            columns[self.keys[0]] = pa.array(np.zeros(folded.rows, np.int64))
+        for part in self._parts:
+            columns[part.name] = self._terms(part, folded, plan)
+        for one in self._nearest:
+            columns |= self._best(one, folded, plan, own, best)
+        return self._merged(pa.table(columns).select(self.schema.names))
+
+    def _terms(self, part: PartialColumn, folded: Folded, plan: FoldPlan) -> pa.Array:
+        k = self._aggregate_of(part)
+        need, one = plan.needs[k], self.aggregation.aggregates[k]
+        own = folded.own.get(k)
+        counts = None if need.count is None else _counts(folded.folds[need.count], own)
+        if part.function == "count":
+            assert counts is not None
+            return pa.array(counts.astype(np.int64))
+        assert one.value is not None
+        values, found = _values(folded.folds, need.fold, own, counts)
+        if part.function == "sum" and need.fold is None:
+            assert counts is not None
+            values = product(values, counts)
+        return _column(part, values, found, one.value.type)
+
+    def _aggregate_of(self, part: PartialColumn) -> int:
+        """An aggregate that has this part."""
+        return next(k for k, parts in enumerate(self._needs) if part in parts)
+
+    def _best(
+        self, one: NearestColumns, folded: Folded, plan: FoldPlan, own: RowPlaces, best: BestPairs
+    ) -> dict[str, pa.Array]:
+        k = one.aggregate
+        aggregate, need = self.aggregation.aggregates[k], plan.needs[k]
+        assert need.fold is not None
+        fold = folded.folds[need.fold]
+        assert fold.position is not None
+        some = np.flatnonzero(fold.found)
+        found = best(k, some, fold.position[some])
+        # Rows without a pair are NULL.
+        index = np.zeros(folded.rows, np.int64)
+        index[some] = np.arange(len(some))
+        take = pa.array(index, mask=~fold.found)
+        by = _column(PartialColumn("min", k, one.by), fold.value, fold.found, by_type(aggregate))
+        ties = (
+            pa.array(found.other.time).take(take),
+            pa.array(found.other.place).take(take),
+            pa.array(own.time),
+            pa.array(own.place),
+        )
+        value = found.value.take(take)
+        return {
+            one.by_name: by,
+            **dict(zip(one.tie_names, ties, strict=True)),
+            one.value_name: value,
+        }
+
+
+def _counts(fold: Folds, own: Vector | None) -> np.ndarray:
+    """Matches of each row that the aggregate counts."""
+    if own is None or own.valid is None:
+        return fold.value
+    return np.where(own.valid, fold.value, 0)
+
+
+def _values(
+    folds: Mapping[tuple[FoldKey, Mode], Folds],
+    fold: tuple[FoldKey, Mode] | None,
+    own: Vector | None,
+    counts: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Value of each row, and where there is one."""
+    if fold is not None:
+        return folds[fold].value, folds[fold].found
+    assert own is not None
+    assert counts is not None
+    return own.values, counts > 0
+
+
+def _column(part: PartialColumn, values: np.ndarray, found: np.ndarray, dtype: Type) -> pa.Array:
+    if dtype.is_float and part.function != "sum":
+        return pa.array(ordered(values), mask=~found)
+    if dtype.is_float:
+        return pa.array(values.astype(np.float64), mask=~found)
+    if values.dtype == bool:
+        values = values.astype(np.int64)
+    if values.dtype == object:
+        values = np.where(found, values, 0)
+    return to_arrow(Vector(values, found), dtype, part.type)

@@ -1,0 +1,78 @@
+"""Groups of pairs by keys of both sides, added batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr.columns import Vector
+from penstock.plan.query import JoinQuery
+from penstock.types import Type
+
+from ...rows.columns import to_arrow
+from .floats import ordered, plain_keys
+from .partial import PartialGroups
+from .pieces import PartialColumn
+from .select import as_vector
+
+
+class PairGroups(PartialGroups):
+    """Groups, from the rows of a join that has their keys and values.
+
+    Parameters and errors as for :class:`~penstock.host.emit.groups.partial.PartialGroups`; the keys
+    are of both sides.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        select = list(zip(self.keys, self.aggregation.keys, strict=True))
+        select += [
+            (_column(k), one.value)
+            for k, one in enumerate(self.aggregation.aggregates)
+            if one.value is not None
+        ]
+        #: The join whose rows are grouped.
+        self.pairs = replace(query, aggregation=None, select=tuple(select))
+
+    def partial(self, batch: pa.RecordBatch) -> pa.Table:
+        """Partial aggregates of rows of the join, to be given to :meth:`add`.
+
+        Any thread may call it; nothing changes.
+
+        Raises
+        ------
+        QueryError
+            A key has a type that cannot be grouped.
+        """
+        columns = {name: plain_keys(batch.column(name)) for name in self.keys}
+        columns |= {part.name: self._terms(part, batch) for part in self._parts}
+        return self._merged(pa.table(columns))
+
+    def _terms(self, part: PartialColumn, batch: pa.RecordBatch) -> pa.Array:
+        """What a column of partial aggregates starts from: a term per row."""
+        if part.value is None:
+            return pa.array(np.ones(batch.num_rows, np.int64))
+        dtype, array = self._type(part.value), batch.column(_column(part.value))
+        if part.function == "count":
+            return array.is_valid().cast(pa.int64())
+        v = as_vector(array, dtype)
+        if dtype.is_float and part.function != "sum":
+            return pa.array(ordered(v.values), mask=None if v.valid is None else ~v.valid)
+        if dtype.is_float:
+            v = Vector(v.values.astype(np.float64), v.valid)
+            return pa.array(v.values, mask=None if v.valid is None else ~v.valid)
+        if v.values.dtype != object and max(-v.lo, v.hi) * len(v.values) < 1 << 63:
+            return to_arrow(v, dtype, pa.int64())  # the sum fits, and costs less
+        return to_arrow(v, dtype, part.type)
+
+    def _type(self, value: int) -> Type:
+        found = self.aggregation.aggregates[value].value
+        assert found is not None
+        return found.type
+
+
+def _column(k: int) -> str:
+    return f"value {k}"

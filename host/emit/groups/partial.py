@@ -1,0 +1,205 @@
+"""Groups as partial aggregates that merge in any order, whoever computes them; pyarrow merges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr.columns import Vector, int_vector
+from penstock.plan.query import Aggregate, JoinQuery
+
+from ...rows.columns import vector
+from .closing import Limit, below
+from .floats import unordered
+from .groups import ungroupable
+from .pieces import NearestColumns, PartialColumn, by_type, extreme, parts_of
+from .select import GroupSelect, as_vector
+from .values import check_sum, group_vector, mean
+
+#: Key of the one group of a query without GROUP BY.
+_ONE_GROUP = "one group"
+
+
+class PartialGroups:
+    """Groups whose partial aggregates come table by table.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        With an aggregation.
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+
+    Raises
+    ------
+    QueryError
+        A sum may need more digits than there are.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        aggregation = query.aggregation
+        assert aggregation is not None
+        self.aggregation = aggregation
+        self.select = GroupSelect(query, aggregation, schemas)
+        #: Names of the key columns of partial aggregates.
+        self.keys = [f"key {k}" for k in range(len(aggregation.keys))] or [_ONE_GROUP]
+        self._needs = [parts_of(k, one) for k, one in enumerate(aggregation.aggregates)]
+        self._parts = list(dict.fromkeys(part for need in self._needs for part in need))
+        self._nearest = [
+            NearestColumns(
+                k, extreme(by_type(one), one), self.select.values[k].schema.field(0).type
+            )
+            for k, one in enumerate(aggregation.aggregates)
+            if one.by is not None
+        ]
+        types = {name: pa.int64() for name in self.keys}
+        if aggregation.keys:
+            types = dict(zip(self.keys, self.select.keys.schema.types, strict=True))
+        types |= {part.name: part.type for part in self._parts}
+        types |= {name: t for one in self._nearest for name, t in one.columns.items()}
+        #: Of partial aggregates.
+        self.schema = pa.schema(list(types.items()))
+        self._state: list[pa.Table] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the groups that are held."""
+        return sum(table.nbytes for table in self._state)
+
+    def add(self, partial: pa.Table) -> None:
+        """Merge partial aggregates into the groups."""
+        self._state.append(partial)
+        # Neighbours of like size are merged, so that few remain.
+        while len(self._state) > 1 and self._state[-2].num_rows < 2 * self._state[-1].num_rows:
+            last = self._state.pop()
+            self._state[-1] = self._merged(pa.concat_tables([self._state[-1], last]))
+
+    def leave(self, key: int, limit: Limit) -> pa.RecordBatch:
+        """Output rows of the groups whose time key is below a limit, by that key and the others.
+
+        They are forgotten.
+
+        Parameters
+        ----------
+        key : int
+            Which key is the time key.
+        limit : int or float
+            See :class:`~penstock.host.emit.groups.closing.Closing`.
+
+        Raises
+        ------
+        DataError
+            A sum is beyond its type.
+        """
+        name, dtype = self.keys[key], self.aggregation.keys[key].type
+        leaving, rest = [self.schema.empty_table()], []
+        for groups in self._state:
+            closed = below(as_vector(groups.column(name), dtype).values, limit)
+            leaving.append(groups.filter(pa.array(closed)))
+            if not closed.all():
+                rest.append(groups.filter(pa.array(~closed)) if closed.any() else groups)
+        self._state = rest
+        order = [(column, "ascending") for column in dict.fromkeys([name, *self.keys])]
+        return self._output(self._merged(pa.concat_tables(leaving)).sort_by(order))
+
+    def held(self) -> pa.Table:
+        """Partial aggregates of all groups, which are forgotten."""
+        groups = self._merged(pa.concat_tables([self.schema.empty_table(), *self._state]))
+        self._state = []
+        return groups
+
+    def finish(self) -> pa.RecordBatch:
+        """Output rows of all groups, which are forgotten.
+
+        Raises
+        ------
+        DataError
+            A sum is beyond its type.
+        """
+        groups = self.held()
+        if not self.aggregation.keys and not groups.num_rows:
+            groups = self._nothing()
+        return self._output(groups)
+
+    def _nothing(self) -> pa.Table:
+        """The one group of a query without GROUP BY where nothing joins."""
+        counts = {part.name for part in self._parts if part.function == "count"} | {_ONE_GROUP}
+        return pa.table(
+            [
+                pa.array([0], f.type) if f.name in counts else pa.nulls(1, f.type)
+                for f in self.schema
+            ],
+            schema=self.schema,
+        )
+
+    def _merged(self, table: pa.Table) -> pa.Table:
+        """One row per group."""
+        asked = [(part.name, part.merge) for part in self._parts]
+        columns = [part.name for part in self._parts]
+        best: dict[str, np.ndarray] = {}
+        for one in self._nearest:
+            order = _best_first(table, one)
+            rank = np.empty(len(order), np.int64)
+            rank[order] = np.arange(len(order))
+            best[one.by_name] = order
+            table = table.append_column(f"rank of {one.by_name}", pa.array(rank))
+            asked.append((f"rank of {one.by_name}", "min"))
+            columns.append(f"rank of {one.by_name}")
+        try:
+            # One thread: lanes group beside each other, and floats add up in order.
+            found = table.group_by(self.keys, use_threads=False).aggregate(asked)
+        except pa.ArrowNotImplementedError:
+            types = [str(table.schema.field(name).type) for name in self.keys]
+            raise ungroupable(", ".join(types)) from None
+        names = [*self.keys, *(f"{name}_{merge}" for name, merge in asked)]
+        found = found.select(names).rename_columns([*self.keys, *columns])
+        for one in self._nearest:
+            rank = found.column(f"rank of {one.by_name}").to_numpy()
+            rows = pa.array(best[one.by_name][rank] if len(rank) else rank)
+            for name in one.columns:
+                found = found.append_column(name, table.column(name).take(rows))
+        return found.select(self.schema.names).cast(self.schema)
+
+    def _output(self, groups: pa.Table) -> pa.RecordBatch:
+        arrays = {
+            ("key", str(k)): groups.column(f"key {k}").combine_chunks()
+            for k in range(len(self.aggregation.keys))
+        }
+        arrays |= {
+            ("agg", str(one.aggregate)): groups.column(one.value_name).combine_chunks()
+            for one in self._nearest
+        }
+        vectors = {
+            ("agg", str(k)): self._value(one, self._needs[k], groups)
+            for k, one in enumerate(self.aggregation.aggregates)
+            if one.by is None
+        }
+        return self.select.batch(groups.num_rows, arrays, vectors)
+
+    def _value(self, one: Aggregate, parts: Sequence[PartialColumn], groups: pa.Table) -> Vector:
+        """An aggregate of every group."""
+        made = [vector(groups.column(part.name), None, one.text) for part in parts]
+        first = made[0]
+        if one.function == "count":
+            return int_vector(first.values)
+        known = np.ones(groups.num_rows, bool) if first.valid is None else first.valid
+        assert one.value is not None
+        if one.function == "avg":
+            return Vector(mean(one.value.type, first.values, made[1].values), known)
+        if one.function == "sum":
+            if one.type.is_integral:
+                check_sum(one, first.values[known])
+        elif one.type.is_float:
+            return group_vector(unordered(first.values, one.type), known)
+        return group_vector(first.values, known)
+
+
+def _best_first(table: pa.Table, one: NearestColumns) -> np.ndarray:
+    """Rows in the order in which they are the best; those without a pair at the end."""
+    by = vector(table.column(one.by_name), None, one.by_name)
+    valid = np.ones(table.num_rows, bool) if by.valid is None else by.valid
+    codes = np.unique(by.values, return_inverse=True)[1]  # sorts Python integers, too
+    ties = [table.column(name).fill_null(0).to_numpy() for name in one.tie_names]
+    return np.lexsort((*reversed(ties), codes, ~valid))

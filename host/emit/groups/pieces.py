@@ -1,0 +1,118 @@
+"""The columns that partial aggregates of a group consist of.
+
+A group is held as sums, counts and extremes. Integers are exact: sums are decimals wide enough for
+2**31 terms. Floating-point extremes are held as integers in Spark's order, in which NaN is above
+everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import QueryError
+from penstock.plan.folds import least_of
+from penstock.plan.query import Aggregate
+from penstock.types import Type
+
+#: Bits that a sum of many terms has more than one term.
+_SUM_BITS = 31
+#: Bits of Arrow's decimals.
+_DECIMALS = {126: pa.decimal128(38, 0), 252: pa.decimal256(76, 0)}
+
+
+@dataclass(frozen=True)
+class PartialColumn:
+    """A column of partial aggregates.
+
+    Parameters
+    ----------
+    function : str
+        "count", "sum", "min" or "max".
+    value : int or None
+        Which aggregate's value it is of; None for all pairs.
+    type : pyarrow.DataType
+    """
+
+    function: str
+    value: int | None
+    type: pa.DataType
+
+    @property
+    def name(self) -> str:
+        return f"{self.function} {self.value}"
+
+    @property
+    def merge(self) -> str:
+        """How it merges, as pyarrow calls it."""
+        return "sum" if self.function == "count" else self.function
+
+
+@dataclass(frozen=True)
+class NearestColumns:
+    """Columns of the best pair of each group: the value that it gives, and what makes it the best.
+
+    Pairs are compared by ``by``, then by the other columns in their order.
+
+    Parameters
+    ----------
+    aggregate : int
+    by, value : pyarrow.DataType
+    """
+
+    aggregate: int
+    by: pa.DataType
+    value: pa.DataType
+
+    @property
+    def by_name(self) -> str:
+        return f"by {self.aggregate}"
+
+    @property
+    def value_name(self) -> str:
+        return f"best {self.aggregate}"
+
+    @property
+    def tie_names(self) -> list[str]:
+        """Time and place of the other side's row, then of the group's own."""
+        names = ("other time", "other place", "own time", "own place")
+        return [f"{name} {self.aggregate}" for name in names]
+
+    @property
+    def columns(self) -> dict[str, pa.DataType]:
+        ties = dict.fromkeys(self.tie_names, pa.int64())
+        return {self.by_name: self.by, **ties, self.value_name: self.value}
+
+
+def by_type(one: Aggregate) -> Type:
+    """Type of what ``min_by`` and ``max_by`` have the least of."""
+    return least_of(one).type
+
+
+def parts_of(k: int, one: Aggregate) -> tuple[PartialColumn, ...]:
+    """What an aggregate is made from."""
+    if one.by is not None:
+        return ()
+    if one.function == "count":
+        return (PartialColumn("count", None if one.value is None else k, pa.int64()),)
+    assert one.value is not None
+    dtype = one.value.type
+    if one.function in ("min", "max"):
+        return (PartialColumn(one.function, k, extreme(dtype, one)),)
+    total = pa.float64() if dtype.is_float else _exact(dtype.bits + _SUM_BITS, one)
+    parts = (PartialColumn("sum", k, total),)
+    return parts if one.function == "sum" else (*parts, PartialColumn("count", k, pa.int64()))
+
+
+def extreme(dtype: Type, one: Aggregate) -> pa.DataType:
+    """What holds an extreme."""
+    is_narrow = dtype.is_float or dtype.bits + (not dtype.signed) <= 64
+    return pa.int64() if is_narrow else _exact(dtype.bits, one)
+
+
+def _exact(bits: int, one: Aggregate) -> pa.DataType:
+    for most, dtype in _DECIMALS.items():
+        if bits < most:
+            return dtype
+    raise QueryError(f"{one.text} may need more than 76 digits; CAST its argument to DOUBLE")

@@ -1,0 +1,87 @@
+"""Rows that have been probed and wait until their group is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ...device.base import Folds
+from ...rows.sides import concat, take
+from .folded import Folded, picked
+
+
+@dataclass(frozen=True)
+class ProbedRows:
+    """Probed rows that have matches.
+
+    Parameters
+    ----------
+    folded : Folded
+    values : mapping of int to pyarrow.Array
+        By aggregate, the value at each row's best pair.
+    times, ids : ndarray of int64
+        Event times and arrival numbers, which say which row comes first.
+    keys : ndarray
+        Time key of each row's group; the event times where each row is a group.
+    """
+
+    folded: Folded
+    values: Mapping[int, pa.Array]
+    times: np.ndarray
+    ids: np.ndarray
+    keys: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        return self.folded.rows
+
+    @property
+    def nbytes(self) -> int:
+        folds = (f.value.nbytes + f.found.nbytes for f in self.folded.folds.values())
+        own = (v.values.nbytes for v in self.folded.own.values())
+        values = (array.nbytes for array in self.values.values())
+        rest = self.folded.keys.nbytes + self.times.nbytes + self.ids.nbytes + self.keys.nbytes
+        return rest + sum(folds) + sum(own) + sum(values)
+
+    def pick(self, rows: np.ndarray) -> ProbedRows:
+        """Some of the rows, by index."""
+        index = pa.array(rows)
+        folded = Folded(
+            self.folded.keys.take(index),
+            len(rows),
+            {k: take(v, rows) for k, v in self.folded.own.items()},
+            {key: picked(folds, rows) for key, folds in self.folded.folds.items()},
+        )
+        values = {k: array.take(index) for k, array in self.values.items()}
+        return ProbedRows(folded, values, self.times[rows], self.ids[rows], self.keys[rows])
+
+    @staticmethod
+    def concat(parts: Sequence[ProbedRows]) -> ProbedRows:
+        """The rows of several parts."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        folded = Folded(
+            pa.concat_batches([p.folded.keys for p in parts]),
+            sum(p.folded.rows for p in parts),
+            {k: concat([p.folded.own[k] for p in parts]) for k in first.folded.own},
+            {key: _joined([p.folded.folds[key] for p in parts]) for key in first.folded.folds},
+        )
+        values = {k: pa.concat_arrays([p.values[k] for p in parts]) for k in first.values}
+        times, ids, keys = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("times", "ids", "keys")
+        )
+        return ProbedRows(folded, values, times, ids, keys)
+
+
+def _joined(parts: Sequence[Folds]) -> Folds:
+    """Folds of several groups of rows, one after the other."""
+    positions = [p.position for p in parts if p.position is not None]
+    return Folds(
+        np.concatenate([p.found for p in parts]),
+        np.concatenate([p.value for p in parts]),
+        np.concatenate(positions) if positions else None,
+    )

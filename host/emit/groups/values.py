@@ -1,0 +1,134 @@
+"""From the folds of single rows to the aggregates of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from penstock.errors import DataError
+from penstock.expr.columns import Vector, int_vector
+from penstock.plan.folds import FoldKey, Needs
+from penstock.plan.query import Aggregate
+from penstock.program import Mode
+from penstock.types import Type
+
+from ...device.base import Folds
+from .groups import Groups
+
+
+class GroupValues:
+    """One aggregate, from the folds of matched rows to a value per group.
+
+    Parameters
+    ----------
+    one : Aggregate
+    need : Needs
+        Which folds it is made from.
+    folds : mapping of (FoldKey, Mode) to Folds
+    groups : Groups
+        Of the same rows.
+    """
+
+    def __init__(
+        self,
+        one: Aggregate,
+        need: Needs,
+        folds: Mapping[tuple[FoldKey, Mode], Folds],
+        groups: Groups,
+    ) -> None:
+        self.one, self.groups = one, groups
+        self.fold = None if need.fold is None else folds[need.fold]
+        self.counts = None if need.count is None else folds[need.count].value
+
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and window position of each group's nearest pair; or -1."""
+        assert self.fold is not None
+        assert self.fold.position is not None
+        position = self.fold.position
+        row = self.groups.least(self.fold.value, self.fold.found, position)
+        return row, np.where(row < 0, -1, position[row] if len(position) else -1)
+
+    def value(self, own: Vector | None) -> Vector:
+        """The aggregate of each group."""
+        counts = self.counts
+        if counts is not None and own is not None and own.valid is not None:
+            counts = np.where(own.valid, counts, 0)
+        if self.one.function == "count":
+            assert counts is not None
+            return int_vector(self.groups.sum(counts))
+        if self.fold is not None:
+            values, found = self.fold.value, self.fold.found
+        else:
+            assert own is not None
+            assert counts is not None
+            values, found = own.values, counts > 0
+        if self.one.function in ("min", "max"):
+            row = self.groups.least(values, found, None, greatest=self.one.function == "max")
+            return group_vector(
+                values[row] if len(values) else np.zeros(len(row), values.dtype), row >= 0
+            )
+        if self.fold is None:
+            assert counts is not None
+            values = product(values, counts)
+        some = self.groups.any(found)
+        total = self.groups.sum(np.where(found, values, values.dtype.type(0))
+                                if values.dtype != object else values * found)  # fmt: skip
+        if self.one.function == "avg":
+            assert counts is not None
+            assert self.one.value is not None
+            return Vector(mean(self.one.value.type, total, self.groups.sum(counts)), some)
+        if self.one.type.is_integral:
+            check_sum(self.one, total)
+        return group_vector(total, some)
+
+
+def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """``total / count`` of values of a type in float64, rounded once; 0 where the count is 0."""
+    divisor = np.maximum(count, 1)
+    if total.dtype.kind == "f":
+        return total / divisor
+    exact = total.astype(object)
+    scale = 10**dtype.scale
+    return np.array(
+        [int(t) / (int(n) * scale) for t, n in zip(exact, divisor, strict=True)], np.float64
+    )
+
+
+def check_sum(one: Aggregate, total: np.ndarray) -> None:
+    """Refuse sums that the type of their aggregate does not hold.
+
+    Raises
+    ------
+    DataError
+    """
+    if len(total) and not (one.type.lo <= total.min() and total.max() <= one.type.hi):
+        raise DataError(
+            f"{one.text} overflows {one.type}: a group's sum lies outside "
+            f"{one.type.lo}..{one.type.hi}; CAST its argument to DOUBLE, or use avg"
+        )
+
+
+def product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Element by element; Python integers where int64 may not hold it."""
+    if values.dtype.kind == "f":
+        return values.astype(np.float64) * counts
+    if values.dtype == object or not len(values):
+        return values * counts.astype(object)
+    most = max(abs(int(values.min())), abs(int(values.max()))) * int(counts.max())
+    return values * counts if most < 1 << 63 else values.astype(object) * counts.astype(object)
+
+
+def group_vector(values: np.ndarray, valid: np.ndarray) -> Vector:
+    """Integers with their bounds, or floats; NULL slots hold zero."""
+    mask = None if valid.all() else valid
+    if values.dtype == bool or values.dtype.kind == "f":
+        return Vector(np.where(valid, values, values.dtype.type(0)), mask)
+    values = np.where(valid, values, 0)
+    if (
+        values.dtype == object
+        and len(values)
+        and -(1 << 63) <= values.min() <= values.max() < 1 << 63
+    ):
+        values = values.astype(np.int64)
+    return int_vector(values, mask)

@@ -1,0 +1,23 @@
+"""The delivery for a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from penstock.plan.plan import JoinPlan, Output
+
+from .delivery import Delivery, ExistenceDelivery, PairDelivery
+from .folding import FoldDelivery
+from .grouping import GroupDelivery
+
+
+def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
+    """What leaves a plan's join; ``schemas`` are those of the base tables, by side."""
+    if plan.output is Output.FOLDS:
+        return FoldDelivery(plan, schemas)
+    if plan.output is Output.PAIR_GROUPS:
+        return GroupDelivery(plan, schemas)
+    made = ExistenceDelivery if plan.output is Output.EXISTENCE else PairDelivery
+    return made(plan.query, schemas)

@@ -1,0 +1,1 @@
+"""Runs tasks on the lanes of devices, whatever fails."""

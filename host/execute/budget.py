@@ -1,0 +1,119 @@
+"""Main memory that a running join may take; whoever brings more waits until there is room."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from penstock.errors import OverloadError
+
+from .bells import Bells
+
+#: The part that counts output rows, and the share of the limit that is kept for them: rows that
+#: have been taken give results that nobody can know before.
+RESULTS, RESULTS_SHARE = "results", 0.25
+#: The part that counts what tasks on their way will give, out of the same share.
+TASKS = "tasks"
+#: Share of the limit that one of several batches on their way may take uncounted.
+LITTLE = 1 / 4096
+#: Seconds between two looks for room: rows that a caller takes make room without a word.
+LOOK_S = 0.01
+
+
+class Budget:
+    """Counts bytes by what they are for.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Bytes altogether; None for no limit.
+    rows_gather : bool
+        Whether rows may come while tasks wait for room for their results.
+    """
+
+    def __init__(self, limit: int | None, *, rows_gather: bool = True) -> None:
+        self.limit = limit
+        self.rows_gather = rows_gather
+        self.highest = 0
+        #: Whether tasks wait until results are polled.
+        self.tasks_wait = False
+        #: Whether results have no limit any more: the last ones leave at once.
+        self.lifted = False
+        self.bells = Bells()
+        self._used: Counter[str] = Counter()
+        self._watched: list[tuple[str, Callable[[], int]]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def used(self) -> int:
+        return sum(self.parts().values())
+
+    def parts(self) -> Counter[str]:
+        """Bytes by what they are for."""
+        found = Counter(dict(self._used))
+        for part, count in self._watched:
+            found[part] += count()
+        return found
+
+    def watch(self, part: str, count: Callable[[], int]) -> None:
+        """A part has, beside what is added to it, so many bytes; must need no lock."""
+        self._watched.append((part, count))
+
+    def set(self, part: str, count: int) -> None:
+        """A part now takes ``count`` bytes."""
+        with self._lock:
+            self._used[part] = count
+        self.note()
+
+    def add(self, part: str, count: int) -> None:
+        """A part takes ``count`` bytes more, or fewer."""
+        with self._lock:
+            self._used[part] += count
+        self.note()
+
+    def note(self) -> None:
+        """What is watched has changed."""
+        self.highest = max(self.highest, self.used)
+        self.bells.ring()
+
+    @property
+    def results_full(self) -> bool:
+        """Whether results take what is kept for them, so that no more should be made."""
+        return self.limit is not None and self.parts()[RESULTS] > RESULTS_SHARE * self.limit
+
+    def fits(self, count: int) -> bool:
+        """Whether ``count`` more bytes of rows would stay within their part of the limit."""
+        if self.limit is None:
+            return True
+        if self.tasks_wait and not self.rows_gather:
+            return False
+        parts = self.parts()
+        total = sum(parts.values()) + count
+        rows = total - parts[RESULTS] - parts[TASKS]
+        return total <= self.limit and rows <= (1 - RESULTS_SHARE) * self.limit
+
+    def is_little(self, count: int) -> bool:
+        """Whether so many bytes are so few that some of them may come on top of what fits."""
+        return self.limit is None or count < LITTLE * self.limit
+
+    def wait_for(self, count: int, timeout_s: float) -> None:
+        """Wait until ``count`` more bytes of rows fit.
+
+        Raises
+        ------
+        OverloadError
+            There was no room for ``timeout_s`` seconds.
+        """
+        began = time.monotonic()
+        if self.bells.wait_for(lambda: self.fits(count), timeout_s, LOOK_S):
+            return
+        parts = ", ".join(f"{what} {size:,}" for what, size in self.parts().items())
+        raise OverloadError(
+            f"{count:,} more bytes would exceed the memory budget of {self.limit:,} bytes, of "
+            f"which {RESULTS_SHARE:.0%} are kept for results, and there was no room for "
+            f"{time.monotonic() - began:.3g} s ({parts}); nothing of the batch has been taken: "
+            "poll the results, let the other source go on, use a shorter window, or raise "
+            "memory_bytes"
+        )

@@ -1,0 +1,349 @@
+"""The hosting thread of one lane: brings windows to the device, starts tasks, takes results.
+
+Two orders are in flight, so that the transfers of one hide behind the evaluation of the other. The
+thread sleeps until there is an order, a result or a deadline.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+from penstock.errors import DeviceError
+from penstock.program import Mode
+
+from ..device.base import Kernel, Result, Task, WindowBuffer
+from .budget import LOOK_S
+from .chunk import Chunk, TaskPart, chunk_of
+from .memory import DeviceMemory, Lease
+from .order import Order
+from .room import NONE, Room, Taken
+from .trace import Trace
+
+#: Pairs of a task that runs in the stream's own thread, which has other things to do.
+HERE_PAIRS = 1 << 14
+
+
+@dataclass(eq=False)
+class _Flight:
+    order: Order
+    number: int
+    lease: Lease
+    taken: Taken
+    parts: list[TaskPart]
+    deadline: float
+    submitted: float
+    ended: list[float] = field(default_factory=list)
+
+    def over(self) -> bool:
+        return all(part.future.done() for part in self.parts)
+
+
+class Lane:
+    """Runs orders on one lane of a device.
+
+    Parameters
+    ----------
+    name : str
+    memory : DeviceMemory
+        Of the lane's device; lanes of one device share it.
+    on_done : callable
+        Called with a Chunk, from the lane's thread.
+    on_failed : callable
+        Called with the order, the error and whether the task hangs.
+    trace : Trace
+    timeout_s : float
+        Seconds after which a task that has not ended counts as hung.
+    room : Room
+        For results; an order waits for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        memory: DeviceMemory,
+        on_done: Callable[[Chunk], None],
+        on_failed: Callable[[Order, Exception, bool], None],
+        *,
+        trace: Trace,
+        timeout_s: float,
+        room: Room,
+    ) -> None:
+        self.name = name
+        self.memory = memory
+        self.timeout_s = timeout_s
+        self.room = room
+        self._busy_s = self._busy_here_s = 0.0
+        self._on_done = on_done
+        self._on_failed = on_failed
+        self._trace = trace
+        self._inbox: deque[tuple[Order, float]] = deque()
+        self._numbers = itertools.count()
+        self._device_until = -math.inf
+        self._wake = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=f"penstock-{name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds of tasks."""
+        return self._busy_s + self._busy_here_s
+
+    def start(self, order: Order) -> None:
+        """Run an order; returns at once."""
+        with self._wake:
+            self._inbox.append((order, time.monotonic()))
+            self._wake.notify()
+
+    def close(self) -> None:
+        """End the thread when what it has started is over.
+
+        Raises
+        ------
+        DeviceError
+            It was not over in time.
+        """
+        with self._wake:
+            self._closing = True
+            self._inbox.clear()
+            self._wake.notify()
+        self._thread.join(2 * self.timeout_s)
+        if self._thread.is_alive():
+            raise DeviceError(
+                f"lane {self.name} did not end within {2 * self.timeout_s:g} s: its device does "
+                "not answer; end the process"
+            )
+
+    def _run(self) -> None:
+        flights: list[_Flight] = []
+        asked: tuple[Order, float] | None = None
+        while True:
+            with self._wake:
+                is_held = asked is not None
+                self._wake.wait_for(
+                    partial(self._has_work, flights, is_held=is_held),
+                    _until(flights, is_held=is_held),
+                )
+                if asked is None and self._inbox:
+                    asked = self._inbox.popleft()
+                if self._closing:
+                    asked = None
+                    if not flights:
+                        return
+            if asked is not None and (taken := self._taken(asked[0])) is not None:
+                if (flight := self._started(*asked, taken)) is not None:
+                    flights.append(flight)
+                asked = None
+            for flight in list(flights):
+                if flight.over():
+                    flights.remove(flight)
+                    self._finish(flight)
+                elif time.monotonic() >= flight.deadline:
+                    flights.remove(flight)
+                    self._lose(flight)
+
+    def _has_work(self, flights: Sequence[_Flight], *, is_held: bool) -> bool:
+        is_asked = bool(self._inbox) and not is_held
+        is_over = any(flight.over() for flight in flights)
+        return is_asked or is_over or (self._closing and not flights)
+
+    def _taken(self, order: Order, *, waits: bool = True) -> Taken | None:
+        """Room for the results of an order; None if there is none."""
+        if order.bound.mode is not Mode.PAIRS:
+            return NONE
+        return self.room.take(self.name, order.batch, waits=waits)
+
+    def _started(self, order: Order, asked: float, taken: Taken) -> _Flight | None:
+        """Sync the window and submit; None if that failed, which has been reported then."""
+        began = time.monotonic()
+        try:
+            lease = self._lease(order)
+        except Exception as error:  # whatever a device does must not end the thread
+            self.room.give_back(taken)
+            self._on_failed(order, error, False)
+            return None
+        # A device may begin before submitting it has returned.
+        synced = time.monotonic()
+        flight = _Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
+        try:
+            for part in self._parts(order, lease, taken.pairs, lease.window.kernel.submit):
+                flight.parts.append(part)
+        except Exception as error:
+            self.room.give_back(taken)
+            self._drain(flight)
+            self._on_failed(order, error, False)
+            return None
+        self._trace.add(
+            self.name, "sync", began, synced, order=flight.number, waited_s=began - asked
+        )
+        flight.deadline = time.monotonic() + self.timeout_s
+        for part in flight.parts:
+            part.future.add_done_callback(lambda _, f=flight: self._ended(f))
+        return flight
+
+    def _lease(self, order: Order) -> Lease:
+        bound = order.bound
+        return self.memory.lease(
+            bound.ranges.source,
+            bound.layout,
+            order.low,
+            order.high,
+            self.timeout_s,
+            bound.modes,
+        )
+
+    def _parts(
+        self,
+        order: Order,
+        lease: Lease,
+        pairs: int,
+        submit: Callable[[WindowBuffer, Task], Future[Result]],
+    ) -> Iterator[TaskPart]:
+        """Submit the tasks of an order one by one: one for each span of its window."""
+        bound = order.bound
+        for span in lease.spans:
+            piece = order.piece.clipped(span.low, span.high)
+            if not len(piece.rows):
+                continue
+            by = span.low - span.offset
+            task = Task(
+                piece.of(bound.arrays),
+                piece.start - by,
+                piece.end - by,
+                max(pairs // len(lease.spans), lease.window.kernel.min_room),
+                bound.mode,
+            )
+            yield TaskPart(span, piece, bound.mode, submit(lease.window.buffer, task))
+
+    def run_here(self, order: Order) -> Chunk | None:
+        """Run an order in the calling thread, if it is small and has room; None if it is not run.
+
+        The first order of a program goes to a lane: loading it may take long. What fails here runs
+        again there, so no error is lost.
+        """
+        kernel = self.memory.opened(order.bound.layout.program, order.bound.modes)
+        if kernel is None or order.evaluations > kernel.here_evaluations:
+            return None
+        if (taken := self._taken(order, waits=False)) is None:
+            return None
+        began, number = time.monotonic(), next(self._numbers)
+        try:
+            lease = self._lease(order)
+            try:
+                pairs = min(taken.pairs, HERE_PAIRS)
+                synced = time.monotonic()
+                parts = list(self._parts(order, lease, pairs, partial(_ran, kernel)))
+                ended = time.monotonic()
+                chunk = chunk_of(order, parts)
+            finally:
+                self.memory.release(lease)
+        except Exception:  # whatever a device does: a lane tries again, and reports it
+            return None
+        finally:
+            self.room.give_back(taken)
+        self._busy_here_s += ended - synced
+        self._trace.add(self.name, "sync", began, synced, order=number, waited_s=0.0)
+        self._trace.add(
+            f"{self.name} device", "task", synced, ended,
+            order=number, evaluations=order.evaluations,
+        )  # fmt: skip
+        self._trace.add(self.name, "pairs", ended, time.monotonic(), order=number)
+        return chunk
+
+    def _ended(self, flight: _Flight) -> None:
+        with self._wake:
+            flight.ended.append(time.monotonic())
+            self._wake.notify()
+
+    def _finish(self, flight: _Flight) -> None:
+        order, number = flight.order, flight.number
+        device_began, ended = self._on_device(flight)
+        self._busy_s += ended - device_began
+        self._trace.add(
+            f"{self.name} device", "task", device_began, ended,
+            order=number, evaluations=order.evaluations,
+        )  # fmt: skip
+        began = time.monotonic()
+        try:
+            chunk = chunk_of(order, flight.parts)
+        except Exception as error:
+            self.memory.release(flight.lease)
+            self.room.give_back(flight.taken)
+            self._on_failed(order, error, False)
+            return
+        self._trace.add(self.name, "pairs", began, time.monotonic(), order=number)
+        self.memory.release(flight.lease)
+        self._on_done(chunk)
+        self.room.give_back(flight.taken)
+        self._trace.add(self.name, "results", began, time.monotonic(), order=number)
+
+    def _on_device(self, flight: _Flight) -> tuple[float, float]:
+        """When a flight that is over began and ended, as its device says or else as it seems."""
+        given = [p.future.result().ran for p in flight.parts if p.future.exception() is None]
+        known = [ran for ran in given if ran is not None]
+        if known and len(known) == len(flight.parts):
+            return min(began for began, _ in known), max(ended for _, ended in known)
+        ended = max(flight.ended, default=time.monotonic())
+        # What was submitted while another task was on the device began when that one ended.
+        began = min(max(flight.submitted, self._device_until), ended)
+        self._device_until = max(self._device_until, ended)
+        return began, ended
+
+    def _lose(self, flight: _Flight) -> None:
+        """Give a hanging task up; if it ends after all, that is reported like any other end."""
+        self.memory.quarantine(flight.lease)
+        error = DeviceError(
+            f"lane {self.name}: a task of {len(flight.order.piece.rows)} stream tuples and "
+            f"{flight.order.evaluations} evaluations did not end within {self.timeout_s:g} s; the "
+            "device hangs, or the task is too large for it: use smaller tasks or a longer timeout"
+        )
+        self._on_failed(flight.order, error, True)
+        _when_over([part.future for part in flight.parts], lambda: self._finish(flight))
+
+    def _drain(self, flight: _Flight) -> None:
+        """Keep the window from others until the tasks that did start are over."""
+        running = [part.future for part in flight.parts if not part.future.cancel()]
+        if not running:
+            self.memory.release(flight.lease)
+            return
+        self.memory.quarantine(flight.lease)
+        _when_over(running, lambda: self.memory.release(flight.lease))
+
+
+def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
+    """A task that has been run here."""
+    future: Future[Result] = Future()
+    future.set_result(kernel.run(window, task))
+    return future
+
+
+def _until(flights: Sequence[_Flight], *, is_held: bool) -> float | None:
+    """Seconds until there is something to see without being woken."""
+    if is_held:
+        return LOOK_S
+    deadline = min((f.deadline for f in flights), default=None)
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> None:
+    """Call ``then`` once, when all of some futures are done."""
+    left = set(futures)
+    guard = threading.Lock()
+
+    def ended(future: Future[Result]) -> None:
+        with guard:
+            left.discard(future)
+            if left:
+                return
+        then()
+
+    for future in futures:
+        future.add_done_callback(ended)

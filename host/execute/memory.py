@@ -1,0 +1,276 @@
+"""Device memory of one device: kernels, and the windows that are resident in them.
+
+One manager serves all lanes of its device. A window is a ring that follows a run; what a task reads
+is leased, idle windows make way for others, and where nothing is idle a caller waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from penstock.errors import DeviceError
+from penstock.program import Mode, Program
+
+from ..device.base import PAIRS, Device, Kernel, WindowBuffer
+from ..keys.prepare import Layout
+from ..windows.run import Readable
+from .buffers import Buffers
+from .ring import Ring, RingSpan
+
+#: Positions that a ring starts with.
+LEAST_CAPACITY = 1024
+
+_Key = tuple[int, int]  # (run, id of the layout)
+
+
+@dataclass
+class Window:
+    """A run in device memory, in one layout."""
+
+    layout: Layout
+    kernel: Kernel
+    buffer: WindowBuffer
+    ring: Ring
+    #: Held while keys are written.
+    writing: threading.Lock = field(default_factory=threading.Lock)
+    #: What the ring counts as resident, but is still to be written.
+    unwritten: list[tuple[RingSpan, Readable]] = field(default_factory=list)
+    leases: int = 0
+    used: float = 0.0
+    #: No new task may have it.
+    retired: bool = False
+    #: A lost task may still be using the memory.
+    quarantined: bool = False
+    #: Writing failed, so that what counts as resident may not be there.
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to read ``[low, high)`` of a window until it is released."""
+
+    window: Window
+    low: int
+    high: int
+    spans: tuple[RingSpan, ...]
+
+
+class DeviceMemory:
+    """Kernels and windows of a device.
+
+    Parameters
+    ----------
+    device : Device
+    modes : frozenset of Mode
+        What kernels are opened for, unless a lease says otherwise.
+    growing : bool
+        Whether windows grow, so that a buffer should have room for twice what it is made for.
+    most_positions : int, optional
+        Window positions that all buffers together may have; without it the device itself says
+        when it has no room.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        modes: frozenset[Mode] = PAIRS,
+        *,
+        growing: bool = True,
+    ) -> None:
+        self.device = device
+        self.spare = 2 if growing else 1
+        self.modes = modes
+        self._kernels: dict[tuple[Program, frozenset[Mode]], Kernel] = {}
+        self._windows: dict[_Key, Window] = {}
+        self._retired: list[Window] = []
+        self._buffers = Buffers(device.name)
+        self._changed = threading.Condition()
+
+    @property
+    def positions(self) -> int:
+        """Window positions of all buffers, those that nobody uses included."""
+        return self._buffers.positions
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory that they take."""
+        return self._buffers.nbytes
+
+    def lease(
+        self,
+        window: Readable,
+        made: Layout,
+        low: int,
+        high: int,
+        timeout_s: float,
+        modes: frozenset[Mode] | None = None,
+    ) -> Lease:
+        """Make logical positions ``[low, high)`` of a run resident, and keep them so.
+
+        ``modes`` are those of the kernel, always the same for one layout.
+
+        Raises
+        ------
+        DeviceError
+            The device cannot run the program, or has had no room for ``timeout_s`` seconds.
+        """
+        found = self._window(window, made, low, high, timeout_s, modes or self.modes)
+        lease = Lease(found, low, high, tuple(found.ring.spans(low, high)))
+        try:
+            # Whoever comes first writes for all: what one finds resident another may have asked
+            # for and not yet written.
+            with found.writing:
+                with self._changed:
+                    todo, found.unwritten = found.unwritten, []
+                if found.broken:
+                    raise DeviceError(
+                        f"device {self.device.name} failed to take a window that this task reads; "
+                        "the task can be run again"
+                    )
+                found.broken = True
+                for span, source in todo:
+                    keys = source.keys_between(span.low, span.high)
+                    found.buffer.write(span.offset, made.window(keys))
+                found.broken = False
+        except BaseException:
+            with self._changed:
+                self._retire((window.run, id(made)))
+            self.release(lease)
+            raise
+        return lease
+
+    def release(self, lease: Lease) -> None:
+        """End a lease; a window that is no longer wanted gives its memory back."""
+        with self._changed:
+            window = lease.window
+            window.ring.release(lease.low, lease.high)
+            window.leases -= 1
+            if window.retired and not window.leases:
+                self._retired.remove(window)
+                self._recycle(window)
+            self._changed.notify_all()
+
+    def quarantine(self, lease: Lease) -> None:
+        """Keep a window's memory from all others: a task that was given up may still use it.
+
+        :meth:`release` of the same lease, once the device is known to be through with the task,
+        gives it back.
+        """
+        with self._changed:
+            lease.window.quarantined = True
+            for key, window in list(self._windows.items()):
+                if window is lease.window:
+                    self._retire(key)
+
+    def keep(self, runs: set[int]) -> None:
+        """Give back the windows of all other runs, as soon as no task reads them."""
+        with self._changed:
+            for key in [key for key in self._windows if key[0] not in runs]:
+                self._retire(key)
+
+    def close(self) -> None:
+        """Give everything back. No task may be running."""
+        with self._changed:
+            for key in list(self._windows):
+                self._retire(key)
+            self._buffers.close()
+            for kernel in self._kernels.values():
+                kernel.close()
+            self._kernels.clear()
+
+    def kernel(self, program: Program) -> Kernel:
+        """The program on the device, loaded once."""
+        with self._changed:
+            return self._kernel(program, self.modes)
+
+    def opened(self, program: Program, modes: frozenset[Mode]) -> Kernel | None:
+        """The program on the device, if a lease has loaded it."""
+        return self._kernels.get((program, modes))
+
+    def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
+        if (program, modes) not in self._kernels:
+            self._kernels[program, modes] = self.device.open(program, modes)
+        return self._kernels[program, modes]
+
+    def _window(
+        self,
+        window: Readable,
+        made: Layout,
+        low: int,
+        high: int,
+        timeout_s: float,
+        modes: frozenset[Mode],
+    ) -> Window:
+        """A window with the positions leased, though perhaps not yet written."""
+        key = (window.run, id(made))
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                found = self._windows.get(key)
+                if found is not None and (found.buffer.lost or not found.ring.fits(low, high)):
+                    self._retire(key)
+                    found = None
+                if found is None:
+                    found = self._made(key, made, self.spare * (high - low), modes)
+                if found is not None:
+                    spans = found.ring.make_resident(low, high)
+                    found.unwritten += [(span, window) for span in spans]
+                    found.ring.lease(low, high)
+                    found.leases += 1
+                    found.used = time.monotonic()
+                    return found
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    raise DeviceError(
+                        f"device {self.device.name} had no memory for a window of {high - low} "
+                        f"tuples for {timeout_s:g} s: all of it is read by running tasks; use a "
+                        "shorter window, smaller batches, or a device with more memory"
+                    )
+
+    def _made(
+        self, key: _Key, made: Layout, positions: int, modes: frozenset[Mode]
+    ) -> Window | None:
+        """A new window; None if there is no room now, but there will be."""
+        # Few sizes, so that buffers can be used again.
+        capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
+        kernel = self._kernel(made.program, modes)
+        buffer = self._buffer(kernel, capacity)
+        if buffer is None:
+            return None
+        window = Window(made, kernel, buffer, Ring(buffer.capacity))
+        self._windows[key] = window
+        return window
+
+    def _buffer(self, kernel: Kernel, capacity: int) -> WindowBuffer | None:
+        while True:
+            found = self._buffers.take(kernel, capacity)
+            if not isinstance(found, DeviceError):
+                return found
+            if self._buffers.shed() or self._evict():
+                continue
+            if any(w.leases for w in (*self._windows.values(), *self._retired)):
+                return None
+            raise found
+
+    def _evict(self) -> bool:
+        """Retire the idle window that was used longest ago; whether there was one."""
+        idle = [(w.used, key) for key, w in self._windows.items() if not w.leases]
+        if not idle:
+            return False
+        self._retire(min(idle)[1])
+        return True
+
+    def _retire(self, key: _Key) -> None:
+        window = self._windows.pop(key, None)
+        if window is None:
+            return
+        window.retired = True
+        if window.leases:
+            self._retired.append(window)
+        else:
+            self._recycle(window)
+
+    def _recycle(self, window: Window) -> None:
+        self._buffers.give_back(window.buffer, again=not window.quarantined)

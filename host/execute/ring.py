@@ -1,0 +1,81 @@
+"""Which logical positions of a run lie where in a device buffer: arithmetic, no memory.
+
+Position p lies at offset p mod capacity. A task leases the positions that it reads; nothing that
+would overwrite a leased position is resident-to-be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RingSpan:
+    """Logical positions ``[low, high)`` at consecutive offsets from ``offset`` on."""
+
+    offset: int
+    low: int
+    high: int
+
+
+class Ring:
+    """Residency of one run in one buffer.
+
+    Parameters
+    ----------
+    capacity : int
+        Positions of the buffer.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.low = self.high = 0
+        self._leases: Counter[tuple[int, int]] = Counter()
+
+    def fits(self, low: int, high: int) -> bool:
+        """Whether ``[low, high)`` can become resident beside everything that is leased."""
+        return high - low <= self.capacity and all(
+            leased_high - self.capacity <= low and high - self.capacity <= leased_low
+            for leased_low, leased_high in self._leases
+        )
+
+    def make_resident(self, low: int, high: int) -> list[RingSpan]:
+        """What must be written for ``[low, high)``, which fits, to be there.
+
+        What was resident stays so as far as the capacity reaches; what is given must be written
+        before anybody reads it.
+        """
+        if low > self.high or high < self.low or self.low == self.high:
+            self.low, self.high = low, high
+            return self.spans(low, high)
+        new_low, new_high = min(low, self.low), max(high, self.high)
+        # Old positions give way on the side that the request does not reach.
+        if high > self.high:
+            new_low = max(new_low, new_high - self.capacity)
+        else:
+            new_high = min(new_high, new_low + self.capacity)
+        written = []
+        if new_low < self.low:
+            written += self.spans(new_low, min(self.low, new_high))
+        if new_high > self.high:
+            written += self.spans(max(self.high, new_low), new_high)
+        self.low, self.high = new_low, new_high
+        return written
+
+    def spans(self, low: int, high: int) -> list[RingSpan]:
+        """``[low, high)``, at most a capacity of it, cut where the buffer wraps."""
+        if low >= high:
+            return []
+        turn = (low // self.capacity + 1) * self.capacity
+        first = RingSpan(low % self.capacity, low, min(high, turn))
+        return [first] if high <= turn else [first, RingSpan(0, turn, high)]
+
+    def lease(self, low: int, high: int) -> None:
+        """Keep ``[low, high)``, which is resident, until it is released."""
+        self._leases[low, high] += 1
+
+    def release(self, low: int, high: int) -> None:
+        self._leases[low, high] -= 1
+        if not self._leases[low, high]:
+            del self._leases[low, high]

@@ -1,0 +1,245 @@
+"""Runs one large range join as many device tasks.
+
+Results come back while later tasks run, and at most two tasks per lane hold results at any time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import closing
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from penstock.errors import DeviceError, UsageError
+from penstock.program import Mode
+
+from ..device.base import AnyTask, Kernel, Result, Task, WindowBuffer
+from ..device.cut import TASK_EVALUATIONS, Piece, cut, whole
+
+#: Seconds after which a task that has not ended counts as hung.
+TIMEOUT_S = 600.0
+
+#: What a task is for.
+P = TypeVar("P")
+
+
+def run_task(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    start: np.ndarray,
+    end: np.ndarray,
+    *,
+    room: int,
+    lanes: int,
+    task_evaluations: int = TASK_EVALUATIONS,
+    timeout_s: float = TIMEOUT_S,
+) -> Generator[Result, None, None]:
+    """Run a range join on all lanes of a device.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    window : WindowBuffer
+        Allocated by ``kernel``; its rows in the ranges must not be written until the end.
+    task_stream : sequence of ndarray, each of shape (n,)
+        As ``Task.stream``.
+    start, end : ndarray of int64, shape (n,)
+        As ``Task.start`` and ``Task.end``, except that empty ranges (``start >= end``) may be
+        anywhere.
+    room : int
+        Most pairs of one result. At most ``2 * lanes`` results are held at a time.
+    lanes : int
+        ``Device.lanes`` of the kernel's device.
+    task_evaluations : int
+        Most evaluations of one task, where it can be cut.
+    timeout_s : float
+        Seconds to wait for one task.
+
+    Yields
+    ------
+    Result
+        In order of submission (what a paused task left over is submitted before untouched work).
+        ``i`` indexes the caller's tuples; ``pause`` is always None.
+
+    Raises
+    ------
+    UsageError
+        An argument is out of range.
+    DeviceError
+        A task failed, or did not end in time.
+
+    Notes
+    -----
+    Closing the generator, or an exception in its consumer, cancels the tasks that have not started
+    and waits for those that have, so that the window may be freed afterwards.
+    """
+    yield from run_pieces(
+        kernel,
+        window,
+        task_stream,
+        [whole(start, end)],
+        room=room,
+        lanes=lanes,
+        task_evaluations=task_evaluations,
+        timeout_s=timeout_s,
+    )
+
+
+def run_pieces(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    pieces: Sequence[Piece],
+    *,
+    room: int,
+    lanes: int,
+    task_evaluations: int = TASK_EVALUATIONS,
+    timeout_s: float = TIMEOUT_S,
+) -> Generator[Result, None, None]:
+    """Run several range joins of the same tuples, as :func:`run_task` does one.
+
+    ``pieces`` have no empty ranges; everything else is as for :func:`run_task`.
+    """
+    if room < kernel.min_room:
+        raise UsageError(f"room must be at least {kernel.min_room} pairs, not {room!r}")
+    check_sizes(lanes, task_evaluations)
+    fresh = (part for piece in pieces for part in cut(piece, lanes, task_evaluations))
+    resumed: list[Piece] = []
+    stream = [np.asarray(column) for column in task_stream]
+
+    def following() -> tuple[Piece, Task] | None:
+        piece = resumed.pop() if resumed else next(fresh, None)
+        return None if piece is None else (piece, _task(piece, stream, room, Mode.PAIRS))
+
+    results = fly(kernel, window, following, _told, lanes=lanes, timeout_s=timeout_s)
+    with closing(results):
+        for piece, result in results:
+            if result.pause is not None:
+                resumed += piece.rest(result.pause)
+            yield replace(result, i=piece.rebased(result.i), pause=None)
+
+
+def fold_pieces(
+    kernel: Kernel,
+    window: WindowBuffer,
+    task_stream: Sequence[np.ndarray],
+    pieces: Sequence[Piece],
+    *,
+    mode: Mode,
+    lanes: int,
+    task_evaluations: int = TASK_EVALUATIONS,
+    timeout_s: float = TIMEOUT_S,
+) -> Generator[tuple[Piece, Result], None, None]:
+    """Run the aggregates of several range joins of the same tuples.
+
+    Parameters
+    ----------
+    pieces : sequence of Piece
+        Without empty ranges.
+    mode : Mode
+        Not PAIRS, and one of those that the kernel was opened for.
+    kernel, window, task_stream, lanes, task_evaluations, timeout_s
+        As for :func:`run_task`.
+
+    Yields
+    ------
+    Piece, Result
+        What a task was for, and its aggregates, in order of submission.
+
+    Raises
+    ------
+    UsageError
+        An argument is out of range.
+    DeviceError
+        A task failed, or did not end in time. As for :func:`run_task`, none is left running.
+    """
+    if mode is Mode.PAIRS:
+        raise UsageError("pairs are not folded; use run_task for them")
+    check_sizes(lanes, task_evaluations)
+    stream = [np.asarray(column) for column in task_stream]
+    tasks = (
+        (part, _task(part, stream, kernel.min_room, mode))
+        for piece in pieces
+        for part in cut(piece, lanes, task_evaluations)
+    )
+    results = fly(
+        kernel, window, lambda: next(tasks, None), _told, lanes=lanes, timeout_s=timeout_s
+    )
+    with closing(results):
+        for piece, result in results:
+            if result.folds is None:
+                raise DeviceError(f"a task for {mode.value} came back without its aggregates")
+            yield piece, result
+
+
+def _task(piece: Piece, stream: Sequence[np.ndarray], room: int, mode: Mode) -> Task:
+    return Task([c[piece.rows] for c in stream], piece.start, piece.end, room, mode)
+
+
+def _told(piece: Piece) -> str:
+    return (
+        f"{len(piece.rows)} stream tuples (from number {piece.rows[0]} on) and {piece.evaluations} "
+        "evaluations"
+    )
+
+
+def check_sizes(lanes: int, task_evaluations: int) -> None:
+    """Refuse what no join can be run with."""
+    if lanes < 1:
+        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
+    if task_evaluations < 1:
+        raise UsageError(f"task_evaluations must be at least 1, not {task_evaluations!r}")
+
+
+def fly(
+    kernel: Kernel,
+    window: WindowBuffer | None,
+    following: Callable[[], tuple[P, AnyTask] | None],
+    told: Callable[[P], str],
+    *,
+    lanes: int,
+    timeout_s: float,
+) -> Generator[tuple[P, Result], None, None]:
+    """Keep two tasks per lane in flight; results in order of submission.
+
+    Closing the generator ends as :func:`run_task` says.
+
+    Parameters
+    ----------
+    window : WindowBuffer or None
+        As ``Kernel.submit`` takes it.
+    following : callable
+        Gives the next task and what it is for, None where there is none now.
+    told : callable
+        Says in words what a task is for.
+    """
+    flying: deque[tuple[P, Future[Result]]] = deque()
+    try:
+        while True:
+            while len(flying) < 2 * lanes and (one := following()) is not None:
+                piece, task = one
+                flying.append((piece, kernel.submit(window, task)))
+            if not flying:
+                return
+            piece, future = flying[0]
+            try:
+                result = future.result(timeout_s)
+            except FutureTimeoutError as cause:
+                if future.done():
+                    raise
+                raise DeviceError(
+                    f"a task of {told(piece)} did not end within {timeout_s:g} s: the device "
+                    "hangs, or the task is too large for it; pass a smaller task_evaluations or a "
+                    "longer timeout_s"
+                ) from cause
+            flying.popleft()
+            yield piece, result
+    finally:
+        running = [future for _, future in flying if not future.cancel()]
+        wait(running, timeout_s)

@@ -1,0 +1,84 @@
+"""Counts of one join."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..device.base import Result
+
+#: Counters that are sizes of the device or of its windows: the same in each result, not summed.
+SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b"})
+
+
+@dataclass
+class Stats:
+    """What a join did; ``penstock sql --stats`` writes it as JSON.
+
+    Parameters
+    ----------
+    device : str
+        Name of the device.
+    rows : int
+        Rows delivered.
+    pairs_in_window : int
+        Pairs that the window admits, before the predicate.
+    pairs_evaluated : int
+        Predicate tests executed.
+    pairs_pruned : int
+        Predicate tests that were not needed: bounds of many tuples, or the empty ranges of one,
+        ruled a match out.
+    seconds : float
+        Time since the join began.
+    busy_s : float
+        Seconds of tasks on the device, all added.
+    late : dict of str to int
+        Rows per side that came after their time had been promised to be complete.
+    counters : dict of str to int
+        Further counts of the device, such as cycles.
+    """
+
+    device: str
+    rows: int = 0
+    pairs_in_window: int = 0
+    pairs_evaluated: int = 0
+    pairs_pruned: int = 0
+    seconds: float = 0.0
+    busy_s: float = 0.0
+    late: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter, repr=False)
+
+    def add(self, counters: Mapping[str, int]) -> None:
+        """Add the counters of one result."""
+        for name, value in counters.items():
+            if name == "evaluations":
+                self.pairs_evaluated += int(value)
+            elif name in SIZES:
+                self.counters[name] = int(value)
+            else:
+                self.counters[name] = self.counters.get(name, 0) + int(value)
+
+    def note(self, result: Result) -> None:
+        """Add what a task of a range join has counted, and how long it ran."""
+        self.add(result.counters)
+        if result.ran is not None:
+            self.busy_s += result.ran[1] - result.ran[0]
+
+    def stop(self) -> None:
+        self.seconds = time.perf_counter() - self.began
+
+    def as_dict(self) -> dict:
+        return {
+            "device": self.device,
+            "rows": self.rows,
+            "pairs_in_window": self.pairs_in_window,
+            "pairs_evaluated": self.pairs_evaluated,
+            "pairs_pruned": self.pairs_pruned,
+            "seconds": round(self.seconds, 6),
+            "late": self.late,
+            **self.counters,
+        }

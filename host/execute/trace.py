@@ -1,0 +1,97 @@
+"""What the lanes did when, in the format of Chrome's and Perfetto's trace viewers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from penstock.errors import FileError
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """Something that went on for a while.
+
+    Parameters
+    ----------
+    track : str
+        Who did it.
+    name : str
+        What it was.
+    began, ended : float
+        Monotonic seconds.
+    numbers : mapping of str to float
+        What else is known of it.
+    """
+
+    track: str
+    name: str
+    began: float
+    ended: float
+    numbers: Mapping[str, float]
+
+
+class Trace:
+    """Collects spans of time, if it is switched on.
+
+    Parameters
+    ----------
+    on : bool
+        False keeps nothing.
+    """
+
+    def __init__(self, on: bool = False) -> None:
+        self.on = on
+        self._began = time.monotonic()
+        self._spans: list[TraceEvent] = []
+        self._lock = threading.Lock()
+
+    def add(self, track: str, name: str, began: float, ended: float, **numbers: float) -> None:
+        """Note that ``name`` went on from ``began`` to ``ended`` (monotonic seconds)."""
+        if self.on:
+            with self._lock:
+                self._spans.append(TraceEvent(track, name, began, ended, numbers))
+
+    @property
+    def spans(self) -> list[TraceEvent]:
+        """What was noted so far."""
+        with self._lock:
+            return list(self._spans)
+
+    def write(self, path: str | PathLike) -> None:
+        """Write the trace as JSON.
+
+        Raises
+        ------
+        FileError
+        """
+        spans = self.spans
+        tracks = {track: k for k, track in enumerate(dict.fromkeys(s.track for s in spans))}
+        found: list[dict] = [
+            {"ph": "M", "pid": 1, "tid": k, "name": "thread_name", "args": {"name": track}}
+            for track, k in tracks.items()
+        ]
+        found += [
+            {
+                "ph": "X",
+                "pid": 1,
+                "tid": tracks[span.track],
+                "name": span.name,
+                "ts": self._us(span.began),
+                "dur": round((span.ended - span.began) * 1e6, 1),
+                "args": dict(span.numbers),
+            }
+            for span in spans
+        ]
+        try:
+            Path(path).write_text(json.dumps({"traceEvents": found}))
+        except OSError as cause:
+            raise FileError(f"cannot write the trace to {path}: {cause.strerror}") from cause
+
+    def _us(self, moment: float) -> float:
+        return round((moment - self._began) * 1e6, 1)

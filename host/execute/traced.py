@@ -1,0 +1,141 @@
+"""A device that notes what it does when: for joins of tables, which have no hosting threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from penstock.program import AnyProgram, Mode
+
+from ..device.base import PAIRS, Device, Kernel, Result, WindowBuffer
+from ..device.wrapped import WrappedBuffer, WrappedDevice, WrappedKernel
+from ..metrics.report import LaneReport
+from .trace import Trace
+
+#: Track of what is copied to the device.
+COPIES = "copies"
+
+
+class Occupancy:
+    """Which task is on which lane, told by submissions and ends alone; time is an argument.
+
+    A device takes its tasks in order of submission, each on the lane that is free first.
+
+    Parameters
+    ----------
+    lanes : int
+    """
+
+    def __init__(self, lanes: int) -> None:
+        self._lanes = lanes
+        self._free = list(range(lanes))
+        self._running: dict[Any, tuple[int, float]] = {}
+        self._waiting: list[Any] = []
+
+    def queued(self) -> list[int]:
+        """Tasks per lane, those that wait shared out in turn."""
+        found = [len(self._waiting[lane :: self._lanes]) for lane in range(self._lanes)]
+        for lane, _ in self._running.values():
+            found[lane] += 1
+        return found
+
+    def submitted(self, task: Any, now: float) -> None:
+        """A task was handed over."""
+        if self._free:
+            self._running[task] = self._free.pop(0), now
+        else:
+            self._waiting.append(task)
+
+    def ended(self, task: Any, now: float) -> tuple[int, float]:
+        """A task has ended; its lane, and when it began."""
+        if task not in self._running:
+            # The ends of two tasks are told in the other order: the lane is that of the other.
+            other = next(iter(self._running))
+            self._waiting[self._waiting.index(task)] = other
+            self._running[task] = self._running.pop(other)
+        lane, began = self._running.pop(task)
+        if self._waiting:
+            self._running[self._waiting.pop(0)] = lane, now
+        else:
+            self._free.append(lane)
+        return lane, began
+
+
+class TracedDevice(WrappedDevice):
+    """Another device whose tasks and copies go into a trace.
+
+    Parameters
+    ----------
+    inner : Device
+    trace : Trace
+        Gets a track per lane, and one of what is copied to the device.
+    """
+
+    def __init__(self, inner: Device, trace: Trace) -> None:
+        super().__init__(inner)
+        self.trace = trace
+        self._names = [f"{inner.name}-{lane}" for lane in range(inner.lanes)]
+        self._occupancy = Occupancy(inner.lanes)
+        self._busy_s = [0.0] * inner.lanes
+        self._failures = [0] * inner.lanes
+        self._lock = threading.Lock()
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        return _Kernel(self, self.inner.open(program, modes))
+
+    def watch(self, future: Future[Any]) -> None:
+        """Follow a task that has just been submitted."""
+        with self._lock:
+            self._occupancy.submitted(future, time.monotonic())
+        future.add_done_callback(self._ended)
+
+    def lane_reports(self) -> tuple[LaneReport, ...]:
+        """What each lane does."""
+        with self._lock:
+            queued = self._occupancy.queued()
+            return tuple(
+                LaneReport(name, queued[k], self._busy_s[k], self._failures[k], False)
+                for k, name in enumerate(self._names)
+            )
+
+    def _ended(self, future: Future[Any]) -> None:
+        now = time.monotonic()
+        failed = future.cancelled() or future.exception() is not None
+        work = 0 if failed else future.result().counters["evaluations"]
+        with self._lock:
+            lane, began = self._occupancy.ended(future, now)
+            if not future.cancelled():
+                self._busy_s[lane] += now - began
+                self._failures[lane] += failed
+        if not future.cancelled():
+            self.trace.add(self._names[lane], "task", began, now, evaluations=work)
+
+
+class _Kernel(WrappedKernel):
+    def __init__(self, device: TracedDevice, inner: Kernel) -> None:
+        super().__init__(inner)
+        self._device = device
+
+    def wrap(self, buffer: WindowBuffer) -> WindowBuffer:
+        return _Buffer(self._device.trace, buffer)
+
+    def submit(self, window: Any, task: Any) -> Future[Result]:
+        future = super().submit(window, task)
+        self._device.watch(future)
+        return future
+
+
+class _Buffer(WrappedBuffer):
+    def __init__(self, trace: Trace, inner: WindowBuffer) -> None:
+        super().__init__(inner)
+        self._trace = trace
+
+    def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
+        began = time.monotonic()
+        self.inner.write(offset, columns)
+        self._trace.add(COPIES, "window", began, time.monotonic())

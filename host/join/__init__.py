@@ -1,0 +1,1 @@
+"""The drivers of joins: tables, streams, steps and parts."""

@@ -1,0 +1,86 @@
+"""The side of a join that is held while the other one comes in parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import JoinQuery, TimeWindow, other
+from penstock.plan.ranges import place
+
+from ...rows.sides import filtered, read_side
+
+
+class HeldSide:
+    """Rows of one side that pass its filter, in order of time where the window is one of time.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    side : str
+    table : pyarrow.Table
+        Rows in the order that decides between equal times.
+    owned : (int or None, int or None), optional
+        Times (from, and below) of the rows that a ROWS join is about; the others only take their
+        places. All by default.
+    place : ndarray of int64, shape (rows,), optional
+        Which row of its input each is, for ``min_by`` and ``max_by``. By default, as they come.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The held rows, in order of time.
+    timeless : pyarrow.Table
+        Those without a time, which meet nothing.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        side: str,
+        table: pa.Table,
+        *,
+        owned: tuple[int | None, int | None] | None = None,
+        place: np.ndarray | None = None,
+    ) -> None:
+        self.side = side
+        self._window = query.window
+        # Rows are picked from single chunks: finding the chunk of each would cost more.
+        table = table.combine_chunks()
+        read = read_side(query, query.side(side), table)
+        timed = filtered(query.side(side), read.timed).in_time_order()
+        self.table, self.time = _picked(table, timed.row), timed.time
+        self.place = timed.row if place is None else place[timed.row]
+        self.timeless = _picked(table, filtered(query.side(side), read.timeless).row)
+        #: Whether the join is about each of the rows; None if it is about all.
+        self.owned = None if owned is None else _between(self.time, *owned)
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def reach(self, query: JoinQuery, part: pa.Table) -> slice:
+        """The held rows that rows of the other side may meet."""
+        if not isinstance(self._window, TimeWindow):
+            return slice(0, len(self))
+        times = read_side(query, query.side(other(self.side)), part).timed.time
+        if not len(times):
+            return slice(0, 0)
+        low, high = self._window.reach(self.side, int(times.min()), int(times.max()))
+        first, last = place(self.time, low), place(self.time, high, after=True)
+        return slice(first, max(first, last))
+
+
+def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Some of the rows, in this order."""
+    if len(rows) == table.num_rows and (rows == np.arange(len(rows))).all():
+        return table
+    return table.take(pa.array(rows))
+
+
+def _between(time: np.ndarray, low: int | None, high: int | None) -> np.ndarray:
+    found = np.ones(len(time), bool)
+    if low is not None:
+        found &= time >= low
+    if high is not None:
+        found &= time < high
+    return found

@@ -1,0 +1,128 @@
+"""Which rows a later step may still need, told by blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.plan.query import LEFT, RIGHT, RowsWindow, TimeWindow, other
+from penstock.plan.window import FOREVER, NEVER
+
+from .frontier import Frontier
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one side that are kept together.
+
+    Parameters
+    ----------
+    rows : int
+    low, high : int
+        Least and largest time.
+    group : int, optional
+        Largest time key of the rows, where they wait for their group.
+    """
+
+    rows: int
+    low: int
+    high: int
+    group: int | None = None
+
+
+def needed(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
+    """Per side and block, whether a later step may read a row of it.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        What has been promised.
+    blocks : mapping of side to sequence of Block
+        In the order of arrival.
+    """
+    over = _over_time if isinstance(frontier.query.window, TimeWindow) else _over_rows
+    return over(frontier, blocks)
+
+
+def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
+    """Time windows: the time below which no row of a side is needed.
+
+    Where rows wait for their group, times do not say which are needed: then it is ``NEVER``.
+    """
+    bounds = []
+    if side in frontier.plan.decided_once:
+        bounds.append(frontier.closed(side) if frontier.grouping is None else NEVER)
+    if side in frontier.plan.met_later:
+        bounds.append(_met_from(frontier, blocks, side))
+    return min(bounds)
+
+
+def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
+    """The least time of a side that open or later rows of the other side can meet."""
+    opposite = other(side)
+    first = frontier.promises[opposite]
+    if opposite in frontier.plan.decided_once:
+        if frontier.grouping is None:
+            first = min(first, frontier.closed(opposite))
+        else:
+            waiting = (b.low for b in blocks[opposite] if _is_open(frontier, opposite, b))
+            first = min(first, min(waiting, default=FOREVER))
+    window = frontier.query.window
+    assert isinstance(window, TimeWindow)
+    return window.closed_below(side, first)
+
+
+def _is_open(frontier: Frontier, side: str, block: Block) -> bool:
+    """Whether a row of a block may still have to be decided."""
+    if frontier.grouping is None:
+        return block.high >= frontier.closed(side)
+    return block.group is None or block.group >= frontier.limit
+
+
+def _over_time(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
+    kept = {}
+    for side in (LEFT, RIGHT):
+        is_met, is_decided = side in frontier.plan.met_later, side in frontier.plan.decided_once
+        bound = _met_from(frontier, blocks, side) if is_met else FOREVER
+        kept[side] = [
+            (is_met and block.high >= bound) or (is_decided and _is_open(frontier, side, block))
+            for block in blocks[side]
+        ]
+    return kept
+
+
+def _over_rows(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
+    window = frontier.query.window
+    assert isinstance(window, RowsWindow)
+    sizes = {LEFT: window.left, RIGHT: window.right}
+    kept = {}
+    for side in (LEFT, RIGHT):
+        opposite, bound = other(side), frontier.released
+        if opposite in frontier.plan.decided_once:
+            bound = min(bound, _since(blocks[opposite], sizes[opposite], bound))
+        own = blocks[side]
+        kept[side] = [
+            block.high >= bound or _rows_after(own, k, bound) < sizes[side]
+            for k, block in enumerate(own)
+        ]
+    return kept
+
+
+def _since(blocks: Sequence[Block], rows: int, bound: int) -> int:
+    """A time not after that of the row so many places before a bound."""
+    count = 0
+    for block in sorted((b for b in blocks if b.high < bound), key=lambda b: -b.low):
+        count += block.rows
+        if count >= rows:
+            return block.low
+    return NEVER
+
+
+def _rows_after(blocks: Sequence[Block], k: int, bound: int) -> int:
+    """How many rows before a bound certainly come after all rows of a block."""
+    return sum(
+        block.rows
+        for n, block in enumerate(blocks)
+        if block.high < bound
+        and (block.low > blocks[k].high or (block.low == blocks[k].high and n > k))
+    )

@@ -1,0 +1,259 @@
+"""One step of a join: its output, or a share of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.plan import Output
+from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, TimeWindow, named_by_side, other
+from penstock.plan.window import FOREVER, NEVER
+
+from ...device.base import Device
+from ...execute.residence import Residence
+from ...execute.stats import Stats
+from ...prune.sizes import DEFAULT_PRUNING, Pruning
+from ...rows.sides import Loaded
+from ...windows.engine import Promises
+from ..table.aggregate import AggregateJoin
+from ..table.batch import BatchJoin
+from ..table.existence import ExistenceJoin
+from ..table.grouped import GroupedJoin
+from ..table.table_join import TableJoin
+from .frontier import Frontier
+
+
+class Kept(ABC):
+    """The rows that a step reads."""
+
+    @abstractmethod
+    def old(self, side: str, low: int, high: int) -> Loaded:
+        """Rows of earlier steps with ``low <= time <= high``."""
+
+    @abstractmethod
+    def new(self, side: str) -> Loaded:
+        """Rows of this step, those without a time included."""
+
+    def entering(self, side: str) -> Loaded:
+        """Rows of this step that others can meet here."""
+        return self.new(side)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Part ``lane`` of ``lanes`` of the rows that probe."""
+
+    lane: int = 0
+    lanes: int = 1
+
+    def of(self, first: int, last: int) -> slice:
+        """This part of the places ``[first, last)``."""
+        count = max(0, last - first)
+        cuts = (count * k // self.lanes for k in (self.lane, self.lane + 1))
+        return slice(*(first + cut for cut in cuts))
+
+
+class MicroBatch:
+    """What leaves a join between two promises.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        Accepted by :meth:`.JoinPlan.require_stepwise`.
+    device : Device
+    before, after : mapping of side to int
+        What was promised before the new rows, and with them.
+    pruning : Pruning or None
+        None evaluates every pair that the window admits.
+    residence : Residence, optional
+        Where blocks of kept rows are found again by the next step.
+
+    Attributes
+    ----------
+    stats : Stats
+        Of all joins so far.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        device: Device,
+        before: Promises,
+        after: Promises,
+        *,
+        pruning: Pruning | None = DEFAULT_PRUNING,
+        residence: Residence | None = None,
+    ) -> None:
+        self.query = named_by_side(query)
+        self.device = device
+        self.before = Frontier(self.query, before)
+        self.after = Frontier(self.query, after)
+        self.pruning = pruning
+        self.residence = residence
+        self.stats = Stats(device.name)
+
+    def run(self, kept: Kept, share: Share = Share()) -> Iterator[pa.RecordBatch]:
+        """Output of this step.
+
+        Parameters
+        ----------
+        kept : Kept
+        share : Share
+            Steps of all lanes together give the whole output, each row once.
+
+        Raises
+        ------
+        DataError, DeviceError
+        """
+        steps = _OverTime if isinstance(self.query.window, TimeWindow) else _OverRows
+        for join in steps(self, kept, share).joins():
+            yield from join
+            self.stats.add({"evaluations": join.stats.pairs_evaluated})
+            self.stats.busy_s += join.stats.busy_s
+            self.stats.rows += join.stats.rows
+            self.stats.pairs_in_window += join.stats.pairs_in_window
+            self.stats.pairs_pruned += join.stats.pairs_pruned
+        self.stats.stop()
+
+
+#: What decides rows once; of an outer join those that it preserves.
+_JOINS_ONCE: dict[Output, type[TableJoin]] = {
+    Output.PAIRS: ExistenceJoin,
+    Output.EXISTENCE: ExistenceJoin,
+    Output.FOLDS: AggregateJoin,
+    Output.PAIR_GROUPS: GroupedJoin,
+}
+
+
+class _Joins(ABC):
+    """The joins of tables that make up a step."""
+
+    def __init__(self, step: MicroBatch, kept: Kept, share: Share) -> None:
+        self.step, self.kept, self.share = step, kept, share
+        self.query = step.query
+
+    def joins(self) -> Iterator[TableJoin]:
+        plan = self.step.after.plan
+        if plan.output is Output.PAIRS:
+            yield from self.pairs()
+        made = _JOINS_ONCE[plan.output]
+        for side in plan.decided_once:
+            yield from self.once(side, made)
+
+    @abstractmethod
+    def pairs(self) -> Iterator[TableJoin]:
+        """Joins that give each pair whose later row is new."""
+
+    @abstractmethod
+    def once(self, side: str, made: type[TableJoin]) -> Iterator[TableJoin]:
+        """Joins that decide the rows of a side that can be decided now, and could not before."""
+
+    def made(
+        self, made: type[TableJoin], tables: dict[str, Loaded], side: str = "", **options: Any
+    ) -> TableJoin:
+        """A join of this kind; tables are by side."""
+        query = replace(self.query, kind=JoinKind.INNER) if made is BatchJoin else self.query
+        if made is ExistenceJoin:
+            options["side"] = side
+        return made(
+            query,
+            tables,
+            self.step.device,
+            pruning=self.step.pruning,
+            residence=self.step.residence,
+            **options,
+        )
+
+    def timeless(self, side: str) -> Loaded:
+        """New rows without a time: they meet nothing, and are decided in one lane."""
+        new = self.kept.new(side)
+        none = new.pick(slice(0))
+        return replace(none, timeless=new.timeless) if self.share.lane == 0 else none
+
+
+class _OverTime(_Joins):
+    """Rows meet rows whose times lie within offsets of theirs."""
+
+    def pairs(self) -> Iterator[TableJoin]:
+        new = {side: self._mine(self.kept.new(side)) for side in (LEFT, RIGHT)}
+        for side, own in new.items():
+            yield from self._met(side, own, self._reached(side, own))
+        yield from self._met(LEFT, new[LEFT], self.kept.entering(RIGHT))
+
+    def _met(self, side: str, own: Loaded, window: Loaded) -> Iterator[TableJoin]:
+        if len(own.rows) and len(window.rows):
+            yield self.made(BatchJoin, {side: own, other(side): window})
+
+    def once(self, side: str, made: type[TableJoin]) -> Iterator[TableJoin]:
+        own = self._decided(side)
+        alone = self.timeless(side)
+        if not len(own.rows) and not len(alone.timeless):
+            return
+        window = Loaded.concat([self._reached(side, own), self.kept.entering(other(side))])
+        if made in (AggregateJoin, GroupedJoin) and not len(window.rows):
+            return
+        if len(alone.timeless):
+            own = Loaded.concat([alone, own]).unnamed()
+        yield self.made(made, {side: own, other(side): window}, side)
+
+    def _decided(self, side: str) -> Loaded:
+        """This lane's rows that can be decided now, and could not before."""
+        before, after, new = self.step.before, self.step.after, self.kept.new(side)
+        if after.grouping is None:
+            high = after.closed(side) - 1
+            old = self.kept.old(side, before.closed(side), high)
+            return self._mine(Loaded.concat([old, new.between(NEVER, high)]))
+        rows = Loaded.concat([self.kept.old(side, NEVER, FOREVER), new.pick(slice(None))])
+        rows = rows.pick(np.flatnonzero(after.complete(rows.rows) & ~before.complete(rows.rows)))
+        # A group belongs to one lane as a whole.
+        keys = after.grouping.keys(rows.rows.columns, len(rows.rows))
+        _, group = np.unique(keys, return_inverse=True)
+        return rows.pick(np.flatnonzero(group % self.share.lanes == self.share.lane)).unnamed()
+
+    def _mine(self, rows: Loaded) -> Loaded:
+        """This lane's part of the rows, which probe: they are no window."""
+        return rows.pick(self.share.of(0, len(rows.rows))).unnamed()
+
+    def _reached(self, side: str, own: Loaded) -> Loaded:
+        """Rows of earlier steps that rows of a side can meet."""
+        assert isinstance(self.query.window, TimeWindow)
+        first, last = FOREVER, NEVER
+        if len(own.rows):
+            first, last = self.query.window.reach(other(side), *own.rows.time[[0, -1]].tolist())
+        return self.kept.old(other(side), first, last)
+
+
+class _OverRows(_Joins):
+    """Rows meet the latest of the other side, in the order of time; both sides lie in one order."""
+
+    def pairs(self) -> Iterator[TableJoin]:
+        tables = self._released()
+        probing = {}
+        for side, loaded in tables.items():
+            first = self.step.before.count(loaded.rows.time)
+            probing[side] = self.share.of(first, len(loaded.rows))
+        if any(part.stop > part.start for part in probing.values()):
+            yield self.made(BatchJoin, tables, probing=probing)
+
+    def once(self, side: str, made: type[TableJoin]) -> Iterator[TableJoin]:
+        tables = self._released()
+        times = tables[side].rows.time
+        first = self.step.before.closed_rows(side, times)
+        mine = self.share.of(first, self.step.after.closed_rows(side, times))
+        if mine.stop > mine.start:
+            yield self.made(made, tables, side, probing={side: mine})
+
+    def _released(self) -> dict[str, Loaded]:
+        """All rows whose place in the order is known."""
+        high = self.step.after.released - 1
+        return {
+            side: Loaded.concat(
+                [self.kept.old(side, NEVER, high), self.kept.new(side).between(NEVER, high)]
+            )
+            for side in (LEFT, RIGHT)
+        }

@@ -1,0 +1,129 @@
+"""When waiting tuples and promises are let into the windows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from penstock.errors import PenstockError
+
+from ...execute import promptness
+from ...execute.batcher import Batcher
+from ...execute.budget import LOOK_S, Budget
+from ...windows.engine import Promises
+from ..session import Session
+from .flow import Flow
+from .intake import Intake
+
+
+class Pace:
+    """Steps the session: at once, or by a clock if there is a latency target.
+
+    All calls but ``ended`` are those of the stream's thread.
+
+    Parameters
+    ----------
+    intake : Intake
+    session : Session
+    budget : Budget
+        Is told what waiting rows and windows take.
+    flow : Flow
+    wake : callable
+        Lets the stream's thread call ``tick``.
+    """
+
+    def __init__(
+        self,
+        intake: Intake,
+        session: Session,
+        budget: Budget,
+        flow: Flow,
+        wake: Callable[[], None],
+    ) -> None:
+        self.intake = intake
+        self.session = session
+        self.budget = budget
+        self.flow = flow
+        self._wake = wake
+        self._batcher = Batcher(flow.latency_s)
+        self._told: Promises = {}
+        self._held = False
+        self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
+
+    def arrived(self, count: int) -> None:
+        """Tuples have been taken in."""
+        self._batcher.arrived(count)
+        self.budget.set("waiting", self.intake.nbytes)
+        if not self.flow.latency_s:
+            self.cut(everything=True)
+
+    def advanced(self) -> None:
+        """Promises have changed: what they release need not wait for rows."""
+        if not self.flow.latency_s:
+            self._step_promises()
+
+    def ended(self) -> None:
+        """An order has ended: that matters where batches wait for others to be complete."""
+        if self._held or (self.flow.latency_s and not self.session.outstanding):
+            self._wake()
+
+    def cut(self, *, everything: bool = False) -> None:
+        """Let a batch of the waiting tuples into the windows, or all in several if need be."""
+        while True:
+            now, most = time.monotonic(), self.session.most_tuples
+            idle = not self.session.outstanding
+            count = self._batcher.cut(now, everything=everything, idle=idle, most=most)
+            arrivals, timeless = self.intake.next_tuples(count)
+            self.session.step(arrivals, self.intake.promises(), timeless)
+            self.budget.set("waiting", self.intake.nbytes)
+            self._count_windows()
+            self._batcher.took(time.monotonic() - now)
+            if not everything or self._batcher.due() is None:
+                return
+
+    def finish(self) -> None:
+        """All that waits goes into the windows, and no row comes after it."""
+        self.cut(everything=True)
+        self.intake.end()
+        self._step_promises()
+
+    def stop(self) -> None:
+        """Nothing is due any more."""
+        if self._relax is not None:
+            self._relax()
+
+    def _step_promises(self) -> None:
+        self._told = self.intake.promises()
+        self.session.step([], self._told)
+        self._count_windows()
+
+    def _count_windows(self) -> None:
+        self.budget.set("windows", self.session.nbytes)
+        self.budget.set("device", self.session.device_nbytes)
+
+    def _due(self) -> float | None:
+        return self._batcher.due(idle=not self.session.outstanding)
+
+    def tick(self, now: float) -> float | None:
+        """Cut what is due, and let time pass for silent feeds; when to be called again."""
+        if not self.flow.latency_s and self.flow.idle_s is None:
+            return None
+        try:
+            due = self._due()
+            # True before it is looked at: what ends from then on wakes the thread.
+            self._held = True
+            self._held = self.budget.results_full or not self.session.has_room
+            if self._held:  # until a batch is complete or rows are taken
+                due = now + LOOK_S if self.budget.results_full else None
+            elif due is not None and due <= now:
+                self.cut()
+                due = self._due()
+            elif due is None and self.intake.promises() != self._told:
+                self._step_promises()
+            idle = self.intake.next_idle(now)
+        except PenstockError:
+            return None  # the session keeps it for the next call
+        except Exception as error:
+            self.session.fail(error)
+            return None
+        return min([*idle, *([] if due is None else [due])], default=None)

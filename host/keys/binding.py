@@ -1,0 +1,86 @@
+"""Layouts of window runs: one is kept while it covers what the run and its probes have become."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from penstock.expr.columns import Columns, Vector
+from penstock.plan.forms import JoinForm
+
+from .prepare import Layout, StreamKeys, layout, stream_values
+
+#: Key bounds of a growing window are rounded up to registers of a multiple of this many bits.
+SPARE_BITS = 16
+
+
+class KeyedRun(Protocol):
+    """A window run, by its keys."""
+
+    @property
+    def run(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def keys(self) -> Sequence[Vector]: ...
+
+    def keys_between(self, low: int, high: int) -> list[Vector]: ...
+
+
+class Binder:
+    """Gives probes of one form their programs and keys.
+
+    Parameters
+    ----------
+    form : JoinForm
+    widths : sequence of int
+        Widths of band codes that every device in question offers, ascending.
+    growing : bool
+        Whether windows grow, so that layouts should leave room for later values.
+    """
+
+    def __init__(self, form: JoinForm, widths: Sequence[int], *, growing: bool) -> None:
+        self.form = form
+        self.widths = widths
+        self.spare_bits = SPARE_BITS if growing else 0
+        self._bound: dict[int, tuple[Layout, int]] = {}
+        self._seen: list[tuple[int, int]] = []
+
+    def bind(self, window: KeyedRun, columns: Columns, rows: int) -> tuple[Layout, StreamKeys]:
+        """The run's layout if it still serves, otherwise a new one; and keys of stream tuples.
+
+        Parameters
+        ----------
+        window : KeyedRun
+        columns : mapping of (side, name) to Vector
+            Columns of the stream tuples.
+        rows : int
+            Number of stream tuples.
+        """
+        values = self._remembered(stream_values(self.form, columns, rows))
+        made, upto = self._bound.get(window.run, (None, 0))
+        upto = max(upto, window.first)
+        fresh = window.keys_between(upto, window.end) if upto < window.end else []
+        if made is None or not made.covers_stream(values) or (fresh and not made.covers(fresh)):
+            made = layout(self.form, window.keys, values, self.widths, self.spare_bits)
+        self._bound[window.run] = (made, max(upto, window.end))
+        return made, made.stream(columns, rows)
+
+    def keep(self, runs: Collection[int]) -> None:
+        """Forget the layouts of all other runs."""
+        for gone in self._bound.keys() - set(runs):
+            del self._bound[gone]
+
+    def _remembered(self, values: Sequence[Vector]) -> list[Vector]:
+        """Stream values with the bounds of all tuples so far, so that layouts do not alternate."""
+        if not self._seen:
+            self._seen = [(v.lo, v.hi) for v in values]
+        self._seen = [
+            (min(lo, v.lo), max(hi, v.hi)) for (lo, hi), v in zip(self._seen, values, strict=True)
+        ]
+        return [
+            Vector(v.values, v.valid, lo, hi)
+            for v, (lo, hi) in zip(values, self._seen, strict=True)
+        ]

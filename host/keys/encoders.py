@@ -1,0 +1,254 @@
+"""Prepared keys of band tests as unsigned codes.
+
+A window run fixes an encoder per test: an offset from the run's smallest key where the range is
+narrow enough, ranks among its distinct keys otherwise (text, floats, wide integers). Codes keep the
+order of the keys, so bounds translate exactly; what no key can reach becomes the empty range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import DeviceError
+from penstock.expr.columns import Vector
+from penstock.plan.band import Bound
+from penstock.program import empty_code, null_code
+
+from ..device.storage import key_dtype
+
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+
+
+@dataclass(frozen=True)
+class OffsetEncoder:
+    """Code = key - base; keys lie in ``[base, base + span]``."""
+
+    base: int
+    span: int
+
+    def keys(self, v: Vector, bits: int) -> np.ndarray:
+        values = v.values.astype(np.int64, copy=False)
+        # The difference is right modulo 2**64 even where int64 would overflow.
+        codes = (values.view(np.uint64) - np.uint64(self.base & _UINT64)).astype(key_dtype(bits))
+        return _with_nulls(codes, v.valid, bits)
+
+    def stretched(self, bits: int) -> OffsetEncoder:
+        """The same base in the middle of all codes of this width: room for keys to come."""
+        room = _most_span(bits)
+        base = max(self.base - (room - self.span) // 2, _INT64[0] + 1)
+        return OffsetEncoder(base, min(room, _INT64[1] - 1 - base))
+
+    def covers(self, v: Vector) -> bool:
+        """Whether every key of ``v`` has a code."""
+        if v.values.dtype == object or v.values.dtype.kind not in "iub":
+            return False
+        known = v.values if v.valid is None else v.values[v.valid]
+        if not known.size:
+            return True
+        return self.base <= int(known.min()) and int(known.max()) <= self.base + self.span
+
+    def lo(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Smallest code inside the bound, ``span + 1`` where there is none; int64."""
+        low, high = self.base, self.base + self.span
+        if bound.open:
+            return _clip(v.values, low - 1, high) + 1 - low
+        return _clip(v.values, low, high + 1) - low
+
+    def hi(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Largest code inside the bound, -1 where there is none; int64."""
+        low, high = self.base, self.base + self.span
+        if bound.open:
+            return _clip(v.values, low, high + 1) - 1 - low
+        return _clip(v.values, low - 1, high) - low
+
+    @property
+    def largest(self) -> int:
+        return self.span
+
+
+_UINT64 = (1 << 64) - 1
+
+
+def _most_span(bits: int) -> int:
+    """Largest offset that has a code of this width; one more must still be an int64."""
+    return min(null_code(bits) - 2, _INT64[1] - 1)
+
+
+def _clip(values: np.ndarray, low: int, high: int) -> np.ndarray:
+    if values.dtype == object:
+        return np.clip(values, low, high).astype(np.int64)
+    return np.clip(values.astype(np.int64, copy=False), low, high)
+
+
+@dataclass(frozen=True)
+class RankEncoder:
+    """Code = position among the run's distinct keys, which ``ordered`` holds ascending."""
+
+    ordered: np.ndarray
+
+    def covers(self, v: Vector) -> bool:
+        """Whether every key of ``v`` has a code."""
+        known = v.values if v.valid is None else v.values[v.valid]
+        values, _ = _distinct(known)
+        if not len(values):
+            return True
+        if not len(self.ordered) or type(values[0]) is not type(self.ordered[0]):
+            return False
+        at = np.minimum(np.searchsorted(self.ordered, values), len(self.ordered) - 1)
+        found = self.ordered[at]
+        # NaN is a key like any other, though it does not equal itself.
+        return bool(np.all((found == values) | ((found != found) & (values != values))))
+
+    def keys(self, v: Vector, bits: int) -> np.ndarray:
+        values, inverse = _distinct(v.values)
+        ranks = np.searchsorted(self.ordered, values)[inverse]
+        return _with_nulls(ranks.astype(key_dtype(bits)), v.valid, bits)
+
+    def lo(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Smallest code inside the bound, ``largest + 1`` where there is none; int64."""
+        return self._search(bound, v, "right" if bound.open else "left")
+
+    def hi(self, bound: Bound, v: Vector) -> np.ndarray:
+        """Largest code inside the bound, -1 where there is none; int64."""
+        return self._search(bound, v, "left" if bound.open else "right") - 1
+
+    def _search(self, bound: Bound, v: Vector, side: Literal["left", "right"]) -> np.ndarray:
+        values, inverse = _distinct(v.values)
+        if not bound.after:
+            return np.searchsorted(self.ordered, values, side=side)[inverse].astype(np.int64)
+        ends = [after(value) for value in values]
+        found = [
+            len(self.ordered) if e is None else int(np.searchsorted(self.ordered, _one(e), "left"))
+            for e in ends
+        ]
+        return np.array(found, dtype=np.int64)[inverse]
+
+    @property
+    def largest(self) -> int:
+        return max(len(self.ordered) - 1, 0)
+
+
+Encoder = OffsetEncoder | RankEncoder
+
+
+def _one(value: bytes) -> np.ndarray:
+    out = np.empty((), dtype=object)
+    out[()] = value
+    return out
+
+
+def after(prefix: bytes) -> bytes | None:
+    """The first text after all that start with ``prefix``; None if there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct values, ascending, and where each row's value is among them.
+
+    Text is ordered by its UTF-8 bytes, floats with NaN last and -0.0 equal to 0.0.
+    """
+    if values.dtype == object and values.size and isinstance(values.flat[0], str | bytes):
+        encoded = (
+            pa.array(
+                list(values), type=pa.binary() if isinstance(values.flat[0], bytes) else pa.string()
+            )
+            .cast(pa.large_binary())
+            .dictionary_encode()
+        )
+        order = pc.call_function("sort_indices", [encoded.dictionary]).to_numpy()
+        names = np.empty(len(order), dtype=object)
+        names[:] = encoded.dictionary.take(pa.array(order)).to_pylist()
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        return names, place[encoded.indices.to_numpy()]
+    if values.dtype.kind == "f":
+        values = values + values.dtype.type(0)  # -0.0 + 0 is 0.0
+    return np.unique(values, return_inverse=True)
+
+
+def _with_nulls(codes: np.ndarray, valid: np.ndarray | None, bits: int) -> np.ndarray:
+    if valid is not None:
+        codes = np.where(valid, codes, codes.dtype.type(null_code(bits)))
+    return codes
+
+
+def fit(v: Vector, widest: int) -> Encoder:
+    """Encoder for the keys of one test in a window run.
+
+    Parameters
+    ----------
+    v : Vector
+        Keys; conditions count as 1 where TRUE, else 0.
+    widest : int
+        Widest code the device offers, in bits.
+
+    Raises
+    ------
+    DeviceError
+        The run holds more distinct keys than the device has codes.
+    """
+    known = v.values if v.valid is None else v.values[v.valid]
+    if known.dtype.kind in "iu" and known.size:
+        low, high = int(known.min()), int(known.max())
+        # One above and one below must still be int64, since bounds are clamped to them.
+        inside = _INT64[0] < low and high < _INT64[1]
+        if inside and high - low <= _most_span(widest):
+            return OffsetEncoder(low, high - low)
+    elif known.dtype.kind in "iu":
+        return OffsetEncoder(0, 0)
+    ordered, _ = _distinct(known)
+    if len(ordered) > null_code(widest) - 1:
+        raise DeviceError(
+            f"a window run holds {len(ordered)} distinct keys, more than codes of {widest} bits; "
+            "use wider keys or a shorter window"
+        )
+    return RankEncoder(ordered)
+
+
+def width_for(encoders: Sequence[Encoder], widths: Sequence[int]) -> int:
+    """The narrowest width whose codes hold every encoder's keys."""
+    largest = max(e.largest for e in encoders)
+    return next(w for w in widths if largest <= null_code(w) - 2)
+
+
+def bound_codes(
+    encoder: Encoder,
+    lows: Sequence[tuple[Bound, Vector]],
+    highs: Sequence[tuple[Bound, Vector]],
+    possible: np.ndarray,
+    bits: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Codes ``lo``, ``hi`` per stream tuple; the canonical empty range where nothing can match.
+
+    Parameters
+    ----------
+    lows, highs : sequence of (Bound, Vector)
+        The test's bounds and their stream-side values.
+    possible : ndarray of bool
+        False where a stream-side condition already fails.
+    """
+    rows = len(possible)
+    lo = np.zeros(rows, dtype=np.int64)
+    hi = np.full(rows, encoder.largest, dtype=np.int64)
+    for bound, v in lows:
+        np.maximum(lo, encoder.lo(bound, v), out=lo)
+        possible = possible if v.valid is None else possible & v.valid
+    for bound, v in highs:
+        np.minimum(hi, encoder.hi(bound, v), out=hi)
+        possible = possible if v.valid is None else possible & v.valid
+    possible = possible & (lo <= hi)
+    empty = empty_code(bits)
+    dtype = key_dtype(bits)
+    lo_code = np.where(possible, lo, 0).astype(dtype)
+    hi_code = np.where(possible, hi, 0).astype(dtype)
+    return (
+        np.where(possible, lo_code, dtype.type(empty)),
+        np.where(possible, hi_code, dtype.type(empty)),
+    )

@@ -1,0 +1,155 @@
+"""What a join is asked to do, and what any model of a device answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from penstock.errors import UsageError
+
+from ..execute.batcher import AT_ONCE, WAIT
+from .equations import evaluations_per_s, mean_window_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Two streams at steady rates, a window, and a latency target.
+
+    Parameters
+    ----------
+    rate_per_s : float
+        Tuples per second of both streams.
+    ratio : float
+        Rate of R over rate of S.
+    before_s, after_s : float
+        Each tuple of R meets tuples of S from ``before_s`` before it to ``after_s`` after it.
+    latency_s : float
+        ResultLatency target; a batch is cut every half of it.
+    selectivity : float
+        Joined rows per evaluation.
+
+    Raises
+    ------
+    UsageError
+        A value is out of range.
+    """
+
+    rate_per_s: float
+    ratio: float
+    before_s: float
+    after_s: float
+    latency_s: float
+    selectivity: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("rate_per_s", "ratio", "latency_s"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise UsageError(f"{name} must be above 0, not {value!r}")
+        for name in ("before_s", "after_s"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name} must not be negative, not {value!r}")
+        if not 0 <= self.selectivity <= 1:
+            raise UsageError(f"selectivity must be from 0 to 1, not {self.selectivity!r}")
+        if self.before_s + self.after_s == 0:
+            raise UsageError("the window must have a length above 0")
+
+    @property
+    def rate_r_per_s(self) -> float:
+        return self.rate_per_s * self.ratio / (1 + self.ratio)
+
+    @property
+    def rate_s_per_s(self) -> float:
+        return self.rate_per_s / (1 + self.ratio)
+
+    @property
+    def window_s(self) -> float:
+        """The paper's ϖ."""
+        return mean_window_s(self.before_s, self.after_s)
+
+    @property
+    def evaluations_per_s(self) -> float:
+        """Equation (2)."""
+        return evaluations_per_s(self.rate_per_s, self.ratio, self.window_s)
+
+    @property
+    def rows_per_s(self) -> float:
+        """Joined rows per second."""
+        return self.evaluations_per_s * self.selectivity
+
+    @property
+    def interval_s(self) -> float:
+        """Time from one batch to the next."""
+        return WAIT * self.latency_s
+
+    @property
+    def probes(self) -> tuple[BatchHalf, BatchHalf]:
+        """What a batch does: its tuples of R against the window of S, and the other way."""
+        r, s = self.rate_r_per_s, self.rate_s_per_s
+        return (
+            BatchHalf(r * self.interval_s, s * self.before_s, s / r),
+            BatchHalf(s * self.interval_s, r * self.after_s, r / s),
+        )
+
+    def at(self, *, rate_per_s: float | None = None, latency_s: float | None = None) -> Load:
+        """The same at another rate or target."""
+        return replace(
+            self,
+            rate_per_s=self.rate_per_s if rate_per_s is None else rate_per_s,
+            latency_s=self.latency_s if latency_s is None else latency_s,
+        )
+
+
+@dataclass(frozen=True)
+class BatchHalf:
+    """The half of a batch that comes from one stream; means, not whole numbers.
+
+    Parameters
+    ----------
+    stream_tuples : float
+        New tuples.
+    window_tuples : float
+        Tuples of the other stream in the range of each.
+    slide_tuples : float
+        How far the range moves from one tuple to the next.
+    """
+
+    stream_tuples: float
+    window_tuples: float
+    slide_tuples: float
+
+    @property
+    def evaluations(self) -> float:
+        return self.stream_tuples * self.window_tuples
+
+
+class Model(Protocol):
+    """What is known of a device."""
+
+    def utilisation(self, load: Load) -> float:
+        """Share of the device's time that a load takes; above 1, it is not sustained."""
+        ...
+
+
+@dataclass(frozen=True)
+class ResultLatency:
+    """When a result leaves after the later of its tuples arrived, in seconds."""
+
+    mean_s: float
+    worst_s: float
+
+
+def latency(model: Model, load: Load) -> ResultLatency | None:
+    """Latency of a load; None if it is not sustained, since it then grows without end.
+
+    In a steady state a batch is as large as what arrives in an interval, which must be
+    ``AT_ONCE`` of what waits: tuples wait ``1 / AT_ONCE`` intervals at most, half an interval less
+    on average, and then for their batch.
+    """
+    used = model.utilisation(load)
+    if used > 1:
+        return None
+    waits = 1 / AT_ONCE
+    return ResultLatency((waits - 0.5 + used) * load.interval_s, (waits + used) * load.interval_s)

@@ -1,0 +1,104 @@
+"""Cycles of the join pipeline, from the flits that its head sends (docs/planning.md).
+
+The constants were fitted to the counted cycles of the Verilated kernel with memory that answers at
+once; ``tests/host/model`` compares them with the simulated devices.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+
+from .load import BatchHalf, Load
+
+#: Flits that load a stream tuple of two band tests.
+LOAD_FLITS = 2
+#: Cycles of a pass besides its flits: its order and its CLEAR.
+PASS_CYCLES = 2
+#: Cycles of a task besides its passes and the way along the chain, a cycle per unit: start, first
+#: words from memory, report, header.
+TASK_CYCLES = 21
+#: Cycles to fetch a stream tuple of two band tests, half a word of 512 bits; only the tuples of the
+#: first burst are waited for, the others come while the window flows.
+FETCH_CYCLES = 0.5
+FETCH_BURST = 128
+#: Most units of one pipeline.
+MOST_UNITS = 1 << 16
+
+
+def task_cycles(probe: BatchHalf, units: int) -> float:
+    """Cycles of a task of one pipeline, from start to header.
+
+    A pass holds ``units`` stream tuples while the window flows past them. Where ranges slide so far
+    that a unit is free again when its next tuple comes, one pass takes all.
+
+    Parameters
+    ----------
+    probe : BatchHalf
+        At least one stream tuple.
+    units : int
+        Units of the pipeline.
+    """
+    tuples, window, slide = probe.stream_tuples, probe.window_tuples, probe.slide_tuples
+    passes = 1 if window <= units * slide else math.ceil(tuples / units)
+    window_flits = passes * window + max(tuples - passes, 0) * slide
+    # The tuples whose ranges end where the pass ends are retired by its CLEAR.
+    at_end = passes * max(1.0, 1 / slide) if slide else tuples
+    retire_flits = max(tuples - at_end, 0)
+    fetch = FETCH_CYCLES * min(tuples, FETCH_BURST)
+    flits = window_flits + LOAD_FLITS * tuples + retire_flits
+    return flits + PASS_CYCLES * passes + TASK_CYCLES + units + fetch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipelines:
+    """Equal pipelines that share the tuples of each batch.
+
+    Parameters
+    ----------
+    units : int
+        Units of each.
+    clock_hz : float
+    pipelines : int
+
+    Raises
+    ------
+    UsageError
+        A value is out of range.
+    """
+
+    units: int
+    clock_hz: float
+    pipelines: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.units <= MOST_UNITS:
+            raise UsageError(f"units must be 1 to {MOST_UNITS}, not {self.units!r}")
+        if not 0 < self.clock_hz < math.inf:
+            raise UsageError(f"clock must be above 0, not {self.clock_hz!r}")
+        if not self.pipelines > 0:
+            raise UsageError(f"pipelines must be above 0, not {self.pipelines!r}")
+
+    def cycles_per_s(self, load: Load) -> float:
+        """Cycles that each pipeline needs per second."""
+        return sum(self._cycles(probe) for probe in load.probes) / load.interval_s
+
+    def _cycles(self, probe: BatchHalf) -> float:
+        """Cycles of each pipeline for a batch's tuples of one stream."""
+        if probe.window_tuples == 0:
+            return 0.0
+        share = probe.stream_tuples / self.pipelines
+        # Of less than a tuple per batch, only some batches have one.
+        own = BatchHalf(max(share, 1.0), probe.window_tuples, probe.slide_tuples * self.pipelines)
+        return min(share, 1.0) * task_cycles(own, self.units)
+
+    def utilisation(self, load: Load) -> float:
+        """Cycles needed over cycles there are; above 1, the load is not sustained."""
+        return self.cycles_per_s(load) / self.clock_hz
+
+    def evaluating(self, load: Load) -> float:
+        """Share of the unit-cycles of a load that evaluate: the paper's η."""
+        have = self.cycles_per_s(load) * self.units * self.pipelines
+        return load.evaluations_per_s / have

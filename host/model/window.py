@@ -1,0 +1,37 @@
+"""Cycles of the window kernel, from the rounds of its operator (docs/window-operator.md).
+
+The constants were fitted to the counted cycles of the Verilated kernel with memory that answers at
+once; ``tests/host/model`` compares them.
+"""
+
+from __future__ import annotations
+
+#: Cycles of a round besides its reads.
+ROUND_CYCLES = 2
+#: Cycles of a task besides its rounds: start, truth tables, first words from memory, header.
+TASK_CYCLES = 20
+
+
+def round_cycles(rows: int, banks: int) -> int:
+    """Cycles from one tuple of a side to the next while results have room to leave."""
+    return -(-rows // banks) + ROUND_CYCLES
+
+
+def window_task_cycles(tuples: int, history: int, rows: int, banks: int) -> int:
+    """Cycles of a task whose tuples come from both sides in turn, with few results.
+
+    Each round takes a tuple of each side. The first tuple goes alone, the others of its side with
+    the one of the other side before them: one round more than tuples per side.
+
+    Parameters
+    ----------
+    tuples : int
+        Tuples that are matched.
+    history : int
+        Tuples that fill the windows first, a cycle each.
+    rows : int
+        Size of both windows.
+    banks : int
+        Queue tuples that the operator tests per cycle and side.
+    """
+    return history + (tuples // 2 + 1) * round_cycles(rows, banks) + TASK_CYCLES

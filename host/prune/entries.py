@@ -1,0 +1,126 @@
+"""Ranges of a clustered slab that groups of stream tuples have still to meet.
+
+A device takes ranges of which neither starts nor ends step back, so stretches of blocks are cut
+into powers of two: entries of one width, by their start, are in such an order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..device.cut import Piece
+from ..kept_code import kept
+
+#: The widest range has ``2 ** (WIDTHS - 1)`` blocks.
+WIDTHS = 8
+
+
+@dataclass(frozen=True)
+class TupleGroups:
+    """Groups of stream tuples, one after the other.
+
+    Parameters
+    ----------
+    members : ndarray of int64, shape (n,)
+        Which tuple each member is.
+    edges : ndarray of int64, shape (groups + 1,)
+        First member of each group, and n.
+    """
+
+    members: np.ndarray
+    edges: np.ndarray
+
+    def between(self, low: int, high: int) -> TupleGroups:
+        """The groups ``[low, high)``."""
+        first = self.edges[low]
+        return TupleGroups(
+            self.members[first : self.edges[high]],
+            self.edges[low : high + 1] - first,
+        )
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self.edges)
+
+
+def entries(
+    left: np.ndarray, groups: TupleGroups, used: np.ndarray, low: int, block_rows: int
+) -> list[Piece]:
+    """A piece for each width.
+
+    Parameters
+    ----------
+    left : ndarray of bool, shape (groups, blocks)
+        What may match.
+    groups : TupleGroups
+    used : ndarray of bool, shape (n,)
+        The members that the entries are for.
+    low : int
+        Position of the first block.
+    block_rows : int
+    """
+    per_group = np.add.reduceat(used.astype(np.int64), groups.edges[:-1])
+    codes = np.zeros(left.shape[::-1], np.uint8)
+    counts = np.zeros(WIDTHS, np.int64)
+    _cut(np.ascontiguousarray(left), per_group, codes, counts)
+    total = int(counts.sum())
+    rows, start, end = (
+        np.empty(total, np.uint32),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+    )
+    first = np.cumsum(counts) - counts
+    _fill(
+        codes, groups.members, groups.edges, used, low, block_rows, first.copy(), rows, start, end
+    )
+    return [
+        Piece(rows[a : a + count], start[a : a + count], end[a : a + count])
+        for a, count in zip(first, counts, strict=True)
+    ]
+
+
+@kept()
+def _cut(left, members, codes, counts):
+    """Where each stretch begins, as 1 + the logarithm of its width, and entries per width."""
+    groups, blocks = left.shape
+    for g in range(groups):
+        if members[g] == 0:
+            continue
+        b = 0
+        while b < blocks:
+            if not left[g, b]:
+                b += 1
+                continue
+            end = b + 1
+            while end < blocks and left[g, end]:
+                end += 1
+            while b < end:
+                width = 0
+                while width + 1 < len(counts) and b + (2 << width) <= end:
+                    width += 1
+                codes[b, g] = width + 1
+                counts[width] += members[g]
+                b += 1 << width
+
+
+@kept()
+def _fill(codes, members, edges, used, low, block_rows, at, rows, start, end):
+    """Write the entries, each width by start; ``at`` is where the next of each width goes."""
+    blocks, groups = codes.shape
+    for b in range(blocks):
+        begin = low + b * block_rows
+        for g in range(groups):
+            if codes[b, g] == 0:
+                continue
+            width = np.int64(codes[b, g]) - 1
+            stop = begin + (block_rows << width)
+            k = at[width]
+            for m in range(edges[g], edges[g + 1]):
+                if used[m]:
+                    rows[k] = members[m]
+                    start[k] = begin
+                    end[k] = stop
+                    k += 1
+            at[width] = k

@@ -1,0 +1,220 @@
+"""One probe on its way through the slabs of a run: the ranges that are left for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.program import Mode
+
+from ..device.cut import Piece, concat, nonempty
+from ..kept_code import kept
+from ..windows.run import Snapshot
+from .boxes import Tester
+from .clustering import cluster
+from .entries import WIDTHS, TupleGroups, entries
+from .sizes import Pruning
+from .slabs import Level, Rearranged, RunSlabs, Slab
+
+#: Blocks that could be evaluated in the time that it takes to begin a range: a device has to load
+#: its tuple.
+RANGE_COST = 1
+#: Ranges of one probe, at most; what is left then is not pruned, so that memory stays bounded.
+MOST_RANGES = 1 << 23
+
+
+@dataclass(frozen=True)
+class PrunedRanges:
+    """Ranges of stream tuples in one order of a run's rows.
+
+    Parameters
+    ----------
+    source : Snapshot or Rearranged
+    pieces : tuple of Piece
+        Not empty; positions are those of the source.
+    inside : bool
+        Whether all of the ranges hold nothing that lies outside their tuples' own ranges.
+    """
+
+    source: Snapshot | Rearranged
+    pieces: tuple[Piece, ...]
+    inside: bool = True
+
+    def matches(
+        self, rows: np.ndarray, places: np.ndarray, start: np.ndarray, end: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches that count: tuples, and positions in the run.
+
+        Parameters
+        ----------
+        rows, places : ndarray of int, shape (m,)
+            Tuples, and where in the source they matched.
+        start, end : ndarray of int64
+            Ranges of all tuples.
+        """
+        if not isinstance(self.source, Rearranged):
+            return rows, places
+        if self.inside:
+            return rows, self.source.positions(places)
+        found = np.empty(len(rows), rows.dtype), np.empty(len(rows), np.int64)
+        count = _keep(rows, places, self.source.first, self.source.order, start, end, *found)
+        return found[0][:count], found[1][:count]
+
+    @property
+    def low(self) -> int:
+        return min(piece.low for piece in self.pieces)
+
+    @property
+    def high(self) -> int:
+        return max(piece.high for piece in self.pieces)
+
+    @property
+    def evaluations(self) -> int:
+        return sum(piece.evaluations for piece in self.pieces)
+
+
+@dataclass
+class Plan:
+    """One probe on its way through the slabs of a run."""
+
+    sizes: Pruning
+    slabs: RunSlabs
+    window: Snapshot
+    stream: Sequence[np.ndarray]
+    ranges: Piece
+    mode: Mode
+    ranged: int = 0
+    in_time: list[Piece] = field(default_factory=list)
+    rearranged: dict[tuple[int, bool], list[list[Piece]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.slabs.tester is not None
+        self.tester: Tester = self.slabs.tester
+        self.groups = self._grouped()
+        members = self.groups.members
+        edges = self.groups.edges
+        rows = self.ranges.rows
+        self.boxes = self.tester.groups([c[rows[members]] for c in self.stream], edges)
+        self.start, self.end = self.ranges.start[members], self.ranges.end[members]
+
+    def _grouped(self) -> TupleGroups:
+        """Stream tuples in groups: which of the probe's, and where each group begins."""
+        rows, size = self.ranges.rows, self.sizes.chunk_rows
+        axes = self.tester.stream_axes(self.stream)
+        members, edges, at = [], [np.zeros(1, np.int64)], 0
+        for low in range(0, len(rows), size):
+            part = rows[low : low + size]
+            keys = [axes[k][part] for k in self.slabs.stream_keys if k in axes]
+            made = cluster(keys, len(part), self.sizes.group_rows)
+            members.append(made.order + low)
+            edges.append(made.edges[1:] + at)
+            at += len(part)
+        return TupleGroups(np.concatenate(members), np.concatenate(edges))
+
+    def parts(self) -> list[PrunedRanges]:
+        low, high = self.ranges.low, self.ranges.high
+        top = len(self.slabs.levels) - 1
+        self._walk(low, high, top, np.ones(len(self.start), bool))
+        found = []
+        if self.in_time:
+            found.append(PrunedRanges(self.window, (concat(self.in_time),)))
+        sources: dict[int, Snapshot | Rearranged] = {}
+        for (k, inside), widths in self.rearranged.items():
+            pieces = tuple(concat(width) for width in widths if width)
+            if pieces:
+                if k not in sources:
+                    sources[k] = self.window
+                    if self.slabs.clustered:
+                        sources[k] = self.slabs.levels[k].rearranged(self.window)
+                found.append(PrunedRanges(sources[k], pieces, inside))
+        return found
+
+    def _walk(self, low: int, high: int, top: int, active: np.ndarray) -> None:
+        """Plan the positions ``[low, high)`` of active members, by slabs up to a level."""
+        for slab, level, start, end in self._stretches(low, high, top):
+            left = active
+            if slab is not None:
+                left = self._prune(slab, level, active)
+                if level and left.any():
+                    self._walk(start, end, level - 1, left)
+                    continue
+            self._in_time(start, end, left)
+
+    def _stretches(
+        self, low: int, high: int, top: int
+    ) -> Iterator[tuple[Slab | None, int, int, int]]:
+        """``[low, high)`` in the largest slabs that there are, and what lies between them."""
+        levels: list[Level] = self.slabs.levels
+        while low < high:
+            for level in range(top, -1, -1):
+                slab = levels[level].at(low)
+                if slab is not None:
+                    yield slab, level, low, min(high, slab.high)
+                    low = slab.high
+                    break
+            else:
+                stop = min(high, (low // levels[0].rows + 1) * levels[0].rows)
+                yield None, 0, low, stop
+                low = stop
+
+    def _prune(self, slab: Slab, level: int, active: np.ndarray) -> np.ndarray:
+        """Plan a slab for those members to which pruning is worth it; the members that are left."""
+        overlap = np.minimum(self.end, slab.high) - np.maximum(self.start, slab.low)
+        overlap = np.where(active, np.maximum(overlap, 0), 0)
+        meeting = np.flatnonzero(np.maximum.reduceat(overlap, self.groups.edges[:-1]))
+        if not len(meeting):
+            return np.zeros(len(active), bool)
+        first, last = int(meeting[0]), int(meeting[-1]) + 1
+        groups = self.groups.between(first, last)
+        members = slice(int(self.groups.edges[first]), int(self.groups.edges[last]))
+        blocks = (slab.high - slab.low) // self.sizes.block_rows
+        left = self.tester.may_match(self.tester.cut(self.boxes, first, last), slab.boxes)
+        left = np.broadcast_to(left, (len(groups.sizes), blocks))
+        stretches = left[:, 0] + (left[:, 1:] & ~left[:, :-1]).sum(axis=1)
+        cost = (left.sum(axis=1) + RANGE_COST * stretches) * self.sizes.block_rows
+        cost = np.repeat(cost, groups.sizes)
+        overlap = overlap[members]
+        used = overlap > cost
+        covered = overlap == slab.high - slab.low
+        if self.mode is not Mode.PAIRS or not self.slabs.clustered:
+            used &= covered | (cost == 0)
+        rest = overlap > 0
+        if self.ranged < MOST_RANGES and used.any():
+            rest &= ~used
+            for inside, chosen in ((True, used & covered), (False, used & ~covered)):
+                made = entries(left, groups, chosen, slab.low, self.sizes.block_rows)
+                self.ranged += sum(len(piece.rows) for piece in made)
+                widths = self.rearranged.setdefault((level, inside), [[] for _ in range(WIDTHS)])
+                for width, piece in zip(widths, made, strict=True):
+                    if len(piece.rows):
+                        width.append(Piece(self.ranges.rows[piece.rows], piece.start, piece.end))
+        found = np.zeros(len(active), bool)
+        found[members] = rest
+        return found
+
+    def _in_time(self, low: int, high: int, active: np.ndarray) -> None:
+        """Leave the positions ``[low, high)`` of active members to the device as they are."""
+        chosen = np.sort(self.groups.members[active])
+        piece = nonempty(
+            self.ranges.rows[chosen],
+            np.maximum(self.ranges.start[chosen], low),
+            np.minimum(self.ranges.end[chosen], high),
+        )
+        if len(piece.rows):
+            self.in_time.append(piece)
+
+
+@kept()
+def _keep(rows, places, first, order, start, end, own, positions):
+    """Write the matches that lie in their tuples' ranges; how many there are."""
+    count = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        position = order[places[k] - first]
+        # Written in any case, so that nothing has to be predicted.
+        own[count] = row
+        positions[count] = position
+        count += (start[row] <= position) & (position < end[row])
+    return count

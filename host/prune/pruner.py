@@ -1,0 +1,116 @@
+"""Makes of a probe the tasks that are left once bounds have ruled matches out.
+
+Where it gains little it soon costs nothing: after a probe of which little was pruned, the next
+ones are left alone, twice as many each time. All decisions follow from counts, none from a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from penstock.program import BandProgram, Mode, Program
+
+from ..device.cut import TASK_EVALUATIONS, whole
+from ..keys.prepare import Layout
+from ..windows.run import Snapshot
+from .plan import Plan, PrunedRanges
+from .sizes import Pruning
+from .slabs import RunSlabs
+
+#: Part of a probe's pairs that must be pruned for the next probe to be looked at, too.
+LEAST_GAIN = 0.2
+#: Probes that are left alone at most before the next attempt.
+MOST_SKIPPED = 64
+
+
+class Pruner:
+    """Plans the probes of one form.
+
+    Parameters
+    ----------
+    pruning : Pruning or None
+        None leaves every probe as it is.
+    task_evaluations : int
+        Of the device's tasks: it says how fast the device is.
+    """
+
+    def __init__(self, pruning: Pruning | None, task_evaluations: int = TASK_EVALUATIONS) -> None:
+        self.pruning = pruning
+        self.speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
+        self._runs: dict[tuple[int, bool], RunSlabs] = {}
+
+    def parts(
+        self,
+        window: Snapshot,
+        made: Layout,
+        stream: Sequence[np.ndarray],
+        start: np.ndarray,
+        end: np.ndarray,
+        mode: Mode,
+    ) -> list[PrunedRanges]:
+        """What of a probe a device has to evaluate.
+
+        Parameters
+        ----------
+        window : Snapshot
+        made : Layout
+        stream : sequence of ndarray, each of shape (n,)
+            Keys of the stream tuples.
+        start, end : ndarray of int64, shape (n,)
+            Their ranges.
+        mode : Mode
+            What becomes of matches. A match in PAIRS may lie outside the range of its tuple: see
+            :meth:`~penstock.host.prune.plan.PrunedRanges.matches`.
+        """
+        everything = whole(start, end)
+        if not len(everything.rows):
+            return []
+        unpruned = [PrunedRanges(window, (everything,))]
+        sizes = self.pruning
+        pairs = everything.evaluations
+        if sizes is None or not _may_prune(made.program, mode):
+            return unpruned
+        # Of equally near matches the one at the lowest position counts, so rows keep their order.
+        clustered = mode is not Mode.NEAREST
+        key = (window.run, clustered)
+        if key not in self._runs:
+            self._runs[key] = RunSlabs(sizes.slab_rows, sizes.block_rows, clustered=clustered)
+        slabs = self._runs[key]
+        slabs.pairs += pairs
+        if pairs < sizes.least_pairs * self.speed:
+            return unpruned
+        if slabs.skip:
+            slabs.skip -= 1
+            return unpruned
+        rows = slabs.rows + len(everything.rows) + slabs.growth(window)
+        if slabs.pairs < sizes.pairs_per_row * self.speed * (rows - sizes.free_rows):
+            return unpruned
+        slabs.rows = rows
+        found = unpruned
+        if slabs.extend(window, made, stream):
+            planned = Plan(sizes, slabs, window, stream, everything, mode).parts()
+            if pairs - sum(part.evaluations for part in planned) >= LEAST_GAIN * pairs:
+                found = planned
+        slabs.misses = slabs.misses + 1 if found is unpruned else 0
+        slabs.skip = min((1 << slabs.misses) - 1, MOST_SKIPPED)
+        return found
+
+    def keep(self, runs: Collection[int]) -> set[int]:
+        """Forget all other runs; the numbers of what is left, to be kept in device memory."""
+        for key in [key for key in self._runs if key[0] not in runs]:
+            del self._runs[key]
+        return {level.number for slabs in self._runs.values() for level in slabs.levels}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory, about."""
+        return sum(slabs.nbytes for slabs in self._runs.values())
+
+
+def _may_prune(program: Program, mode: Mode) -> bool:
+    """Sums of floats depend on the order of the rows, which tasks of several ranges do not keep."""
+    if mode is not Mode.SUM or isinstance(program, BandProgram):
+        return True
+    return program.value is not None and not program.value.type.is_float

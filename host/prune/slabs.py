@@ -1,0 +1,217 @@
+"""Slabs of a window run: stretches of rows that never change once full, clustered, with bounds.
+
+A slab lies between multiples of its size in logical positions. A run has slabs of several sizes:
+large ones rule out more, small ones reach closer to its growing end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.expr.columns import Vector
+
+from ..keys.prepare import Layout
+from ..windows.run import Snapshot, next_number
+from .boxes import Boxes, Tester, make_tester
+from .clustering import SAMPLE, cluster, halvings, shares
+
+
+@dataclass(frozen=True)
+class Rearranged:
+    """Rows of a run in another order, as devices read them: a run of its own.
+
+    Parameters
+    ----------
+    run : int
+        Its number.
+    first : int
+        Logical position of the first place.
+    order : ndarray of int64, shape (n,)
+        Logical position of the row at each place.
+    window : Snapshot
+    """
+
+    run: int
+    first: int
+    order: np.ndarray
+    window: Snapshot
+
+    @property
+    def end(self) -> int:
+        """Logical position after the last place."""
+        return self.first + len(self.order)
+
+    def keys_between(self, low: int, high: int) -> list[Vector]:
+        """Keys of the places ``[low, high)``, with the bounds of the whole run."""
+        chosen = self.order[low - self.first : high - self.first]
+        return self.window.keys_at(chosen)
+
+    def positions(self, places: np.ndarray) -> np.ndarray:
+        """Logical positions of the rows at some places."""
+        return self.order[places - self.first]
+
+
+@dataclass
+class Slab:
+    """Positions ``[low, high)``.
+
+    Parameters
+    ----------
+    low, high : int
+    order : ndarray of int32
+        Row at each place, both from the slab's start.
+    boxes : list
+        Bounds of its blocks.
+    """
+
+    low: int
+    high: int
+    order: np.ndarray
+    boxes: Boxes
+
+
+@dataclass
+class Level:
+    """Slabs of one size, without gaps.
+
+    Parameters
+    ----------
+    rows : int
+        Size of a slab.
+    number : int
+        Number of the run that its rearranged rows are.
+    """
+
+    rows: int
+    number: int = field(default_factory=next_number)
+    slabs: dict[int, Slab] = field(default_factory=dict)
+
+    def at(self, position: int) -> Slab | None:
+        """The slab that holds a position, if there is one."""
+        return self.slabs.get(position // self.rows)
+
+    def rearranged(self, window: Snapshot) -> Rearranged:
+        """All slabs, one after the other."""
+        some = [self.slabs[k] for k in sorted(self.slabs)]
+        order = np.concatenate([slab.low + slab.order.astype(np.int64) for slab in some])
+        return Rearranged(self.number, some[0].low, order, window)
+
+
+class RunSlabs:
+    """All slabs of a run.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Sizes of slabs, ascending, each a multiple of the one before and of ``block_rows``.
+    block_rows : int
+    clustered : bool
+        Whether rows may be rearranged.
+    """
+
+    def __init__(self, sizes: Sequence[int], block_rows: int, *, clustered: bool) -> None:
+        self.levels = [Level(rows) for rows in sizes]
+        self.block_rows = block_rows
+        self.clustered = clustered
+        #: Keys that window and stream tuples are clustered by, level by level of a tree.
+        self.window_keys: list[int] = []
+        self.stream_keys: list[int] = []
+        self.tester: Tester | None = None
+        self._layout: Layout | None = None
+        #: Pairs that came, and rows that were clustered.
+        self.pairs = self.rows = 0
+        #: Probes in a row that gained little, and how many are still to be left alone.
+        self.misses = self.skip = 0
+
+    @property
+    def nbytes(self) -> int:
+        return sum(slab.order.nbytes for level in self.levels for slab in level.slabs.values())
+
+    def growth(self, window: Snapshot) -> int:
+        """Rows that :meth:`extend` would cluster now."""
+        found = 0
+        for level in self.levels:
+            first, end = -(-window.first // level.rows), window.end // level.rows
+            found += level.rows * sum(index not in level.slabs for index in range(first, end))
+        return found
+
+    def extend(self, window: Snapshot, made: Layout, stream: Sequence[np.ndarray]) -> bool:
+        """Take in what the run has become; whether there is anything to prune by.
+
+        Parameters
+        ----------
+        window : Snapshot
+        made : Layout
+            Of the run; bounds are of its codes.
+        stream : sequence of ndarray
+            Keys of some stream tuples, at least one.
+        """
+        for level in self.levels:
+            for index in [k for k in level.slabs if k * level.rows < window.first]:
+                del level.slabs[index]
+        if self.tester is None or made is not self._layout:
+            self.tester, self._layout = make_tester(made.program), made
+            for level in self.levels:
+                for slab in level.slabs.values():
+                    columns = made.window(window.keys_between(slab.low, slab.high))
+                    slab.boxes = self._boxes(columns, slab.order)
+        if not any(level.slabs for level in self.levels):
+            self._choose(window, made, stream)
+            if self.clustered and not self.window_keys:
+                return False
+        for level in self.levels:
+            for index in range(-(-window.first // level.rows), window.end // level.rows):
+                if index not in level.slabs:
+                    level.slabs[index] = self._slab(window, made, index * level.rows, level.rows)
+        return any(level.slabs for level in self.levels)
+
+    def _choose(self, window: Snapshot, made: Layout, stream: Sequence[np.ndarray]) -> None:
+        """Find the keys to cluster by."""
+        assert self.tester is not None
+        tester = self.tester
+        some = np.linspace(window.first, window.end - 1, min(window.end - window.first, 4096))
+        columns = made.window(window.keys_at(some.astype(np.int64)))
+        rows, tuples = len(columns[0]), len(stream[0])
+        one = tester.groups(*_single(stream, tuples))
+        found = shares(
+            tester.window_axes(columns),
+            lambda chosen, edges: tester.blocks([c[chosen] for c in columns], edges),
+            lambda boxes: tester.may_match(one, boxes),
+            rows,
+        )
+        levels = max(self.levels[-1].rows // self.block_rows, 1).bit_length()
+        self.window_keys = halvings(found, levels)
+        other = tester.blocks(*_single(columns, rows))
+        found = shares(
+            tester.stream_axes(stream),
+            lambda chosen, edges: tester.groups([c[chosen] for c in stream], edges),
+            lambda boxes: tester.may_match(boxes, other),
+            tuples,
+        )
+        self.stream_keys = halvings(found, levels)
+
+    def _slab(self, window: Snapshot, made: Layout, low: int, rows: int) -> Slab:
+        assert self.tester is not None
+        columns = made.window(window.keys_between(low, low + rows))
+        order = np.arange(rows)
+        if self.clustered:
+            axes = self.tester.window_axes(columns)
+            # In another layout a key may have vanished, or need more than a machine's integer.
+            keys = [axes[k] for k in self.window_keys if k in axes]
+            order = cluster(keys, rows, self.block_rows).order
+        return Slab(low, low + rows, order.astype(np.int32), self._boxes(columns, order))
+
+    def _boxes(self, columns: Sequence[np.ndarray], order: np.ndarray) -> Boxes:
+        """Bounds of the blocks of a slab with these device columns."""
+        assert self.tester is not None
+        edges = np.arange(0, len(order) + 1, self.block_rows)
+        return self.tester.blocks([c[order] for c in columns], edges)
+
+
+def _single(columns: Sequence[np.ndarray], rows: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Some rows, each a set of its own."""
+    chosen = np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)
+    return [c[chosen] for c in columns], np.arange(len(chosen) + 1)

@@ -1,1 +1,0 @@
-"""Windows of blocks that never change, prepared and loaded once for many joins."""

@@ -1,0 +1,1 @@
+"""Rows in columns: Arrow in and out, growing storage, files."""

@@ -1,0 +1,53 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic(path: Path, *, replace: bool = True, durable: bool = False) -> Iterator[Path]:
+    """Give a name to write under; the file gets its own one when the ``with`` block ends well.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder must be there.
+    replace : bool
+        Whether a file of that name is replaced; otherwise it stays.
+    durable : bool
+        Whether file and name are flushed to the disk, to survive a crash of the machine.
+
+    Raises
+    ------
+    FileExistsError
+        There is a file of that name, and it is not to be replaced.
+    OSError
+    """
+    # In the same folder, since a rename is atomic only within a file system. Hidden: programs that
+    # read all files of a folder pass it over.
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        yield partial
+        if durable:
+            _flush(partial)
+        if replace:
+            os.replace(partial, path)
+        else:
+            os.link(partial, path)
+        if durable:
+            _flush(path.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

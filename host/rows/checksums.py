@@ -1,0 +1,48 @@
+"""Checksums: what is read is what was written, and under the same name.
+
+SHA-256, which processors compute by themselves, cut to 128 bits. It guards against disks, copies
+and accidents, not against someone who can write the files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+_DIGITS = 32
+
+
+def checksum(content: Any) -> str:
+    """Checksum of bytes, or of anything that shows its memory as bytes."""
+    return sha256(content).hexdigest()[:_DIGITS]
+
+
+def sealed(name: str, values: Mapping[str, Any]) -> str:
+    """Values as JSON that only :func:`unsealed` of the same name takes."""
+    seal = {"name": name, "checksum": _of_values(name, values), "values": values}
+    return json.dumps(seal)
+
+
+def unsealed(name: str, content: bytes | str) -> dict[str, Any]:
+    """The values of :func:`sealed`.
+
+    Raises
+    ------
+    ValueError
+        The content is not what was written under this name; says why.
+    """
+    seal = json.loads(content)
+    if not isinstance(seal, dict) or seal.keys() != {"name", "checksum", "values"}:
+        raise ValueError("it has no checksum")
+    values = seal["values"]
+    if not isinstance(values, dict) or seal["checksum"] != _of_values(seal["name"], values):
+        raise ValueError("its checksum does not fit its content")
+    if seal["name"] != name:
+        raise ValueError(f"it is a copy of {seal['name']}")
+    return values
+
+
+def _of_values(name: Any, values: Mapping[str, Any]) -> str:
+    return checksum(json.dumps([name, values], sort_keys=True).encode())

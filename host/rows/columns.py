@@ -1,0 +1,261 @@
+"""Arrow columns to exact vectors and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import DataError, QueryError, SchemaError
+from penstock.expr.columns import Vector, int_vector
+from penstock.types import Kind, Type
+
+from . import gather
+
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+#: Arrow has no unit of days for durations.
+SECONDS_OF_DAY = 86_400
+
+
+def load(
+    table: pa.Table | pa.RecordBatch, names: Iterable[str], scales: Mapping[str, int], where: str
+) -> dict[str, Vector]:
+    """Vectors of some columns.
+
+    Parameters
+    ----------
+    table : Table or RecordBatch
+    names : iterable of str
+    scales : mapping of column to decimal digits
+        Float columns that hold fixed-point numbers.
+    where : str
+        Name of the table in error messages.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing.
+    DataError
+        A value of a fixed-point column is off its grid.
+    """
+    out = {}
+    for name in names:
+        if name not in table.schema.names:
+            raise SchemaError(
+                f"table {where} has no column {name}; it has {', '.join(table.schema.names)}"
+            )
+        column = table.column(name)
+        if column.null_count and not table.schema.field(name).nullable:
+            raise DataError(
+                f"{where}.{name} holds NULL, but its schema says that it never does; mend the "
+                "schema or the data"
+            )
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        out[name] = vector(array, scales.get(name), f"{where}.{name}")
+    return out
+
+
+def vector(array: pa.Array, digits: int | None, where: str) -> Vector:
+    """Exact vector of one Arrow array; see :func:`load`."""
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    dtype = array.type
+    if pa.types.is_dictionary(dtype):
+        array, dtype = array.dictionary_decode(), dtype.value_type
+    valid = None
+    if array.null_count:
+        valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_null(dtype):
+        return Vector(np.zeros(len(array), dtype=np.int64), np.zeros(len(array), dtype=bool))
+    if digits is not None:
+        return _fixed_point(array, valid, digits, where)
+    if pa.types.is_decimal(dtype):
+        return _decimals(array, valid)
+    if valid is not None:
+        array = pc.fill_null(array, _zero(dtype))
+    if pa.types.is_boolean(dtype):
+        return Vector(array.to_numpy(zero_copy_only=False), valid)
+    if pa.types.is_floating(dtype):
+        return Vector(array.to_numpy(zero_copy_only=False), valid)
+    if _is_text(dtype):
+        return Vector(array.to_numpy(zero_copy_only=False), valid)
+    return _integers(array, valid)
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    return (
+        pa.types.is_string(dtype)
+        or pa.types.is_large_string(dtype)
+        or pa.types.is_binary(dtype)
+        or pa.types.is_large_binary(dtype)
+    )
+
+
+def _zero(dtype: pa.DataType) -> pa.Scalar:
+    if pa.types.is_boolean(dtype):
+        return pa.scalar(False)
+    if _is_text(dtype):
+        is_bytes = pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype)
+        return pa.scalar(b"" if is_bytes else "", dtype)
+    if pa.types.is_temporal(dtype):
+        return pa.scalar(0, pa.int32() if pa.types.is_date32(dtype) else pa.int64()).cast(dtype)
+    return pa.scalar(0, pa.int64()).cast(dtype)
+
+
+def _integers(array: pa.Array, valid: np.ndarray | None) -> Vector:
+    dtype = array.type
+    if pa.types.is_date64(dtype):
+        array = array.cast(pa.date32())
+    word = gather.word(array.type)
+    assert word is not None
+    signed = pa.types.is_temporal(dtype) or pa.types.is_signed_integer(dtype)
+    values = gather.values(array, np.dtype(f"i{word.itemsize}") if signed else word)
+    if values.dtype == np.uint64 and values.size and int(values.max()) > _INT64[1]:
+        return int_vector(values.astype(object), valid)
+    return int_vector(values.astype(np.int64), valid)
+
+
+def _decimals(array: pa.Array, valid: np.ndarray | None) -> Vector:
+    """Unscaled integers straight from the buffer: little-endian words of 64 bits."""
+    if array.type.bit_width not in (128, 256):
+        array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    words = array.type.bit_width // 64
+    buffer = array.buffers()[1]
+    raw = np.frombuffer(buffer, dtype=np.int64)
+    raw = raw[array.offset * words : (array.offset + len(array)) * words].reshape(-1, words)
+    raw = raw if valid is None else np.where(valid[:, None], raw, 0)
+    low = raw[:, 0].copy()
+    if np.all(raw[:, 1:] == (low >> 63)[:, None]):
+        return int_vector(low, valid)
+    total = raw[:, -1].astype(object)
+    for word in range(words - 2, -1, -1):
+        total = (total << 64) | raw[:, word].view(np.uint64).astype(object)
+    return int_vector(total, valid)
+
+
+def _fixed_point(array: pa.Array, valid: np.ndarray | None, digits: int, where: str) -> Vector:
+    """Floats that are decimals of ``digits`` digits, as the integers they stand for."""
+    if pa.types.is_integer(array.type):
+        plain = vector(array, None, where).values.astype(object) * 10**digits
+        if plain.size and max(abs(int(plain.min())), abs(int(plain.max()))) >= 10**18:
+            raise DataError(f"{where} with {digits} decimal digits needs more than 18 digits")
+        return int_vector(plain.astype(np.int64), valid)
+    filled = array if valid is None else pc.fill_null(array, pa.scalar(0.0, array.type))
+    values = filled.to_numpy(zero_copy_only=False)
+    step = 10.0**digits
+    with np.errstate(all="ignore"):
+        scaled = np.rint(values.astype(np.float64) * step)
+        back = (scaled / step).astype(values.dtype)
+    bad = ~(back == values) | ~(np.abs(scaled) < 2.0**53)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"{where} is declared with {digits} decimal digits, but row {row} holds "
+            f"{values[row]!r}; declare more digits, or round the column first"
+        )
+    return int_vector(scaled.astype(np.int64), valid)
+
+
+# -- back to Arrow --------------------------------------------------------------------------------
+
+
+def arrow_type(dtype: Type, name: str, zone: str | None = None) -> pa.DataType:
+    """Arrow type of a computed column: the smallest of int64, uint64 and the decimals that fits.
+
+    Parameters
+    ----------
+    dtype : Type
+    name : str
+        Of the column, for messages.
+    zone : str or None
+        Time zone of instants; None for timestamps without one.
+
+    Raises
+    ------
+    QueryError
+        The value may need more than 76 digits.
+    """
+    if dtype.kind is Kind.INT and _INT64[0] <= dtype.lo and dtype.hi <= _INT64[1]:
+        return pa.int64()
+    if dtype.kind is Kind.INT and dtype.lo >= 0 and dtype.hi < 1 << 64:
+        return pa.uint64()
+    if dtype.kind in (Kind.INT, Kind.DECIMAL):
+        digits = max(len(str(abs(dtype.lo))), len(str(abs(dtype.hi))), dtype.scale, 1)
+        if digits > 76:
+            raise QueryError(f"output column {name} may need {digits} digits; CAST its operands")
+        make = pa.decimal128 if digits <= 38 else pa.decimal256
+        return make(digits, dtype.scale)
+    unit = "s" if dtype.unit == "D" else dtype.unit
+    return {
+        Kind.BOOL: pa.bool_(),
+        Kind.FLOAT32: pa.float32(),
+        Kind.FLOAT64: pa.float64(),
+        Kind.STRING: pa.string(),
+        Kind.BINARY: pa.binary(),
+        Kind.NULL: pa.null(),
+        Kind.DATE: pa.date32(),
+        Kind.TIMESTAMP: pa.timestamp(unit or "us", zone),
+        Kind.TIMESTAMP_NTZ: pa.timestamp(unit or "us"),
+        Kind.DURATION: pa.duration(unit or "us"),
+    }[dtype.kind]
+
+
+def to_arrow(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
+    """Arrow array of a computed column.
+
+    Raises
+    ------
+    DataError
+        A date, time or duration lies outside the bits of its type.
+    """
+    mask = None if v.valid is None else ~v.valid
+    values = v.values
+    if pa.types.is_null(target):
+        return pa.nulls(len(values))
+    if pa.types.is_decimal(target):
+        return _to_decimals(values, mask, target)
+    if pa.types.is_date32(target):
+        return pa.array(_steps(values, mask, target, 1, 32), mask=mask).cast(target)
+    if pa.types.is_temporal(target):
+        scale = SECONDS_OF_DAY if dtype.unit == "D" else 1
+        return pa.array(_steps(values, mask, target, scale, 64), mask=mask).cast(target)
+    if pa.types.is_integer(target):
+        wide = np.uint64 if pa.types.is_uint64(target) else np.int64
+        return pa.array(values.astype(wide), mask=mask)
+    if values.dtype == object:
+        return pa.array(list(values), type=target, mask=mask)
+    return pa.array(np.ascontiguousarray(values), type=target, mask=mask)
+
+
+def _steps(
+    values: np.ndarray, mask: np.ndarray | None, target: pa.DataType, scale: int, bits: int
+) -> np.ndarray:
+    """Values of a temporal type times ``scale``, as integers of so many bits; 0 where masked."""
+    if mask is not None:
+        values = np.where(mask, 0, values)
+    if len(values):
+        ends = (int(values.min()) * scale, int(values.max()) * scale)
+        if ends[0] < -(1 << (bits - 1)) or ends[1] >= 1 << (bits - 1):
+            raise DataError(
+                f"a computed {target} needs more than {bits} bits; leave such rows out with WHERE "
+                "or a subquery in FROM, or compute in a coarser unit"
+            )
+    return values.astype(np.int32 if bits == 32 else np.int64) * scale
+
+
+def _to_decimals(values: np.ndarray, mask: np.ndarray | None, target: pa.DataType) -> pa.Array:
+    words = target.bit_width // 64
+    raw = np.zeros((len(values), words), dtype=np.uint64)
+    if values.dtype == object:
+        low = (1 << 64) - 1
+        for word in range(words):
+            raw[:, word] = ((values >> (64 * word)) & low).astype(np.uint64)
+    else:
+        raw[:, 0] = values.astype(np.int64).view(np.uint64)
+        raw[:, 1:] = (values.astype(np.int64) >> 63).view(np.uint64)[:, None]
+    validity = None
+    if mask is not None:
+        validity = pa.array(~mask).buffers()[1]
+    return pa.Array.from_buffers(target, len(values), [validity, pa.py_buffer(raw.tobytes())])

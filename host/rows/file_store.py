@@ -1,0 +1,298 @@
+"""Files by name below one root: in a folder, in S3 and what speaks its protocol, Google's, Azure's.
+
+Each file is there as a whole or not at all. In a folder it is written under another name and then
+renamed. An object is there once its upload has ended, and cannot be renamed: so whoever writes one
+should give it a name that no other attempt uses, and tell that name. What a listing shows is only
+ever cleaned up.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.errors import FileError, UsageError
+
+from .atomic import atomic
+from .checksums import checksum, sealed, unsealed
+
+#: What Hadoop calls stores, and pyarrow does.
+_SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",
+            "abfss": "abfss"}  # fmt: skip
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Written(NamedTuple):
+    """Size and checksum of a file."""
+
+    bytes: int
+    checksum: str
+
+
+class FileStore:
+    """Files by name, the same for a driver and all its workers.
+
+    Parameters
+    ----------
+    location : str
+        A folder, or ``s3://bucket/path``, ``gs://``, ``abfs://``, with pyarrow's options after a
+        question mark, such as ``?region=eu-west-1`` or
+        ``?scheme=http&endpoint_override=127.0.0.1:9000``. Credentials are best left to the
+        environment of the driver and the workers.
+    lost, again : str
+        Ends of error messages: what to do where a file is lost or damaged, and where one could not
+        be written.
+
+    Attributes
+    ----------
+    root : str
+        The location without credentials and options, for messages.
+
+    Raises
+    ------
+    UsageError
+        There is no such kind of store.
+    """
+
+    def __init__(self, location: str, *, lost: str, again: str) -> None:
+        self._lost, self._again = lost, again
+        parsed = urlparse(location)
+        self._is_folder = parsed.scheme in ("", "file")
+        if self._is_folder:
+            path = Path(url2pathname(parsed.path) if parsed.scheme else location)
+            self._fs, self._path = fs.LocalFileSystem(use_mmap=True), str(path.absolute())
+            self.root = self._path
+            return
+        # Without user, password and options: this is shown in messages.
+        shown = f"{parsed.scheme}://{parsed.netloc.rpartition('@')[2]}{parsed.path}".rstrip("/")
+        if parsed.scheme not in _SCHEMES:
+            raise UsageError(
+                f"{shown} is no path of a file system, and no store that Penstock can write: give "
+                "a folder that the driver and all workers share, or s3://, gs:// or abfs:// as "
+                'option("storeLocation", ...)'
+            )
+        try:
+            self._fs, path = fs.FileSystem.from_uri(
+                _SCHEMES[parsed.scheme] + location.removeprefix(parsed.scheme)
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise UsageError(f"{shown} cannot be opened: {error}") from error
+        self._path, self.root = path.rstrip("/"), shown
+
+    def shown(self, name: str) -> str:
+        """A file, for messages."""
+        return f"{self.root}/{name}"
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    def make(self, folders: Iterable[str]) -> None:
+        """Make folders, if they are not there; names of objects need none.
+
+        Raises
+        ------
+        FileError
+        """
+        try:
+            for folder in folders if self._is_folder else ():
+                self._fs.create_dir(self._at(folder))
+        except OSError as error:
+            raise FileError(
+                f"cannot make {self.root}: {error}; choose a location that the driver and all "
+                "workers can write"
+            ) from error
+
+    def put(self, name: str, content: bytes | pa.Buffer) -> Written:
+        """Write a file; in a folder it survives a crash of the machine.
+
+        Parameters
+        ----------
+        name : str
+            New, but for files that are replaced, which only the driver does.
+        content : bytes or pyarrow.Buffer
+
+        Raises
+        ------
+        FileError
+        """
+        try:
+            if self._is_folder:
+                with atomic(Path(self._at(name)), durable=True) as partial:
+                    partial.write_bytes(content)
+            else:
+                with self._fs.open_output_stream(self._at(name)) as file:
+                    file.write(content)
+        except OSError as error:
+            remedy = "" if self._is_folder else "the bucket is there and "
+            raise unwritable(self.shown(name), error, self._again, remedy) from error
+        return Written(memoryview(content).nbytes, checksum(content))
+
+    def get(self, name: str) -> bytes | None:
+        """Content of a file; None if there is none.
+
+        Raises
+        ------
+        FileError
+        """
+        found = self._read(name)
+        return None if found is None else found.to_pybytes()
+
+    def put_json(self, name: str, values: Mapping[str, Any]) -> None:
+        """Write values with a checksum of them and of their name.
+
+        Raises
+        ------
+        FileError
+        """
+        self.put(name, sealed(name, values).encode())
+
+    def get_json(self, name: str) -> dict[str, Any] | None:
+        """Values that were written under this name; None if there are none.
+
+        Raises
+        ------
+        FileError
+            They are damaged, or were written under another name.
+        """
+        content = self._read(name)
+        try:
+            return None if content is None else unsealed(name, content.to_pybytes())
+        except ValueError as error:
+            raise self._damaged(name, error) from error
+
+    def table(self, name: str, wanted: str) -> pa.Table:
+        """Rows of an Arrow file; in a folder, mapped into memory.
+
+        Parameters
+        ----------
+        name : str
+        wanted : str
+            Checksum of the file, which is compared before anything else of it is looked at. A
+            process sums a file of a folder once, and again if it changes.
+
+        Raises
+        ------
+        FileError
+            It is gone, or is not what was written.
+        """
+        content = self._read(name)
+        if content is None:
+            raise FileError(f"{self.shown(name)} is gone; {self._lost}")
+        found = _folder_checksum(self._at(name)) if self._is_folder else checksum(content)
+        if found != wanted:
+            raise FileError(
+                f"{self.shown(name)} is not what was written: its checksum is {found}, not "
+                f"{wanted}; {self._lost}"
+            )
+        try:
+            return pa.ipc.open_file(content).read_all()
+        except pa.ArrowInvalid as error:
+            raise self._damaged(name, error) from error
+
+    def _read(self, name: str) -> pa.Buffer | None:
+        try:
+            with self._fs.open_input_file(self._at(name)) as file:
+                return file.read_buffer()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def _damaged(self, name: str, error: Exception) -> FileError:
+        return FileError(f"{self.shown(name)} cannot be read: {error}; {self._lost}")
+
+    def _unreadable(self, name: str, error: OSError) -> FileError:
+        if self._is_folder:
+            return self._damaged(name, error)
+        return FileError(
+            f"{self.shown(name)} cannot be read: {error}; see that the store answers and that the "
+            f"driver and all workers may read and list it, and {self._again}"
+        )
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None if there is none.
+
+        Raises
+        ------
+        FileError
+        """
+        try:
+            found = self._fs.get_file_info(self._at(name))
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+        return found.size if found.type is fs.FileType.File else None
+
+    def names(self, folder: str) -> list[str]:
+        """Names of files in a folder, without it; perhaps not of all.
+
+        Raises
+        ------
+        FileError
+        """
+        where = fs.FileSelector(self._at(folder), allow_not_found=True)
+        try:
+            found = self._fs.get_file_info(where)
+        except OSError as error:
+            raise self._unreadable(folder, error) from error
+        return [one.base_name for one in found if one.type is fs.FileType.File]
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, where they are there.
+
+        Raises
+        ------
+        FileError
+        """
+        for name in names:
+            try:
+                self._fs.delete_file(self._at(name))
+            except FileNotFoundError:
+                continue  # a listing may show what is gone
+            except OSError as error:
+                raise FileError(
+                    f"cannot remove {self.shown(name)}: {error}; see that the driver may delete "
+                    f"it, and {self._again}"
+                ) from error
+
+
+def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileError:
+    """What to say of a file that could not be written.
+
+    Parameters
+    ----------
+    shown : str
+        The file.
+    error : OSError
+    again : str
+        What to do when the cause is removed.
+    also : str
+        What else to see to.
+    """
+    remedy = f"see that {also}the driver and all workers can write there"
+    if error.errno in _NO_ROOM:
+        remedy = "free or add space"
+    return FileError(f"cannot write {shown}: {error.strerror or error}; {remedy} and {again}")
+
+
+def _folder_checksum(path: str) -> str:
+    stat = os.stat(path)
+    return _checksum_of(
+        path, (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def _checksum_of(path: str, version: tuple[int, ...]) -> str:
+    """Checksum of a file; computed once per process for each version of the file."""
+    with pa.memory_map(path) as source:
+        return checksum(source.read_buffer())

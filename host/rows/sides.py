@@ -1,0 +1,275 @@
+"""One input of a join: its columns, filter and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError
+from penstock.expr import ops
+from penstock.expr.columns import Columns, Vector, evaluate_columns, int_vector
+from penstock.plan.query import JoinQuery, Side
+from penstock.plan.ranges import place
+
+from .columns import load
+from .gather import take_batch
+from .stretches import NamedBlock, Stretch
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """Rows of one input.
+
+    Parameters
+    ----------
+    row : ndarray of int64, shape (n,)
+        Row of the base table or batch that each tuple is.
+    time : ndarray of int64, shape (n,)
+        Zeros for a side without a time column.
+    columns : mapping of (side, name) to Vector
+        Columns of the tuples.
+    """
+
+    row: np.ndarray
+    time: np.ndarray
+    columns: Columns
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def pick(self, chosen: np.ndarray | slice) -> SideRows:
+        """Some of the tuples, by index; a slice copies nothing."""
+        picked = {key: take(v, chosen) for key, v in self.columns.items()}
+        return SideRows(self.row[chosen], self.time[chosen], picked)
+
+    def moved(self, by: int) -> SideRows:
+        """The same tuples of a table before which there are so many rows."""
+        return replace(self, row=self.row + by)
+
+    def in_time_order(self) -> SideRows:
+        """The same tuples by time; those of one time keep their order."""
+        if len(self) == 0 or np.all(self.time[1:] >= self.time[:-1]):
+            return self
+        return self.pick(np.argsort(self.time, kind="stable"))
+
+    @staticmethod
+    def concat(parts: Sequence[SideRows]) -> SideRows:
+        """The tuples of several parts of one side, in order."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        joined = {key: concat([p.columns[key] for p in parts]) for key in first.columns}
+        return SideRows(
+            np.concatenate([p.row for p in parts]),
+            np.concatenate([p.time for p in parts]),
+            joined,
+        )
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Tuples of one side and, row by row, the base columns that the output needs of them.
+
+    ``ids`` are their arrival numbers, int64 of shape (n,).
+    """
+
+    side: str
+    rows: SideRows
+    base: pa.RecordBatch
+    ids: np.ndarray
+
+    @staticmethod
+    def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
+        """From tuples whose ``row`` points into ``batch``."""
+        kept = batch.select(list(query.output_columns_of(side)))
+        if kept.num_columns == 0:  # a batch without columns forgets how many rows it has
+            kept = pa.record_batch([pa.nulls(batch.num_rows)], names=["no column"])
+        unnumbered = np.full(len(rows), -1, np.int64)
+        # Rows are picked in order, so as many as there are is all of them.
+        base = kept if len(rows) == batch.num_rows else take_batch(kept, rows.row)
+        return Arrival(side, rows, base, unnumbered)
+
+    def numbered(self, ids: np.ndarray) -> Arrival:
+        """The same tuples with these arrival numbers."""
+        return replace(self, ids=ids)
+
+    def pick(self, chosen: np.ndarray) -> Arrival:
+        """Some of the tuples, by index."""
+        base = take_batch(self.base, chosen)
+        return Arrival(self.side, self.rows.pick(chosen), base, self.ids[chosen])
+
+    def in_time_order(self) -> Arrival:
+        """The same tuples by time; those of one time keep their order."""
+        time = self.rows.time
+        if len(time) == 0 or np.all(time[1:] >= time[:-1]):
+            return self
+        return self.pick(np.argsort(time, kind="stable"))
+
+    @staticmethod
+    def concat(parts: Sequence[Arrival]) -> Arrival:
+        if len(parts) == 1:
+            return parts[0]
+        rows = SideRows.concat([p.rows for p in parts])
+        base = pa.concat_batches([p.base for p in parts])
+        return Arrival(parts[0].side, rows, base, np.concatenate([p.ids for p in parts]))
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows of a table or batch, unfiltered: those whose time is known, and those it is not of.
+
+    A row without a time meets nothing, but an outer join preserves it.
+    """
+
+    timed: SideRows
+    timeless: SideRows
+
+
+def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) -> Read:
+    """All rows of a table or batch.
+
+    Raises
+    ------
+    SchemaError
+        A column is missing.
+    DataError
+        A value is off its declared grid; a time needs more than 64 bits; or a row without a time
+        would need a place in the order of ROWS.
+    """
+    names = query.join_columns_of(side.side)
+    loaded = load(table, names, query.scale_of(side.side), side.alias)
+    columns = {(side.side, name): v for name, v in loaded.items()}
+    n = table.num_rows
+    everything = np.arange(n, dtype=np.int64)
+    none = np.zeros(0, dtype=np.int64)
+    if side.time is None:
+        rows = SideRows(everything, np.zeros(n, dtype=np.int64), columns)
+        return Read(rows, rows.pick(none))
+    time = evaluate_columns(side.time, columns, n)
+    if time.values.dtype == object:
+        raise DataError(
+            f"a time of {side.alias} needs more than 64 bits in the unit of the window; use a "
+            "coarser unit for both time columns"
+        )
+    rows = SideRows(everything, time.values, columns)
+    if time.valid is None:
+        return Read(rows, rows.pick(none))
+    timeless = rows.pick(np.flatnonzero(~time.valid))
+    if query.is_rows and len(placeless := filtered(side, timeless)):
+        raise DataError(
+            f"row {int(placeless.row[0])} of {side.alias} has no time, so it has no place "
+            "among the last ROWS; leave such rows out with WHERE or a subquery in FROM"
+        )
+    return Read(rows.pick(np.flatnonzero(time.valid)), timeless)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Rows of one input as joins of whole tables take them.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Each column is one chunk: finding the chunk of each row would cost more.
+    rows : SideRows
+        Tuples that pass the side's filter, in the order of time; ``row`` points into ``table``.
+    timeless : SideRows
+        Those of which the time is not known.
+    stretches : tuple of Stretch
+        Rows of the table that are rows of a block.
+    """
+
+    table: pa.Table
+    rows: SideRows
+    timeless: SideRows
+    stretches: tuple[Stretch, ...] = ()
+
+    @staticmethod
+    def of(side: Side, table: pa.Table, read: Read) -> Loaded:
+        """From a table of whole chunks and what was read of it."""
+        timed = filtered(side, read.timed).in_time_order()
+        return Loaded(table, timed, filtered(side, read.timeless))
+
+    def pick(self, chosen: np.ndarray | slice) -> Loaded:
+        """Some of the tuples whose time is known, by index in the order of time."""
+        return replace(self, rows=self.rows.pick(chosen), timeless=self.timeless.pick(slice(0)))
+
+    def between(self, low: int, high: int) -> Loaded:
+        """The tuples with ``low <= time <= high``."""
+        time = self.rows.time
+        return self.pick(slice(place(time, low), place(time, high, after=True)))
+
+    @staticmethod
+    def of_block(block: NamedBlock, table: pa.Table, low: int, high: int) -> Loaded:
+        """The tuples of a block with ``low <= time <= high``.
+
+        Parameters
+        ----------
+        block : NamedBlock
+            Whose rows are those of the table, one by one.
+        table : pyarrow.Table
+        low, high : int
+        """
+        time = block.rows.time
+        first = place(time, low)
+        last = max(first, place(time, high, after=True))
+        rows, none = block.rows, block.rows.pick(slice(0))
+        if last - first < len(rows):
+            rows = rows.pick(slice(first, last)).moved(-first)
+            table = table.slice(first, last - first)
+        return Loaded(table, rows, none, (Stretch(block, first, 0, last - first),))
+
+    def unnamed(self) -> Loaded:
+        """The same tuples without the blocks that they are of."""
+        return replace(self, stretches=())
+
+    @staticmethod
+    def concat(parts: Sequence[Loaded]) -> Loaded:
+        """The tuples of several parts of one side; at equal times those of earlier parts first."""
+        if len(parts) == 1:
+            return parts[0]
+        ends = np.cumsum([part.table.num_rows for part in parts])
+        first = [0, *ends[:-1].tolist()]
+        rows, timeless = (
+            SideRows.concat([own.moved(by) for own, by in zip(both, first, strict=True)])
+            for both in zip(*((part.rows, part.timeless) for part in parts), strict=True)
+        )
+        table = pa.concat_tables([part.table for part in parts]).combine_chunks()
+        stretches = [
+            stretch.moved(by)
+            for part, by in zip(parts, first, strict=True)
+            for stretch in part.stretches
+        ]
+        return Loaded(table, rows.in_time_order(), timeless, tuple(stretches))
+
+
+def filtered(side: Side, rows: SideRows) -> SideRows:
+    """The tuples that pass the side's filter."""
+    if side.filter is ops.TRUE:
+        return rows
+    keep = evaluate_columns(side.filter, rows.columns, len(rows))
+    return rows.pick(
+        np.flatnonzero(keep.values if keep.valid is None else keep.values & keep.valid)
+    )
+
+
+def take(v: Vector, row: np.ndarray | slice) -> Vector:
+    """The given rows of a vector, with the bounds that those have."""
+    valid = None if v.valid is None else v.valid[row]
+    if v.values.dtype.kind in "iu":
+        return int_vector(v.values[row], valid)
+    return Vector(v.values[row], valid, v.lo, v.hi)
+
+
+def concat(parts: Sequence[Vector]) -> Vector:
+    """Vectors of one column, one after the other."""
+    values = np.concatenate([p.values for p in parts])
+    valid = None
+    if any(p.valid is not None for p in parts):
+        valid = np.concatenate(
+            [np.ones(len(p.values), dtype=bool) if p.valid is None else p.valid for p in parts]
+        )
+    return Vector(values, valid, min(p.lo for p in parts), max(p.hi for p in parts))

@@ -1,0 +1,149 @@
+"""Base rows behind a run: what the output needs of tuples, found by position.
+
+As in ``growing.py``, readers hold views that stay what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from . import gather
+from .growing import Column
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Base rows of a run as they were.
+
+    Parameters
+    ----------
+    schema : Schema
+    plain : dict of int to (ndarray, ndarray or None)
+        By number of column: values as :func:`.gather.word`, and where they are valid.
+    others : tuple of RecordBatch
+        The other columns, one batch after the other.
+    """
+
+    schema: pa.Schema
+    plain: dict[int, tuple[np.ndarray, np.ndarray | None]]
+    others: tuple[pa.RecordBatch, ...]
+
+    def take(self, positions: np.ndarray) -> pa.RecordBatch:
+        """The rows at these positions, in this order."""
+        plain = {
+            n: (values[positions], None if valid is None else valid[positions])
+            for n, (values, valid) in self.plain.items()
+        }
+        return self._batch(plain, _taken(self.others, positions))
+
+    def all(self) -> pa.RecordBatch:
+        """All rows."""
+        others = pa.concat_batches(self.others).columns if self.others else []
+        return self._batch(self.plain, others)
+
+    def _batch(
+        self, plain: dict[int, tuple[np.ndarray, np.ndarray | None]], others: Iterable[pa.Array]
+    ) -> pa.RecordBatch:
+        rest = iter(others)
+        columns = [
+            gather.array_of(field.type, *plain[n]) if n in plain else next(rest)
+            for n, field in enumerate(self.schema)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+class RowStore:
+    """Base rows behind a run, found by position; appending and dropping stay cheap.
+
+    Parameters
+    ----------
+    schema : Schema
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        words = {n: gather.word(field.type) for n, field in enumerate(schema)}
+        self._values = {n: Column(np.zeros(0, w)) for n, w in words.items() if w is not None}
+        self._valid: dict[int, Column] = {}
+        self._others = [n for n, w in words.items() if w is None]
+        self._parts: list[pa.RecordBatch] = []
+        self._sizes: list[int] = []  # bytes of each part: asking a batch takes long
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add rows at the end."""
+        if not batch.num_rows:
+            return
+        for n, own in self._values.items():
+            array = batch.column(n)
+            if array.null_count and n not in self._valid:
+                self._valid[n] = Column(np.ones(own.count, bool))
+            if n in self._valid:
+                self._valid[n].append(array.is_valid().to_numpy(zero_copy_only=False))
+            own.append(gather.values(array, own.values.dtype))
+        if self._others:
+            self._append(batch.select(self._others))
+
+    def _append(self, others: pa.RecordBatch) -> None:
+        """Neighbours of like size are joined, so that few parts remain."""
+        self._parts.append(others)
+        self._sizes.append(others.nbytes)
+        while len(self._parts) > 1 and self._parts[-2].num_rows < 2 * self._parts[-1].num_rows:
+            last = self._parts.pop()
+            self._parts[-1] = pa.concat_batches([self._parts[-1], last])
+            self._sizes.pop()
+            self._sizes[-1] = self._parts[-1].nbytes
+
+    def drop(self, count: int) -> None:
+        """Forget the first rows."""
+        for own in (*self._values.values(), *self._valid.values()):
+            own.drop(count)
+        while count and self._parts:
+            first = self._parts[0]
+            if first.num_rows > count:
+                # A slice would keep the whole batch alive, so the rest is copied.
+                self._parts[0] = pa.concat_batches([first.slice(count), first.slice(0, 0)])
+                self._sizes[0] = self._parts[0].nbytes
+                return
+            count -= first.num_rows
+            self._parts.pop(0)
+            self._sizes.pop(0)
+
+    def view(self) -> StoredRows:
+        valid = {n: own.values for n, own in self._valid.items()}
+        plain = {n: (own.values, valid.get(n)) for n, own in self._values.items()}
+        others = tuple(self._parts)
+        if self._others and not others:
+            others = (
+                pa.RecordBatch.from_pylist(
+                    [], self._schema.empty_table().select(self._others).schema
+                ),
+            )
+        return StoredRows(self._schema, plain, others)
+
+    @property
+    def nbytes(self) -> int:
+        columns = (*self._values.values(), *self._valid.values())
+        return sum(self._sizes) + sum(own.nbytes for own in columns)
+
+
+def _taken(parts: tuple[pa.RecordBatch, ...], positions: np.ndarray) -> list[pa.Array]:
+    """Columns of the rows at these positions, which count from the first row of the first part."""
+    if not parts:
+        return []
+    if len(parts) == 1 or not len(positions):
+        return parts[0].take(pa.array(positions)).columns
+    offsets = np.cumsum([0] + [p.num_rows for p in parts])
+    part = np.searchsorted(offsets, positions, side="right") - 1
+    pieces, where = [], []
+    for index in np.unique(part):
+        chosen = np.flatnonzero(part == index)
+        local = positions[chosen].astype(np.int64) - offsets[index]
+        pieces.append(parts[index].take(pa.array(local)))
+        where.append(chosen)
+    order = np.empty(len(positions), dtype=np.int64)
+    order[np.concatenate(where)] = np.arange(len(positions))
+    return pa.concat_batches(pieces).take(pa.array(order)).columns

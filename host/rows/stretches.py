@@ -1,0 +1,118 @@
+"""Rows of an input that lie together in a block: which block they are of, and where in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .sides import SideRows
+
+
+@dataclass(frozen=True, eq=False)
+class NamedBlock:
+    """Rows that never change, so that what was made of them is found again by their name.
+
+    Parameters
+    ----------
+    name : str
+        Within the scope of one query.
+    rows : SideRows
+        All of them, in the order of time.
+    """
+
+    name: str
+    rows: SideRows
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rows of a table that are rows of a block, in its order.
+
+    Parameters
+    ----------
+    block : NamedBlock
+    first : int
+        Which of the block is the first one.
+    at : int
+        Where in the table that lies.
+    rows : int
+        How many.
+    """
+
+    block: NamedBlock
+    first: int
+    at: int
+    rows: int
+
+    def moved(self, by: int) -> Stretch:
+        """The same rows of a table before which there are so many rows."""
+        return replace(self, at=self.at + by)
+
+
+@dataclass(frozen=True)
+class WindowPart:
+    """Rows of a window that lie together in a run, in the window's order.
+
+    Parameters
+    ----------
+    rows : SideRows
+        Of the run.
+    block : NamedBlock or None
+        What the run is, if it is one.
+    first : int
+        Position in the run of the first row that is in the window; the others follow.
+    place : ndarray of int64
+        Place in the window of each, ascending.
+    """
+
+    rows: SideRows
+    block: NamedBlock | None
+    first: int
+    place: np.ndarray
+
+    def ranges(self, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What of ranges of places lies in this part, as ranges of positions in the run."""
+        place, count = self.place, len(self.place)
+        if place[-1] - place[0] == count - 1:  # without gaps: no search
+            low = int(place[0])
+            found = (np.clip(ends - low, 0, count) for ends in (start, end))
+        else:
+            found = (np.searchsorted(place, ends) for ends in (start, end))
+        low_end, high_end = (ends + self.first for ends in found)
+        return low_end, high_end
+
+    def places(self, positions: np.ndarray) -> np.ndarray:
+        """Places in the window of rows by position in the run."""
+        return self.place[positions.astype(np.int64) - self.first]
+
+
+def window_parts(window: SideRows, stretches: Sequence[Stretch]) -> list[WindowPart]:
+    """A window by the blocks that its rows are of; the last part is what is of none."""
+    row = window.row
+    found, left = [], np.ones(len(row), bool)
+    is_ordered = bool(np.all(row[1:] > row[:-1]))
+    for stretch in stretches:
+        if is_ordered:
+            ends = np.searchsorted(row, [stretch.at, stretch.at + stretch.rows])
+            place = np.arange(*ends)
+        else:
+            inside = (row >= stretch.at) & (row < stretch.at + stretch.rows)
+            place = np.flatnonzero(inside)
+        if not len(place):
+            continue
+        own = row[place]
+        # Only some of its rows, or in another order: then they are not what the block is.
+        if np.any(own[1:] != own[:-1] + 1):
+            continue
+        first = stretch.first + int(own[0]) - stretch.at
+        found.append(WindowPart(stretch.block.rows, stretch.block, first, place))
+        left[place] = False
+    rest = np.flatnonzero(left)
+    if len(rest):
+        rows = window if len(rest) == len(row) else window.pick(rest)
+        found.append(WindowPart(rows, None, 0, rest))
+    return found

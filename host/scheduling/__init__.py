@@ -1,1 +1,0 @@
-"""When waiting tuples become tasks, and which lane runs each: pure state machines."""

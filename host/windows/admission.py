@@ -1,0 +1,61 @@
+"""Which rows of a source are on time: a pure state machine.
+
+A signal ``t`` promises that no later row has a time below ``t``. A source signals explicitly, and
+implicitly by its disorder bound: after a row of time ``x``, none below ``x - disorder`` may come.
+Lateness is judged per row at its place in its source, so it does not depend on how the source is
+cut into batches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.plan.ranges import shifted
+from penstock.plan.window import FOREVER, NEVER
+
+
+class Admission:
+    """Promise of one source.
+
+    Parameters
+    ----------
+    disorder : int
+        How far below the largest time so far a row may lie, in the window's unit.
+    """
+
+    def __init__(self, disorder: int) -> None:
+        self.disorder = disorder
+        self.promise = NEVER
+        self.arrived = 0
+        self.late = 0
+
+    def admit(self, times: np.ndarray) -> np.ndarray:
+        """Judge the next rows of the source, in order.
+
+        Parameters
+        ----------
+        times : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            True where the row is on time.
+        """
+        self.arrived += len(times)
+        if not len(times):
+            return np.zeros(0, dtype=bool)
+        if self.promise == FOREVER:
+            self.late += len(times)
+            return np.zeros(len(times), dtype=bool)
+        implied = shifted(np.maximum.accumulate(times), -self.disorder)
+        promises = np.empty(len(times), dtype=np.int64)
+        promises[0] = self.promise
+        np.maximum(implied[:-1], self.promise, out=promises[1:])
+        on_time = times >= promises
+        self.promise = max(self.promise, int(implied[-1]))
+        self.late += int(len(times) - on_time.sum())
+        return on_time
+
+    def signal(self, time: int) -> None:
+        """Promise that no later row has a time below ``time``; an older signal changes nothing."""
+        self.promise = max(self.promise, time)

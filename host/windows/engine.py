@@ -1,0 +1,316 @@
+"""Window state of a running join: which rows meet which, whatever the batch cut.
+
+Exactly-once comes from direction and order of insertion: a new row probes the other side's runs and
+only then becomes part of its own side's. Nothing is evaluated here: a step gives the probes that
+are to be made, each with a snapshot of what it reads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.expr.columns import Vector
+from penstock.plan.forms import JoinForm
+from penstock.plan.plan import fold_name
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
+from penstock.plan.ranges import arrival_order, place
+from penstock.plan.window import FOREVER
+
+from ..keys.prepare import check, window_keys
+from ..rows.sides import Arrival
+from .run import Snapshot, WindowRun
+
+#: Runs of one side before they are merged into one.
+MAX_RUNS = 8
+
+#: Per side, the time below which no later row comes.
+Promises = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """New tuples of one side against a run of the other.
+
+    Parameters
+    ----------
+    stream : Arrival
+    window : Snapshot
+    start, end : ndarray of int64, shape (len(stream.rows),)
+        Logical positions ``[start, end)`` of the run per tuple; both non-decreasing.
+    fold : int, optional
+        Which of the engine's folds is computed; None where the predicate's form is evaluated.
+    """
+
+    stream: Arrival
+    window: Snapshot
+    start: np.ndarray
+    end: np.ndarray
+    fold: int | None = None
+
+    @property
+    def window_side(self) -> str:
+        return other(self.stream.side)
+
+    @property
+    def form(self) -> str:
+        """Key of the engine's form that is evaluated."""
+        return self.window_side if self.fold is None else fold_name(self.fold)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that the window admits."""
+        return int((self.end - self.start).sum())
+
+
+@dataclass(frozen=True)
+class Step:
+    """What new tuples, or promises, lead to.
+
+    Parameters
+    ----------
+    probes : tuple of Probe
+    entered : tuple of Arrival
+        Tuples that entered a window, with their arrival numbers.
+    probing : tuple of Arrival
+        Where rows are probed once, when their window closes: those that are probed now, at most
+        one arrival.
+    timeless : tuple of Arrival
+        Tuples without a time, which enter no window.
+    """
+
+    probes: tuple[Probe, ...] = ()
+    entered: tuple[Arrival, ...] = ()
+    probing: tuple[Arrival, ...] = ()
+    timeless: tuple[Arrival, ...] = ()
+
+
+class Engine(ABC):
+    """Takes arrivals and promises, gives probes.
+
+    Parameters
+    ----------
+    forms : mapping of str to JoinForm
+        By side: form of the predicate with that side as the window. By :func:`.fold_name`: of a
+        fold.
+    """
+
+    def __init__(self, forms: Mapping[str, JoinForm]) -> None:
+        self.forms = forms
+
+    @abstractmethod
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        """Take tuples, left before right, or only promises; give what follows.
+
+        Raises
+        ------
+        DataError
+            A prepared key cannot be computed. Nothing has changed then.
+        """
+
+    @abstractmethod
+    def runs(self) -> list[WindowRun]:
+        """Every resident run."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that are resident."""
+        return sum(len(run) for run in self.runs())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory that the windows hold, about."""
+        return sum(run.nbytes for run in self.runs())
+
+    def _keys(self, new: Arrival) -> list[Vector]:
+        return window_keys(self.forms[new.side], new.rows.columns, len(new.rows))
+
+
+class TimeEngine(Engine):
+    """Runs sorted by time: in-order rows extend a run, stragglers open one of their own."""
+
+    def __init__(self, window: TimeWindow, forms: Mapping[str, JoinForm]) -> None:
+        super().__init__(forms)
+        self.window = window
+        self.by_side: dict[str, list[WindowRun]] = {LEFT: [], RIGHT: []}
+
+    def runs(self) -> list[WindowRun]:
+        return self.by_side[LEFT] + self.by_side[RIGHT]
+
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        probes: list[Probe] = []
+        arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
+        keys = [self._keys(arrival) for arrival in arrivals]  # may fail, so before any change
+        for arrival, own in zip(arrivals, keys, strict=True):
+            opposite = other(arrival.side)
+            for run in self.by_side[opposite]:
+                start, end = self.window.ranges(opposite, arrival.rows.time, run.times)
+                probes += make_probe(arrival, run, start + run.first, end + run.first)
+            self._insert(arrival, own)
+        for side in (LEFT, RIGHT):
+            self._expire(side, promises[other(side)])
+        return Step(tuple(probes), tuple(arrivals))
+
+    def _insert(self, new: Arrival, keys: Sequence[Vector]) -> None:
+        runs = self.by_side[new.side]
+        for run in runs:
+            if run.times[-1] <= new.rows.time[0]:
+                run.append(new.rows.time, keys, new.base, new.ids)
+                return
+        runs.append(WindowRun(new.rows.time, keys, new.base, new.ids))
+        if len(runs) > MAX_RUNS:
+            self.by_side[new.side] = [WindowRun.merged(runs)]
+
+    def _expire(self, side: str, promise: int) -> None:
+        """Drop what no later row of the other side, none of it before ``promise``, can meet."""
+        closed = self.window.closed_below(side, promise)
+        kept = []
+        for run in self.by_side[side]:
+            gone = place(run.times, closed)
+            if gone < len(run):
+                run.drop(gone)
+                kept.append(run)
+        self.by_side[side] = kept
+
+
+class RowsEngine(Engine):
+    """One run per side in order of arrival.
+
+    Where both sides have a time, the order is (time, left first, row), and rows wait until the
+    promises of both sides have passed them; otherwise it is the order of the calls.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    forms : mapping of side to JoinForm
+    number : callable
+        Gives the next arrival numbers; rows get theirs when they are released.
+    """
+
+    def __init__(
+        self, query: JoinQuery, forms: Mapping[str, JoinForm], number: Callable[[int], np.ndarray]
+    ) -> None:
+        super().__init__(forms)
+        assert isinstance(query.window, RowsWindow)
+        self.window = query.window
+        self.timed = query.left.time is not None and query.right.time is not None
+        self.number = number
+        self.by_side: dict[str, WindowRun] = {}
+        self.waiting: dict[str, list[Arrival]] = {LEFT: [], RIGHT: []}
+
+    def runs(self) -> list[WindowRun]:
+        return list(self.by_side.values())
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(a.base.nbytes for waiting in self.waiting.values() for a in waiting)
+        return super().nbytes + held
+
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        steps = []
+        for arrivals in self._turns(new):
+            before, ready = self._enter(arrivals, promises)
+            probes: list[Probe] = []
+            for side, arrival in ready.items():
+                run = self.by_side.get(other(side))
+                if run is not None:
+                    start, end = self.window.ranges(other(side), before[side])
+                    probes += make_probe(arrival, run, start, end)
+            for side, run in self.by_side.items():
+                run.drop(len(run) - self.window.size(side))
+            steps.append(Step(tuple(probes), tuple(ready.values())))
+        return Step(
+            tuple(probe for step in steps for probe in step.probes),
+            tuple(arrival for step in steps for arrival in step.entered),
+        )
+
+    def _turns(self, new: Sequence[Arrival]) -> list[list[Arrival]]:
+        """Arrivals that may enter together: where there is no time, the order of calls counts."""
+        arrivals = [arrival for arrival in new if len(arrival.rows)]
+        for arrival in arrivals:
+            for form in self.forms.values():
+                is_window = form.window == arrival.side
+                check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
+        return [arrivals] if self.timed or not arrivals else [[one] for one in arrivals]
+
+    def _enter(
+        self,
+        arrivals: Sequence[Arrival],
+        promises: Promises,
+        kept: Sequence[str] = (LEFT, RIGHT),
+    ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
+        """Let tuples into the windows of the sides ``kept``, as far as their place is known.
+
+        Returns
+        -------
+        before : mapping of side to ndarray of int64
+            Logical position of the other side's run at which each tuple arrived.
+        ready : mapping of side to Arrival
+            Those tuples, with their arrival numbers.
+        """
+        for arrival in arrivals:
+            self.waiting[arrival.side].append(arrival)
+        horizon = min(promises.values()) if self.timed else FOREVER
+        released = {side: self._release(side, horizon) for side in (LEFT, RIGHT)}
+        before, ready = self._arrived_before(released)
+        for side, arrival in ready.items():
+            if side not in kept:
+                continue
+            keys = self._keys(arrival)
+            if side in self.by_side:
+                self.by_side[side].append(arrival.rows.time, keys, arrival.base, arrival.ids)
+            else:
+                run = WindowRun(arrival.rows.time, keys, arrival.base, arrival.ids)
+                self.by_side[side] = run
+        return before, ready
+
+    def _release(self, side: str, horizon: int) -> Arrival | None:
+        """Waiting tuples before the horizon, in time order; the others stay."""
+        if not self.waiting[side]:
+            return None
+        arrival = Arrival.concat(self.waiting[side])
+        if not self.timed:
+            self.waiting[side] = []
+            return arrival
+        due = np.ones(len(arrival.rows), dtype=bool)
+        if horizon != FOREVER:
+            due = arrival.rows.time < horizon
+        self.waiting[side] = [] if due.all() else [arrival.pick(np.flatnonzero(~due))]
+        if not due.any():
+            return None
+        return arrival.pick(np.flatnonzero(due)).in_time_order()
+
+    def _arrived_before(
+        self, released: Mapping[str, Arrival | None]
+    ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
+        """Logical position of the other side's run at which each released tuple arrives.
+
+        The tuples come back with their arrival numbers.
+        """
+        ready = {side: arrival for side, arrival in released.items() if arrival is not None}
+        none = np.zeros(0, np.int64)
+        left, right = (ready[side].rows.time if side in ready else none for side in (LEFT, RIGHT))
+        if self.timed:
+            before_left, before_right = arrival_order(left, right)
+        else:  # only one side is new
+            before_left, before_right = (np.zeros(len(new), np.int64) for new in (left, right))
+        earlier = {LEFT: before_left, RIGHT: before_right}
+        numbers = self.number(len(left) + len(right))
+        before, numbered = {}, {}
+        for side, arrival in ready.items():
+            run = self.by_side.get(other(side))
+            before[side] = earlier[side] + (0 if run is None else run.first + len(run))
+            place = np.arange(len(arrival.rows)) + earlier[side]
+            numbered[side] = arrival.numbered(numbers[place])
+        return before, numbered
+
+
+def make_probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
+    """The probe, unless the window admits no pair; ranges may begin before the run does."""
+    start = np.maximum(start, run.first)
+    if not (end > start).any():
+        return []
+    return [Probe(new, run.snapshot(), start, np.maximum(start, end))]

@@ -1,0 +1,164 @@
+"""Who feeds one side of a join, and what they promise together: a pure state machine.
+
+Paper 1, section 3.3: feeds register, each signals up to which time it is complete, and the side is
+complete up to the least of those. A feed that says nothing for long need not hold up the others.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.plan.window import FOREVER, NEVER
+
+from .admission import Admission
+
+#: The feed of rows that come without a name.
+ONLY = ""
+
+
+@dataclass
+class _Feed:
+    admission: Admission
+    heard: float
+    idle: bool = False
+
+
+class Feeds:
+    """The feeds of one side.
+
+    Parameters
+    ----------
+    name : str
+        What the query calls the side, for messages.
+    disorder : int
+        How far below the largest time before it a feed's row may lie, in the window's unit.
+    idle_s : float, optional
+        Seconds of silence after which a feed counts no longer; by default it always counts.
+    """
+
+    def __init__(self, name: str, disorder: int, idle_s: float | None = None) -> None:
+        self.name = name
+        self.disorder = disorder
+        self.idle_s = idle_s
+        self._feeds: dict[str, _Feed] = {}
+        self._promise = NEVER
+        self._closed = False
+
+    def copy(self) -> Feeds:
+        """The same, to go back to."""
+        other = copy.copy(self)
+        other._feeds = {
+            name: replace(feed, admission=copy.copy(feed.admission))
+            for name, feed in self._feeds.items()
+        }
+        return other
+
+    @property
+    def names(self) -> list[str]:
+        """Registered feeds."""
+        return list(self._feeds)
+
+    def register(self, feed: str, now: float, disorder: int | None = None) -> None:
+        """A feed begins. Nothing it sends may be older than what the side has promised.
+
+        Raises
+        ------
+        UsageError
+            It is registered already, or the side has ended.
+        """
+        if self._closed:
+            raise UsageError(f"{self.name} has ended; open a new stream for feed {feed!r}")
+        if feed in self._feeds:
+            raise UsageError(
+                f"feed {feed!r} of {self.name} is registered already; deregister it first, or "
+                "give the second one a name of its own"
+            )
+        own = self.disorder if disorder is None else disorder
+        self._feeds[feed] = _Feed(Admission(own), now)
+
+    def deregister(self, feed: str) -> None:
+        """A feed ends; what it promised holds nobody up any more.
+
+        Raises
+        ------
+        UsageError
+            There is no such feed.
+        """
+        self._get(feed)
+        del self._feeds[feed]
+
+    def admit(self, feed: str, times: np.ndarray, now: float) -> np.ndarray:
+        """Judge the next rows of a feed, in order.
+
+        A row is late below its own feed's promise, and below what the side had promised when the
+        row came: a feed that was idle, or registered late, cannot take that back.
+
+        Parameters
+        ----------
+        feed : str
+        times : ndarray of int64, shape (n,)
+        now : float
+            Seconds, on the clock of all other calls.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            True where the row is on time.
+        """
+        floor = self.promise(now)
+        own = self._heard(feed, now)
+        on_time = own.admission.admit(times)
+        return on_time & (times >= floor) if floor > NEVER else on_time
+
+    def signal(self, feed: str, time: int, now: float) -> None:
+        """A feed promises that no later row of it has a time below ``time``."""
+        self._heard(feed, now).admission.signal(time)
+
+    def end(self) -> None:
+        """No feed will send anything more."""
+        self._closed = True
+        self._promise = FOREVER
+
+    def promise(self, now: float) -> int:
+        """The time below which no later row of the side comes; it never goes back."""
+        self._count_promises()
+        if self.idle_s is None:
+            return self._promise
+        # One after the other, as they fell silent: until the last did, its promise counted, however
+        # late this is asked.
+        silent = [f for f in self._feeds.values() if not f.idle and now - f.heard > self.idle_s]
+        for moment in sorted({feed.heard for feed in silent}):
+            for feed in silent:
+                feed.idle = feed.idle or feed.heard == moment
+            self._count_promises()
+        return self._promise
+
+    def _count_promises(self) -> None:
+        """The side is complete up to what all feeds promise that are not silent."""
+        live = [f.admission.promise for f in self._feeds.values() if not f.idle]
+        if live:
+            self._promise = max(self._promise, min(live))
+
+    def next_idle(self, now: float) -> float | None:
+        """When the next feed falls silent for too long, if nothing comes before."""
+        if self.idle_s is None:
+            return None
+        live = [f.heard + self.idle_s for f in self._feeds.values() if not f.idle]
+        return min(live, default=None)
+
+    def _heard(self, feed: str, now: float) -> _Feed:
+        own = self._get(feed)
+        own.heard, own.idle = now, False
+        return own
+
+    def _get(self, feed: str) -> _Feed:
+        if feed in self._feeds:
+            return self._feeds[feed]
+        known = ", ".join(repr(name) for name in self._feeds) or "none"
+        raise UsageError(
+            f"{self.name} has no feed {feed!r} (registered: {known}); register it before it sends"
+        )

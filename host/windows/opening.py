@@ -1,0 +1,36 @@
+"""The engine for a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from penstock.plan.plan import JoinPlan
+from penstock.plan.query import TimeWindow
+
+from .engine import Engine, RowsEngine, TimeEngine
+from .probing import RowsProbing, TimeProbing
+
+
+def open_engine(plan: JoinPlan, number: Callable[[int], np.ndarray]) -> Engine:
+    """The engine for a plan's window and kind of join.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    number : callable
+        Gives the next arrival numbers.
+
+    Raises
+    ------
+    QueryError
+        The predicate, or a value that is folded, has no form.
+    """
+    forms = {key: one.form for key, one in plan.evaluations.items()}
+    side, window = plan.probing, plan.query.window
+    if isinstance(window, TimeWindow):
+        return TimeEngine(window, forms) if side is None else TimeProbing(side, window, forms)
+    if side is None:
+        return RowsEngine(plan.query, forms, number)
+    return RowsProbing(side, plan.query, forms, number)

@@ -1,0 +1,75 @@
+"""Rows that have arrived and wait for a batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import LEFT, RIGHT
+from penstock.plan.window import FOREVER
+
+from ..rows.batch_bytes import byte_counter
+from ..rows.sides import Arrival
+
+
+class Pending:
+    """Arrivals of both sides, the oldest first.
+
+    Parameters
+    ----------
+    extra_bytes : mapping of side to int
+        What a tuple takes in its window beyond its row. Waiting tuples count as if they were there,
+        so that memory does not grow when they are let in.
+    """
+
+    def __init__(self, extra_bytes: Mapping[str, int]) -> None:
+        self._extra_bytes = extra_bytes
+        self._batch_bytes: dict[str, Callable[[pa.RecordBatch], int]] = {}
+        self._waiting: deque[tuple[Arrival, int]] = deque()  # with their bytes
+        self.nbytes = 0
+
+    def add(self, arrival: Arrival) -> None:
+        if len(arrival.rows):
+            self._put(self._waiting.append, arrival)
+
+    def take(self, count: int, *, grouped: bool) -> list[Arrival]:
+        """The oldest ``count`` tuples.
+
+        Parameters
+        ----------
+        count : int
+        grouped : bool
+            Whether tuples of one side may be joined, left before right; otherwise the order
+            between the sides is kept.
+        """
+        taken: list[Arrival] = []
+        while count and self._waiting:
+            first, nbytes = self._waiting.popleft()
+            self.nbytes -= nbytes
+            if len(first.rows) > count:
+                everything = np.arange(len(first.rows))
+                self._put(self._waiting.appendleft, first.pick(everything[count:]))
+                first = first.pick(everything[:count])
+            count -= len(first.rows)
+            taken.append(first)
+        if not grouped:
+            return taken
+        sides = ([a for a in taken if a.side == side] for side in (LEFT, RIGHT))
+        return [Arrival.concat(own) for own in sides if own]
+
+    def oldest(self, side: str) -> int:
+        """Least time among the waiting tuples of a side."""
+        times = (int(a.rows.time.min()) for a, _ in self._waiting if a.side == side)
+        return min(times, default=FOREVER)
+
+    def _put(self, put: Callable[[tuple[Arrival, int]], None], arrival: Arrival) -> None:
+        side = arrival.side
+        if side not in self._batch_bytes:
+            self._batch_bytes[side] = byte_counter(arrival.base.schema)
+        nbytes = self._batch_bytes[side](arrival.base)
+        nbytes += len(arrival.rows) * self._extra_bytes[side]
+        put((arrival, nbytes))
+        self.nbytes += nbytes

@@ -1,0 +1,126 @@
+"""Rows of a side that leave even if they match nothing, until it is known whether they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.plan.query import RowsWindow, TimeWindow, other
+from penstock.plan.ranges import shifted
+from penstock.plan.window import FOREVER
+
+from ..rows.gather import take_batch
+from ..rows.growing import Column
+from ..rows.sides import Arrival
+from ..rows.store import RowStore
+from .engine import Promises
+
+_MATCHED, _CLOSING, _GONE = 1, 2, 4
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Rows that no later row of the other side can meet.
+
+    Parameters
+    ----------
+    ids : ndarray of int64
+        Arrival numbers.
+    moments : ndarray of int64
+        When each closed: the last time of a row that it could have met; 0 for ROWS, where rows
+        close in order of arrival.
+    """
+
+    ids: np.ndarray
+    moments: np.ndarray
+
+
+class Preserved:
+    """The rows of one side by arrival number.
+
+    A row closes when no later row of the other side can meet it any more.
+
+    Parameters
+    ----------
+    side : str
+    window : TimeWindow or RowsWindow
+    """
+
+    def __init__(self, side: str, window: TimeWindow | RowsWindow) -> None:
+        self.side = side
+        self.window = window
+        self._ids = Column(np.zeros(0, np.int64))
+        self._times = Column(np.zeros(0, np.int64))
+        self._state = Column(np.zeros(0, np.uint8))
+        self._rows: RowStore | None = None
+
+    def __len__(self) -> int:
+        return self._ids.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory, about."""
+        return sum(own.nbytes for own in self._parts())
+
+    def add(self, arrival: Arrival) -> None:
+        """Rows have entered the window; their numbers are above all before them."""
+        order = np.argsort(arrival.ids)
+        self._ids.append(arrival.ids[order])
+        self._times.append(arrival.rows.time[order])
+        self._state.append(np.zeros(len(order), np.uint8))
+        if self._rows is None:
+            self._rows = RowStore(arrival.base.schema)
+        self._rows.append(take_batch(arrival.base, order))
+
+    def matched(self, ids: np.ndarray) -> None:
+        """Rows of these arrival numbers are in a pair."""
+        self._state.values[np.searchsorted(self._ids.values, ids)] |= _MATCHED
+
+    def closing(self, promises: Promises) -> Closed:
+        """The rows that close now: each row once."""
+        closed = (self._state.values & _CLOSING) == 0
+        moments = np.zeros(len(self), np.int64)
+        if isinstance(self.window, TimeWindow):
+            opposite = other(self.side)
+            _, high = self.window.offsets(opposite)
+            # At the ends of int64 they stop: they only order what closes in one step.
+            moments = self._times.values if high is None else shifted(self._times.values, high)
+            below = self.window.closed_below(self.side, promises[opposite])
+            closed &= self._times.values < below
+        else:
+            is_over = min(promises.values()) == FOREVER
+            closed[self.window.closed(self.side, len(self), is_over=is_over) :] = False
+        self._state.values[closed] |= _CLOSING
+        return Closed(self._ids.values[closed], moments[closed])
+
+    def unmatched(self, closed: Closed) -> tuple[np.ndarray, np.ndarray, pa.RecordBatch]:
+        """Of rows that closed, those in no pair; all of them are forgotten.
+
+        Returns
+        -------
+        ids, moments : ndarray of int64
+            As in ``closed``.
+        rows : RecordBatch
+            Their base rows.
+        """
+        where = np.searchsorted(self._ids.values, closed.ids)
+        alone = (self._state.values[where] & _MATCHED) == 0
+        assert self._rows is not None  # something closed, so something came
+        rows = self._rows.view().take(where[alone])
+        self._state.values[where] |= _GONE
+        self._forget()
+        return closed.ids[alone], closed.moments[alone], rows
+
+    def _forget(self) -> None:
+        """Drop what is gone from the front, once it is at least half."""
+        kept = (self._state.values & _GONE) == 0
+        gone = int(np.argmax(kept)) if kept.any() else len(self)
+        if gone and 2 * gone >= len(self):
+            for own in self._parts():
+                own.drop(gone)
+
+    def _parts(self) -> list[Column | RowStore]:
+        rows = [] if self._rows is None else [self._rows]
+        return [self._ids, self._times, self._state, *rows]

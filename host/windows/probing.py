@@ -1,0 +1,220 @@
+"""Window state of joins that probe each row of one side once, when its window has closed.
+
+Semi and anti joins, and joins that fold the matches of each row: what a row matches is known only
+when no later row of the other side can meet it. The other side is one run in order of time and
+arrival, so that positions in it say what came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.expr.columns import Vector
+from penstock.plan.forms import JoinForm
+from penstock.plan.plan import fold_name
+from penstock.plan.query import JoinQuery, TimeWindow, other
+from penstock.plan.ranges import place
+from penstock.plan.window import FOREVER
+
+from ..keys.prepare import check, window_keys
+from ..rows.sides import Arrival
+from .engine import Engine, Probe, Promises, RowsEngine, Step, make_probe
+from .run import WindowRun
+
+
+class Folding:
+    """The keys of several forms side by side in one run, and a probe for each of them.
+
+    Parameters
+    ----------
+    forms : mapping of str to JoinForm
+        One form by the side of its window; or several by :func:`.fold_name`, from fold 0 on.
+    """
+
+    def __init__(self, forms: Mapping[str, JoinForm]) -> None:
+        self.forms = forms
+        self._counts: list[int] = []
+
+    def keys(self, new: Arrival) -> list[Vector]:
+        """Window keys of all forms."""
+        made = [window_keys(f, new.rows.columns, len(new.rows)) for f in self.forms.values()]
+        self._counts = [len(keys) for keys in made]
+        return [v for keys in made for v in keys]
+
+    def probes(self, probes: Sequence[Probe]) -> list[Probe]:
+        """Each probe once per form, with the keys of that form."""
+        if fold_name(0) not in self.forms:
+            return list(probes)
+        ends = np.cumsum(self._counts)
+        return [
+            replace(
+                probe,
+                window=replace(probe.window, keys=probe.window.keys[end - count : end]),
+                fold=fold,
+            )
+            for probe in probes
+            for fold, (end, count) in enumerate(zip(ends, self._counts, strict=True))
+        ]
+
+
+class TimeProbing(Engine):
+    """Rows of a side wait until no row of the other can come that they may meet.
+
+    Parameters
+    ----------
+    side : str
+        Whose rows are probed.
+    window : TimeWindow
+    forms : mapping of str to JoinForm
+        As for :class:`Folding`.
+    """
+
+    def __init__(self, side: str, window: TimeWindow, forms: Mapping[str, JoinForm]) -> None:
+        super().__init__(forms)
+        self.side = side
+        self.window = window
+        self._folding = Folding(forms)
+        self._open: list[Arrival] = []
+        self._waiting: list[Arrival] = []
+        self._run: WindowRun | None = None
+
+    def runs(self) -> list[WindowRun]:
+        return [] if self._run is None else [self._run]
+
+    @property
+    def rows(self) -> int:
+        return super().rows + sum(len(arrival.rows) for arrival in self._waiting)
+
+    @property
+    def nbytes(self) -> int:
+        held = sum(arrival.base.nbytes for arrival in (*self._open, *self._waiting))
+        return super().nbytes + held
+
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
+        for arrival in arrivals:  # may fail, so before any change
+            for form in self.forms.values():
+                is_window = form.window == arrival.side
+                check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
+        for arrival in arrivals:
+            (self._open if arrival.side == self.side else self._waiting).append(arrival)
+        promise = promises[other(self.side)]
+        entering, self._waiting = taken(self._waiting, promise)
+        for arrival in entering:
+            self._extend(arrival)
+        probing, self._open = taken(self._open, self.window.closed_below(self.side, promise))
+        probes = []
+        for arrival in probing:
+            for run in self.runs():
+                start, end = self.window.ranges(other(self.side), arrival.rows.time, run.times)
+                probes += make_probe(arrival, run, start + run.first, end + run.first)
+        self._expire(promises[self.side])
+        return Step(tuple(self._folding.probes(probes)), tuple(arrivals), tuple(probing))
+
+    def _extend(self, arrival: Arrival) -> None:
+        """Rows of the other side enter the run; none that is still to come goes before them."""
+        keys = self._folding.keys(arrival)
+        if self._run is None:
+            self._run = WindowRun(arrival.rows.time, keys, arrival.base, arrival.ids)
+        else:
+            self._run.append(arrival.rows.time, keys, arrival.base, arrival.ids)
+
+    def _expire(self, promise: int) -> None:
+        """Drop what neither a waiting nor a later row of the probed side can meet."""
+        if self._run is None:
+            return
+        oldest = min((int(a.rows.time[0]) for a in self._open), default=FOREVER)
+        closed = self.window.closed_below(other(self.side), min(promise, oldest))
+        # Kept even if it is empty: positions of later rows count on.
+        self._run.drop(place(self._run.times, closed))
+
+
+class RowsProbing(RowsEngine):
+    """Rows of a side wait until they have left their own window.
+
+    Parameters
+    ----------
+    side : str
+        Whose rows are probed.
+    query, forms, number
+        As for :class:`RowsEngine`, with forms as for :class:`Folding`.
+    """
+
+    def __init__(
+        self,
+        side: str,
+        query: JoinQuery,
+        forms: Mapping[str, JoinForm],
+        number: Callable[[int], np.ndarray],
+    ) -> None:
+        super().__init__(query, forms, number)
+        self.side = side
+        self._folding = Folding(forms)
+        self._open: list[Arrival] = []
+        self._arrived = np.zeros(0, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(arrival.base.nbytes for arrival in self._open)
+
+    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+        side, window = self.side, other(self.side)
+        entered: list[Arrival] = []
+        for arrivals in self._turns(new):
+            before, ready = self._enter(arrivals, promises, kept=(window,))
+            entered += ready.values()
+            if side in ready:
+                self._open.append(ready[side])
+                self._arrived = np.concatenate([self._arrived, before[side]])
+        run = self.by_side.get(window)
+        total = 0 if run is None else run.first + len(run)
+        # What came after a row until the last of its own window: it was met by all of that.
+        is_over = min(promises.values()) == FOREVER
+        count = self.window.closed(side, len(self._arrived), is_over=is_over)
+        own = self.window.size(side)
+        ends = np.append(self._arrived[own:], np.full(own, total))
+        start, _ = self.window.ranges(window, self._arrived[:count])
+        probing = self._taken(count)
+        probes = []
+        for arrival in probing:
+            if run is not None:
+                probes += make_probe(arrival, run, start, ends[:count])
+        if run is not None:
+            needed = int(self._arrived[0]) if len(self._arrived) else total
+            run.drop(needed - self.window.size(window) - run.first)
+        return Step(tuple(self._folding.probes(probes)), tuple(entered), tuple(probing))
+
+    def _keys(self, new: Arrival) -> list[Vector]:
+        return self._folding.keys(new)
+
+    def _taken(self, count: int) -> list[Arrival]:
+        """Take out the oldest rows."""
+        if not count:
+            return []
+        rows, every = Arrival.concat(self._open), np.arange(len(self._arrived))
+        self._open = [] if count == len(every) else [rows.pick(every[count:])]
+        self._arrived = self._arrived[count:]
+        return [rows.pick(every[:count])]
+
+
+def taken(arrivals: Sequence[Arrival], below: int) -> tuple[list[Arrival], list[Arrival]]:
+    """Rows before a time, in the order of time and arrival, as at most one arrival; and the rest.
+
+    Parameters
+    ----------
+    arrivals : sequence of Arrival
+        Each in time order, one after the other in order of arrival.
+    below : int
+    """
+    found, rest = [], []
+    for arrival in arrivals:
+        every = np.arange(len(arrival.rows))
+        count = place(arrival.rows.time, below)
+        if count:
+            found.append(arrival if count == len(every) else arrival.pick(every[:count]))
+        if count < len(every):
+            rest.append(arrival.pick(every[count:]) if count else arrival)
+    return ([Arrival.concat(found).in_time_order()] if found else []), rest

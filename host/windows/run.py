@@ -1,0 +1,176 @@
+"""A window run: rows of one side in probing order, with their prepared keys.
+
+Positions are logical: they count from the first row that the run ever had, so they stay true while
+rows are dropped at the front. What reads a run reads a snapshot of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr.columns import Vector
+
+from ..rows.growing import Column, Keys
+from ..rows.sides import concat, take
+from ..rows.store import RowStore, StoredRows
+
+_numbers = itertools.count()
+
+
+def next_number() -> int:
+    """A number for a run, unique in this process."""
+    return next(_numbers)
+
+
+class Readable(Protocol):
+    """A run as devices read it: keys by logical position."""
+
+    @property
+    def run(self) -> int: ...
+
+    def keys_between(self, low: int, high: int) -> list[Vector]: ...
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run as it was at one moment; it stays readable whatever becomes of the run.
+
+    Parameters
+    ----------
+    run : int
+        Which run, unique in this process.
+    first : int
+        Logical position of the first row that is still there.
+    times, ids : ndarray of int64, shape (n,)
+        Event times, ascending if the window is one of time; arrival numbers.
+    keys : tuple of Vector, each of n values
+    rows : StoredRows
+        Base rows, without any if the caller keeps them itself.
+    """
+
+    run: int
+    first: int
+    times: np.ndarray
+    ids: np.ndarray
+    keys: tuple[Vector, ...]
+    rows: StoredRows
+
+    @property
+    def end(self) -> int:
+        """Logical position after the last row."""
+        return self.first + len(self.times)
+
+    def keys_between(self, low: int, high: int) -> list[Vector]:
+        """Keys of the logical positions ``[low, high)``, with the bounds of the whole run."""
+        return self._keys(slice(low - self.first, high - self.first))
+
+    def keys_at(self, positions: np.ndarray) -> list[Vector]:
+        """Keys at logical positions, with the bounds of the whole run."""
+        return self._keys(positions - self.first)
+
+    def _keys(self, part: slice | np.ndarray) -> list[Vector]:
+        return [
+            Vector(v.values[part], None if v.valid is None else v.valid[part], v.lo, v.hi)
+            for v in self.keys
+        ]
+
+    def take(self, positions: np.ndarray) -> pa.RecordBatch:
+        """Base rows at logical positions."""
+        return self.rows.take(positions - self.first)
+
+
+class WindowRun:
+    """Rows of one side that later rows of the other side may meet.
+
+    Parameters
+    ----------
+    times : ndarray of int64, shape (n,)
+    keys : sequence of Vector
+        From :func:`penstock.host.keys.prepare.window_keys`.
+    rows : RecordBatch, optional
+        Base rows, for the output; a caller that keeps them itself gives none.
+    ids : ndarray of int64, shape (n,), optional
+        Arrival numbers; the caller has none where the order of the output is free.
+    """
+
+    def __init__(
+        self,
+        times: np.ndarray,
+        keys: Sequence[Vector],
+        rows: pa.RecordBatch | None = None,
+        ids: np.ndarray | None = None,
+    ) -> None:
+        self.number = next_number()
+        self.first = 0
+        self._times = Column(times)
+        self._ids = Column(np.zeros(len(times), np.int64) if ids is None else ids)
+        self._keys = [Keys(v) for v in keys]
+        self._rows = RowStore(pa.schema([]) if rows is None else rows.schema)
+        if rows is not None:
+            self._rows.append(rows)
+
+    @staticmethod
+    def merged(runs: Sequence[WindowRun]) -> WindowRun:
+        """One run of all rows by time; rows of one time keep the order of the runs."""
+        parts = [run.snapshot() for run in runs]
+        times = np.concatenate([p.times for p in parts])
+        order = np.argsort(times, kind="stable")
+        keys = [take(concat(same), order) for same in zip(*(p.keys for p in parts), strict=True)]
+        base = pa.concat_batches([p.rows.all() for p in parts])
+        ids = np.concatenate([p.ids for p in parts])
+        return WindowRun(times[order], keys, base.take(pa.array(order)), ids[order])
+
+    def __len__(self) -> int:
+        return self._times.count
+
+    @property
+    def times(self) -> np.ndarray:
+        return self._times.values
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory, about."""
+        columns = (self._times, self._ids, *self._keys, self._rows)
+        return sum(column.nbytes for column in columns)
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(
+            self.number,
+            self.first,
+            self._times.values,
+            self._ids.values,
+            tuple(k.vector() for k in self._keys),
+            self._rows.view(),
+        )
+
+    def append(
+        self,
+        times: np.ndarray,
+        keys: Sequence[Vector],
+        rows: pa.RecordBatch,
+        ids: np.ndarray | None = None,
+    ) -> None:
+        """Add rows at the end; arguments as for the class."""
+        self._times.append(times)
+        self._ids.append(np.zeros(len(times), np.int64) if ids is None else ids)
+        for own, v in zip(self._keys, keys, strict=True):
+            own.append(v)
+        self._rows.append(rows)
+
+    def drop(self, count: int) -> int:
+        """Forget the first rows, once they are at least half of the run; how many went.
+
+        Until then they cost memory but no evaluation: no range reaches them any more.
+        """
+        if count < 1 or 2 * count < len(self):
+            return 0
+        self.first += count
+        for own in (self._times, self._ids, *self._keys, self._rows):
+            own.drop(count)
+        return count

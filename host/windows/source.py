@@ -1,0 +1,112 @@
+"""A source of rows: its side of the join, its units of time, how far out of order it may be."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from penstock.errors import UsageError
+from penstock.expr.columns import evaluate
+from penstock.expr.node import Op, walk
+from penstock.plan.query import Side
+from penstock.plan.window import FOREVER, NEVER
+from penstock.types import UNIT_NS, Kind
+from penstock.zones import zone_of
+
+#: A time or span: a number in the unit of the source's time column, or a datetime object.
+Moment = int | datetime.datetime
+Span = int | datetime.timedelta
+
+
+def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side]) -> None:
+    """Refuse a disorder of a source that the query does not have.
+
+    Raises
+    ------
+    UsageError
+    """
+    if not isinstance(disorder, Mapping):
+        return
+    known = {name.lower() for side in sides for name in (side.alias, side.table)}
+    for name in disorder:
+        if name.lower() not in known:
+            aliases = " and ".join(side.alias for side in sides)
+            raise UsageError(f"disorder is given for {name}, but the query joins {aliases}")
+
+
+class Source:
+    """One source of a join.
+
+    Parameters
+    ----------
+    side : Side
+    disorder : int, timedelta, or mapping of alias or table to either
+        How far a row's time may lie below the largest time before it.
+    time_zone : str, optional
+        In which datetimes without a zone are read that stand for instants, and those with one that
+        stand for wall clocks; UTC by default.
+    """
+
+    def __init__(
+        self,
+        side: Side,
+        disorder: Span | Mapping[str, Span],
+        time_zone: str | None = None,
+    ) -> None:
+        self.side = side
+        self._zone = zone_of(time_zone or "UTC")
+        self.column = None
+        if side.time is not None:
+            self.column = next(leaf for leaf in walk(side.time) if leaf.op is Op.COLUMN)
+        if isinstance(disorder, Mapping):
+            given = {name.lower(): span for name, span in disorder.items()}
+            disorder = given.get(side.alias.lower(), given.get(side.table.lower(), 0))
+        self.disorder = self.span(disorder)
+
+    def span(self, span: Span) -> int:
+        """A span in the window's unit."""
+        if isinstance(span, datetime.timedelta):
+            # Rounded up: a span is a promise that rows may use to the full.
+            span = -self._counted(-(span // datetime.timedelta(microseconds=1)), "disorder")
+        if span < 0:
+            raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
+        return self._in_window_unit(span) - self._in_window_unit(0)
+
+    def moment(self, time: Moment) -> int:
+        """A time in the window's unit."""
+        if self.side.time is None:
+            raise UsageError(
+                f"{self.side.alias} has no time column, so its time cannot advance; its rows "
+                "are joined in the order of arrival"
+            )
+        if isinstance(time, datetime.datetime):
+            time = self._counted(self._micros(time), "time")
+        return min(max(self._in_window_unit(time), NEVER), FOREVER)
+
+    def _micros(self, time: datetime.datetime) -> int:
+        """A datetime as the column counts it, an instant or a wall clock."""
+        is_instant = time.tzinfo is not None
+        since = time.astimezone(datetime.UTC).replace(tzinfo=None) if is_instant else time
+        micros = (since - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+        kind = None if self.column is None else self.column.type.kind
+        if is_instant and kind is Kind.TIMESTAMP_NTZ:
+            return int(self._zone.local(np.array([micros]), "us")[0])
+        if not is_instant and kind is Kind.TIMESTAMP:
+            return int(self._zone.instant(np.array([micros]), "us")[0])
+        return micros
+
+    def _counted(self, micros: int, what: str) -> int:
+        unit = self.side.unit
+        if not unit:
+            raise UsageError(
+                f"the time of {self.side.alias} is a plain integer; give {what} as an integer, "
+                f"or declare its unit ({self.side.alias}=COLUMN:s)"
+            )
+        return micros * 1000 // UNIT_NS[unit]
+
+    def _in_window_unit(self, time: int) -> int:
+        if self.side.time is None or self.column is None:
+            return time
+        return evaluate(self.side.time, {self.column: time})

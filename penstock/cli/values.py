@@ -1,0 +1,86 @@
+"""Reads texts of the command line as the values that calls take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ..errors import UsageError
+from ..spans import parsed_span
+
+
+def pairs(items: Iterable[str], option: str) -> dict[str, str]:
+    """Read ``name=value`` arguments as a mapping.
+
+    Raises
+    ------
+    UsageError
+        An item has no ``=``, or a name is given twice.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"--{option} takes NAME=VALUE, not {item!r}")
+        if name in found:
+            raise UsageError(f"--{option} gives {name} twice")
+        found[name] = value
+    return found
+
+
+def rows(text: str | None) -> int | dict[str, int] | None:
+    """Read ``4096`` for both sides, or ``a=100,b=50``."""
+    if text is None:
+        return None
+    if "=" not in text:
+        return _count(text, "rows")
+    return {name: _count(value, "rows") for name, value in pairs(text.split(","), "rows").items()}
+
+
+def _count(text: str, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--{option} takes a whole number, not {text!r}") from None
+
+
+def span(text: str | None, option: str) -> int | timedelta | None:
+    """Read ``180`` in the unit of the time column, or a duration: ``180s``, ``5m``, ``20ms``."""
+    if text is None:
+        return None
+    try:
+        return parsed_span(text)
+    except ValueError as error:
+        raise UsageError(f"--{option} takes {error}") from None
+
+
+def spans(items: Iterable[str], option: str) -> int | timedelta | dict[str, Any] | None:
+    """Read one span for both sides, or ``a=10s`` per side."""
+    items = list(items)
+    if not items:
+        return None
+    if len(items) == 1 and "=" not in items[0]:
+        return span(items[0], option)
+    return {name: span(value, option) for name, value in pairs(items, option).items()}
+
+
+def params(items: Iterable[str]) -> dict[str, Any]:
+    """Read ``diff=500``: as a number if it looks like one, otherwise as text."""
+    return {name: _value(text) for name, text in pairs(items, "param").items()}
+
+
+def _value(text: str) -> Any:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    if not number.is_finite():
+        return text
+    return int(number) if "." not in text and "e" not in text.lower() else number
+
+
+def digits(items: Iterable[str]) -> dict[str, int]:
+    """Read ``gps.lon=6`` as decimal digits of a float column."""
+    return {name: _count(value, "scale") for name, value in pairs(items, "scale").items()}

@@ -1,0 +1,31 @@
+"""Typed constructors: check the operands, align them, infer the exact type of the result.
+
+Every function takes and returns :class:`~penstock.expr.node.Expr` and raises ``ExprTypeError``
+with one sentence when the operands do not fit; the SQL front end adds the place in the text.
+Mixed numeric types follow Spark (ANSI): integer with float32 computes in float64.
+"""
+
+# ruff: noqa: F401 - what it imports is what it offers
+from .align import align, finer, rescale, to_float, to_unit
+from .arithmetic import (
+    absolute,
+    add,
+    bit_and,
+    bit_not,
+    bit_or,
+    bit_xor,
+    greatest,
+    least,
+    mod,
+    mul,
+    neg,
+    shl,
+    shr,
+    sub,
+)
+from .convert import cast, to_instant, to_local
+from .infer import MAX_BITS, keeps_raw, raw_factor, typed
+from .leaves import FALSE, TRUE, ExprTypeError, column, const, decimal_const, duration_const, key
+from .logic import and_, case, eq, in_members, is_in, is_null, le, lt, ne, not_, or_, order, prefix
+from .operands import check_operands
+from .remake import remake, two_valued

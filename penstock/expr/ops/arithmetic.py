@@ -1,0 +1,163 @@
+"""Arithmetic on numbers, times and durations, and on the bits of integers in two's complement."""
+
+from __future__ import annotations
+
+from ...types import TIMES, Kind, Type, integer
+from ..node import Expr, Op
+from .align import EXACT, align, finer, to_unit
+from .infer import typed
+from .leaves import ExprTypeError, const
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    moved = _move_time(a, b, 1) or _move_time(b, a, 1)
+    return moved or _arithmetic(Op.ADD, a, b)
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    if a.type.kind in TIMES and b.type.kind in TIMES:
+        left, right = align((a, b), "the difference")
+        return typed(Op.SUB, (left, right), Type(Kind.DURATION, unit=left.type.unit))
+    return _move_time(a, b, -1) or _arithmetic(Op.SUB, a, b)
+
+
+def _move_time(time: Expr, by: Expr, sign: int) -> Expr | None:
+    """Add a duration to a time, or days to a date; None for operands that are neither."""
+    if time.type.kind not in TIMES:
+        return None
+    if time.type.kind is Kind.DATE and by.type.kind is Kind.INT:
+        unit, kind = "D", Kind.DATE
+    elif by.type.kind is Kind.DURATION:
+        unit = finer(time.type.unit, by.type.unit)
+        is_date = time.type.kind is Kind.DATE and unit != "D"
+        kind = Kind.TIMESTAMP if is_date else time.type.kind
+        by = to_unit(by, unit)
+    elif by.type.kind is Kind.INT:
+        raise ExprTypeError(
+            f"a {time.type} moves by an INTERVAL, not by an integer; write INTERVAL n SECONDS"
+        )
+    else:
+        return None
+    time = to_unit(time, unit, kind)
+    return typed(Op.ADD if sign > 0 else Op.SUB, (time, by), Type(kind, unit=unit))
+
+
+def _arithmetic(op: Op, a: Expr, b: Expr) -> Expr:
+    name = {Op.ADD: "the sum", Op.SUB: "the difference", Op.MOD: "the remainder"}[op]
+    allowed = EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.DURATION, Kind.NULL}
+    for arg in (a, b):
+        if arg.type.kind not in allowed:
+            raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
+    left, right = align((a, b), name)
+    return typed(op, (left, right), left.type)
+
+
+def mod(a: Expr, b: Expr) -> Expr:
+    return _arithmetic(Op.MOD, a, b)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    if a.type.kind is Kind.INT and b.type.kind is Kind.DURATION:
+        a, b = b, a
+    if a.type.kind is Kind.DURATION and b.type.kind is Kind.INT:
+        a = to_unit(a, "s") if a.type.unit == "D" else a  # no longer an interval of days alone
+        return typed(Op.MUL, (a, b), a.type)
+    for arg in (a, b):
+        if arg.type.kind not in EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.NULL}:
+            raise ExprTypeError(f"a product needs numbers, not {arg.type}")
+    if not (a.type.kind in EXACT and b.type.kind in EXACT):
+        left, right = align((a, b), "the product")
+        if not left.type.is_integral:
+            return typed(Op.MUL, (left, right), left.type)
+        a, b = left, right
+    scale = a.type.scale + b.type.scale
+    kind = Kind.DECIMAL if Kind.DECIMAL in (a.type.kind, b.type.kind) else Kind.INT
+    return typed(Op.MUL, (a, b), Type(kind, scale=scale))
+
+
+def _signed_number(expr: Expr, name: str) -> None:
+    if expr.type.kind not in EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.DURATION, Kind.NULL}:
+        raise ExprTypeError(f"{name} needs a number, not {expr.type}")
+
+
+def neg(a: Expr) -> Expr:
+    _signed_number(a, "unary minus")
+    if a.is_const and a.attr is not None:
+        return const(-a.attr, a.type)
+    return typed(Op.NEG, (a,), a.type)
+
+
+def absolute(a: Expr) -> Expr:
+    _signed_number(a, "abs")
+    return typed(Op.ABS, (a,), a.type)
+
+
+def least(*args: Expr) -> Expr:
+    return _extreme(Op.LEAST, args)
+
+
+def greatest(*args: Expr) -> Expr:
+    return _extreme(Op.GREATEST, args)
+
+
+def _extreme(op: Op, args: tuple[Expr, ...]) -> Expr:
+    """Make LEAST or GREATEST: they skip NULL, and are NULL only where every argument is."""
+    if len(args) < 2:
+        raise ExprTypeError(f"{op.value} needs at least two arguments")
+    done = align(args, op.value)
+    if done[0].type.kind in (Kind.STRING, Kind.BINARY, Kind.BOOL, Kind.NULL):
+        raise ExprTypeError(f"{op.value} needs numbers or times, not {done[0].type}")
+    return typed(op, done, done[0].type)
+
+
+def _integers(name: str, *args: Expr) -> None:
+    for arg in args:
+        if arg.type.kind not in (Kind.INT, Kind.NULL):
+            raise ExprTypeError(f"{name} needs integers, not {arg.type}")
+
+
+def _bits(op: Op, a: Expr, b: Expr) -> Expr:
+    _integers(op.value, a, b)
+    left, right = align((a, b), op.value)
+    if left.type.kind is Kind.NULL:
+        return left
+    return typed(op, (left, right), left.type)
+
+
+def bit_and(a: Expr, b: Expr) -> Expr:
+    return _bits(Op.BIT_AND, a, b)
+
+
+def bit_or(a: Expr, b: Expr) -> Expr:
+    return _bits(Op.BIT_OR, a, b)
+
+
+def bit_xor(a: Expr, b: Expr) -> Expr:
+    return _bits(Op.BIT_XOR, a, b)
+
+
+def bit_not(a: Expr) -> Expr:
+    _integers("~", a)
+    if a.type.kind is Kind.NULL:
+        return a
+    return typed(Op.BIT_NOT, (a,), a.type)
+
+
+def _shift(op: Op, a: Expr, n: Expr) -> Expr:
+    _integers(op.value, a, n)
+    if Kind.NULL in (a.type.kind, n.type.kind):
+        return const(None, integer(0, 0))
+    if n.type.lo < 0 or n.type.hi > 63:
+        raise ExprTypeError(
+            f"the shift amount may be {n.type.lo} to {n.type.hi}; limit it to 0..63, "
+            "for example with `& 63`"
+        )
+    return typed(op, (a, n), a.type)
+
+
+def shl(a: Expr, n: Expr) -> Expr:
+    return _shift(Op.SHL, a, n)
+
+
+def shr(a: Expr, n: Expr) -> Expr:
+    return _shift(Op.SHR, a, n)

@@ -1,0 +1,109 @@
+"""Types of nodes whose operands are aligned already: bounds, and whether there may be NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from ...types import UNIT_NS, Type
+from ...zones import zone_of
+from .. import interval
+from ..interval import BOUNDS, Interval
+from ..node import Expr, Op, node
+from .leaves import ExprTypeError
+
+#: Most bits of an exact integer: beyond it an expression is a mistake, not a query.
+MAX_BITS = 512
+
+_EXTREMES = frozenset({Op.LEAST, Op.GREATEST})
+
+
+def typed(op: Op, args: Sequence[Expr], like: Type, attr: Any = None) -> Expr:
+    """Make a node; its bounds and nullability follow from its aligned operands.
+
+    Parameters
+    ----------
+    op : Op
+        Any but those of leaves.
+    args : sequence of Expr
+    like : Type
+        Kind, scale and unit of the value; of a CAST also the bounds that it checks.
+    attr : optional
+        Of the node.
+
+    Raises
+    ------
+    ExprTypeError
+        The value may need too many bits.
+    """
+    args = tuple(args)
+    dtype = like.as_nullable(is_nullable(op, args))
+    if dtype.is_integral:
+        lo, hi = _bounds(op, args, dtype, attr)
+        if max(abs(lo), abs(hi)).bit_length() > MAX_BITS:
+            raise ExprTypeError(f"the value may need more than {MAX_BITS} bits")
+        dtype = dtype.within(lo, hi)
+    return node(op, args, dtype, attr)
+
+
+def keeps_raw(source: Type, target: Type) -> bool:
+    """Whether a CAST leaves every stored integer as it is and can never overflow."""
+    return (
+        source.is_integral
+        and target.is_integral
+        and raw_factor(source, target) == 1
+        and target.lo <= source.lo
+        and source.hi <= target.hi
+    )
+
+
+def raw_factor(source: Type, target: Type) -> int | None:
+    """The factor of an integral CAST on the stored integer; None if it may round."""
+    if source.unit or target.unit:
+        if not (source.unit and target.unit):
+            return None
+        factor, rest = divmod(UNIT_NS[source.unit], UNIT_NS[target.unit])
+        return None if rest else factor
+    return 10 ** (target.scale - source.scale) if target.scale >= source.scale else None
+
+
+def is_nullable(op: Op, args: Sequence[Expr]) -> bool:
+    """Whether the value may be NULL, by the types of the operands."""
+    if op is Op.IS_NULL:
+        return False
+    if op in _EXTREMES:  # they skip NULL
+        return all(a.type.nullable for a in args)
+    if op is Op.CASE:
+        return any(a.type.nullable for a in (*args[1::2], args[-1]))
+    if any(a.type.nullable for a in args):
+        return True
+    if op is not Op.MOD:
+        return False
+    divisor = args[1]
+    if divisor.type.is_float:
+        return not (divisor.is_const and divisor.attr)
+    return divisor.type.lo <= 0 <= divisor.type.hi
+
+
+def _bounds(op: Op, args: Sequence[Expr], like: Type, attr: Any) -> Interval:
+    bounds = [(a.type.lo, a.type.hi) for a in args]
+    if op is Op.MUL and args[0] is args[1]:
+        return interval.square(bounds[0])
+    if op in _EXTREMES:
+        extreme = reduce(BOUNDS[op], bounds)
+        # A NULL is skipped, which leaves any other operand as the value.
+        skips = any(a.type.nullable for a in args)
+        return interval.hull(extreme, *bounds) if skips else extreme
+    if op is Op.CASE:
+        values = (*args[1::2], args[-1])
+        known = [(v.type.lo, v.type.hi) for v in values if not v.is_null_const]
+        return interval.hull(*known) if known else (0, 0)
+    if op is Op.RAW or (op is Op.CAST and keeps_raw(args[0].type, like)):
+        return bounds[0]
+    if op is Op.CAST:
+        return like.lo, like.hi
+    if op in (Op.LOCAL, Op.INSTANT):
+        span = zone_of(attr[0]).span(like.unit)
+        return (interval.add if op is Op.LOCAL else interval.sub)(bounds[0], span)
+    return BOUNDS[op](*bounds)

@@ -1,0 +1,1 @@
+"""From a compiled query to the forms that devices evaluate."""

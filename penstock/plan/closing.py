@@ -1,0 +1,166 @@
+"""When groups of a stream are complete: which key says so, or why none does.
+
+A group is complete when no later row can join it. That is known where a key follows the event time
+(the time column, a tumbling window or a date of it), or where no two rows share their key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op, node, transform, walk
+from ..expr.tumbling import as_tumbling
+from ..types import TIMESTAMPS, Kind
+from .query import JoinQuery, RowsWindow
+
+
+@dataclass(frozen=True)
+class TimeKey:
+    """A key of GROUP BY whose :func:`floor_of` never falls while the time of a side rises.
+
+    Parameters
+    ----------
+    index : int
+        Which key.
+    side : str
+    """
+
+    index: int
+    side: str
+
+
+def time_key(query: JoinQuery) -> TimeKey | None:
+    """The first key that follows a side's event time."""
+    assert query.aggregation is not None
+    for index, key in enumerate(query.aggregation.keys):
+        for side in query.sides:
+            if side.time is None:
+                continue
+            column = time_column(side.time)
+            if key.sides == {side.side} and nondecreasing(key, column):
+                return TimeKey(index, side.side)
+    return None
+
+
+def floor_of(key: Expr) -> Expr:
+    """The least that a time key is from an instant on; it never falls while that rises.
+
+    Wall clocks do fall, where they are put back.
+    """
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        attr = current.attr
+        if current.op in (Op.LOCAL, Op.INSTANT):
+            args, attr = args[:1], (attr[0], True)
+        return node(current.op, args, current.type, attr)
+
+    return transform(key, rule)
+
+
+def is_per_row(query: JoinQuery) -> bool:
+    """Whether each row of the groups' side is a group of its own, as declared."""
+    assert query.aggregation is not None
+    side = query.aggregation.side
+    declared = dict(query.unique).get(side or "")
+    if not declared:
+        return False
+    return declared <= {k.attr[1] for k in query.aggregation.keys if k.op is Op.COLUMN}
+
+
+def require_closing(query: JoinQuery) -> None:
+    """Refuse a query with groups that a stream could never let go, or with times of two kinds.
+
+    Raises
+    ------
+    QueryError
+    """
+    _require_linear_times(query)
+    made = query.aggregation
+    if made is None or is_per_row(query):
+        return
+    alias = query.side(made.side or "l").alias
+    found = time_key(query)
+    if made.side is None and isinstance(query.window, RowsWindow):
+        raise QueryError(
+            "a stream cannot group by columns of both tables over ROWS: it is not known when a "
+            "group has its last pair; use a time window, or group by columns of one table"
+        )
+    if found is None:
+        times = [s.time for s in query.sides if s.time is not None]
+        time = "t" if not times else time_column(times[0]).attr[1]
+        unique = (
+            ""
+            if made.side is None
+            else (
+                f", or, where no two rows of {alias} have the same key, say so: "
+                f"unique={{'{alias}': 'COLUMN'}}"
+            )
+        )
+        what = "these groups" if made.keys else "the one group of a query without GROUP BY"
+        raise QueryError(
+            f"a stream never knows that {what} are complete, since rows with the same keys may "
+            f"always follow: add the event time to GROUP BY, as window({alias}.{time}, "
+            f"'10 seconds') or {alias}.{time}{unique}"
+        )
+
+
+def _require_linear_times(query: JoinQuery) -> None:
+    """Refuse a time that is converted: it may fall while its column rises, past all promises."""
+    for side in query.sides:
+        if side.time is None:
+            continue
+        for part in walk(side.time):
+            if part.op in (Op.LOCAL, Op.INSTANT):
+                raise QueryError(
+                    f"the time of {side.alias} is converted in the time zone {part.attr[0]}, where "
+                    "it may fall as its column rises, so that a stream cannot wait for it: give "
+                    "both tables a timestamp with a zone, or both one without"
+                )
+
+
+def time_column(time: Expr) -> Expr:
+    """The column that a side's time is computed from."""
+    return next(leaf for leaf in walk(time) if leaf.op is Op.COLUMN)
+
+
+def nondecreasing(expr: Expr, column: Expr) -> bool:
+    """Whether the floor of an integer expression of one column never falls while that rises."""
+    if expr is column:
+        return True
+    if not expr.type.is_integral:
+        return False
+    tumbling = as_tumbling(expr)
+    if tumbling is not None:
+        return nondecreasing(tumbling.time, column)
+    args = expr.args
+    if expr.op is Op.CAST:
+        coarser = args[0].type.kind in TIMESTAMPS and expr.type.kind is Kind.DATE
+        return (coarser or ops.keeps_raw(args[0].type, expr.type)) and nondecreasing(
+            args[0], column
+        )
+    if expr.op in (Op.RAW, Op.LOCAL, Op.INSTANT):
+        return nondecreasing(args[0], column)
+    if expr.op in (Op.ADD, Op.SUB, Op.SHR) and args[1].is_const:
+        return nondecreasing(args[0], column)
+    if expr.op is Op.ADD and args[0].is_const:
+        return nondecreasing(args[1], column)
+    if expr.op is Op.SUB and _truncates(args[0], args[1]):
+        return nondecreasing(args[0], column)
+    if expr.op is Op.MUL:
+        for value, factor in (args, args[::-1]):
+            if factor.is_const and factor.attr is not None and factor.attr >= 0:
+                return nondecreasing(value, column)
+    return False
+
+
+def _truncates(value: Expr, part: Expr) -> bool:
+    """Whether ``value - part`` is ``value - value % n``."""
+    return (
+        part.op is Op.MOD
+        and part.args[0] is value
+        and part.args[1].is_const
+        and part.args[1].attr not in (None, 0)
+        and ops.mod(value, part.args[1]) is part
+    )

@@ -1,0 +1,123 @@
+"""Which folds a query's aggregates need, each of them computed once.
+
+An aggregate of the group's own side alone needs no value on the device: it follows from how many
+matches each row has. Others fold their value where it is not NULL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..expr import ops
+from ..expr.node import Expr
+from ..program import Mode
+from .linear import as_integer
+from .query import Aggregate, Aggregation
+
+_MODES = {"sum": Mode.SUM, "avg": Mode.SUM, "min": Mode.MIN, "max": Mode.MAX}
+
+
+@dataclass(frozen=True)
+class FoldKey:
+    """What is folded: a value (None: the matches themselves), and whether positions are wanted."""
+
+    value: Expr | None
+    nearest: bool = False
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Where an aggregate comes from.
+
+    Parameters
+    ----------
+    fold : (FoldKey, Mode) or None
+        What gives its value; None if the matches' number and the group's own side do.
+    count : (FoldKey, Mode) or None
+        What gives the number of its rows.
+    """
+
+    fold: tuple[FoldKey, Mode] | None = None
+    count: tuple[FoldKey, Mode] | None = None
+
+
+@dataclass
+class FoldPlan:
+    """Folds of a query.
+
+    Parameters
+    ----------
+    modes : dict of FoldKey to set of Mode
+        What each program is asked for.
+    needs : list of Needs
+        One per aggregate.
+    found : (FoldKey, Mode)
+        What says whether a row has any match.
+    texts : dict of FoldKey to list of str
+        The aggregates that need it, for messages.
+    """
+
+    modes: dict[FoldKey, set[Mode]] = field(default_factory=dict)
+    needs: list[Needs] = field(default_factory=list)
+    found: tuple[FoldKey, Mode] = (FoldKey(None), Mode.EXISTS)
+    texts: dict[FoldKey, list[str]] = field(default_factory=dict)
+
+    def ask(self, key: FoldKey, mode: Mode, text: str) -> tuple[FoldKey, Mode]:
+        self.modes.setdefault(key, set()).add(mode)
+        self.texts.setdefault(key, []).append(text)
+        return key, mode
+
+    def texts_of(self, key: FoldKey) -> tuple[str, ...]:
+        """The aggregates that need a fold, each once."""
+        return tuple(dict.fromkeys(self.texts[key]))
+
+
+def fold_plan(aggregation: Aggregation) -> FoldPlan:
+    """Folds of all aggregates; values that cannot be NULL should have types that say so."""
+    plan = FoldPlan()
+    assert aggregation.side is not None
+    own = frozenset({aggregation.side})
+    nearest = {
+        a.by
+        for a in aggregation.aggregates
+        if a.function == "min_by" and a.by is not None and a.by.sides - own
+    }
+    counts: list[tuple[int, Aggregate]] = []
+    for index, one in enumerate(aggregation.aggregates):
+        fold = None
+        value = one.inputs[0] if one.inputs else None
+        if one.by is not None:
+            fold = plan.ask(FoldKey(least_of(one), nearest=True), Mode.NEAREST, one.text)
+        elif value is not None and value.sides - own and one.function != "count":
+            mode = _MODES[one.function]
+            if one.function == "min" and value in nearest:
+                fold = plan.ask(FoldKey(value, nearest=True), Mode.NEAREST, one.text)
+            else:
+                fold = plan.ask(FoldKey(value), mode, one.text)
+        plan.needs.append(Needs(fold))
+        if one.function in ("count", "avg") or (fold is None and value is not None):
+            counts.append((index, one))
+    for index, one in counts:
+        value = one.value
+        filtered = value is not None and value.sides - own and value.type.nullable
+        key = FoldKey(value) if filtered else _every_match(plan) or FoldKey(None)
+        plan.needs[index] = Needs(plan.needs[index].fold, plan.ask(key, Mode.COUNT, one.text))
+    key = _every_match(plan)
+    if key is None:
+        plan.ask(FoldKey(None), Mode.EXISTS, "the groups")
+    else:
+        plan.found = key, min(plan.modes[key], key=lambda mode: mode.value)
+    return plan
+
+
+def least_of(one: Aggregate) -> Expr:
+    """What ``min_by`` or ``max_by`` takes the least of."""
+    assert one.by is not None
+    # Times have no negative, the integers that count them do.
+    return ops.neg(as_integer(one.by)) if one.function == "max_by" else one.by
+
+
+def _every_match(plan: FoldPlan) -> FoldKey | None:
+    """A fold over all matches, since its value is never NULL; one without a value if there is."""
+    keys = [k for k in plan.modes if k.value is None or not k.value.type.nullable]
+    return min(keys, key=lambda k: (k.value is not None, k.nearest), default=None)

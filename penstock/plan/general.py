@@ -1,0 +1,276 @@
+"""General form: what is not a band keeps its expression DAG, over keys prepared per tuple.
+
+A sub-expression of one side is computed once per tuple (hoisted to a prepared key), not once per
+pair. Keys are never NULL: zero stands in, and a boolean key guards every comparison that could
+have seen NULL. Text becomes codes whose order is the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op, node, transform
+from ..program import GeneralProgram
+from ..types import BOOL, Kind, Type, integer
+from .band import BandTest, NotBandError, band_form
+from .logic import guarded, when_true, without_null, zero_filled
+from .simplify import simplify
+
+#: Width of the codes that stand for text.
+CODE_BITS = 32
+_CODE = integer(0, (1 << CODE_BITS) - 1, nullable=False)
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """Where a prepared key comes from.
+
+    Parameters
+    ----------
+    kind : str
+        "value" (zero where NULL), "flag" (whether a condition is TRUE), or for text "code" (of the
+        window tuple), "lo", "hi" (of the stream tuple).
+    expr : Expr
+        One-sided expression, for "value" and "flag"; the test's key otherwise.
+    test : BandTest or None
+        The text test, for codes.
+    """
+
+    kind: str
+    expr: Expr
+    test: BandTest | None = None
+
+
+@dataclass(frozen=True)
+class GeneralForm:
+    """A predicate over prepared keys, where they come from, and what is folded of its matches."""
+
+    window: str
+    stream_keys: tuple[KeySource, ...]
+    window_keys: tuple[KeySource, ...]
+    predicate: Expr
+    value: Expr | None = None
+
+    def program(
+        self,
+        stream: Sequence[Type],
+        window: Sequence[Type],
+        constants: Mapping[tuple[str, int], bool],
+    ) -> GeneralProgram:
+        """The device program for keys as they really are.
+
+        Parameters
+        ----------
+        stream, window : sequence of Type
+            Types of the keys, with bounds that may be narrower than declared.
+        constants : mapping of ("s" | "w", index) to bool
+            Flags that have one value in all rows, such as "not NULL" of a column without NULL.
+        """
+        types = {"s": stream, "w": window}
+
+        def retype(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+            if expr.op is Op.KEY:
+                if expr.attr in constants:
+                    return ops.const(constants[expr.attr])
+                side, index = expr.attr
+                return ops.key(side, index, types[side][index])
+            return ops.two_valued(expr, args)
+
+        def made(expr: Expr) -> Expr:
+            return simplify(transform(expr, retype))
+
+        return GeneralProgram(
+            tuple(t.as_nullable(False) for t in stream),
+            tuple(t.as_nullable(False) for t in window),
+            made(self.predicate),
+            None if self.value is None else made(self.value),
+        )
+
+
+def general_form(formula: Expr, window: str, value: Expr | None = None) -> GeneralForm:
+    """General form of a ``when_true`` formula with the side ``window`` flowing past the other.
+
+    ``value`` is a number to fold over the matches; where it is NULL the formula must be false.
+
+    Raises
+    ------
+    QueryError
+        The predicate casts a value of both sides in a way that may fail or round, or compares text
+        in a way that codes cannot express.
+    """
+    hoister = _Hoister(window)
+    values = hoister.values(transform(formula, _with_true_conditions))
+    predicate = _zero_filled(hoister.flags(guarded(values)))
+    if value is not None:
+        values = hoister.values(transform(value, _with_true_conditions))
+        value = _zero_filled(hoister.flags(without_null(values)))
+    for side, keys in hoister.keys.items():
+        if not keys:  # devices take at least one key of each side
+            hoister.key(side, KeySource("flag", ops.TRUE), BOOL.as_nullable(False))
+    stream_keys, window_keys = (tuple(hoister.keys[side].values()) for side in "sw")
+    return GeneralForm(window, stream_keys, window_keys, predicate, value)
+
+
+def _with_true_conditions(expr: Expr, args: tuple[Expr, ...]) -> Expr:
+    """CASE with conditions that never negate, so that one-sided parts of them can be flags."""
+    if expr.op is Op.CASE:
+        conditions = map(when_true, args[:-1:2])
+        pairs = zip(conditions, args[1::2], strict=True)
+        args = (*(x for pair in pairs for x in pair), args[-1])
+    return ops.remake(expr, args)
+
+
+class _Hoister:
+    """Replaces one-sided sub-expressions by keys, each distinct one by one key."""
+
+    def __init__(self, window: str) -> None:
+        self.window = window
+        self.keys: dict[str, dict[tuple, KeySource]] = {"s": {}, "w": {}}
+        self.numbers: dict[tuple, int] = {}
+        self.sources: dict[Expr, Expr] = {}
+        # Nodes that are done: a node may be used in many places.
+        self.valued: dict[Expr, Expr] = {}
+        self.flagged: dict[Expr, Expr] = {}
+
+    def key(self, side: str, source: KeySource, dtype: Type) -> Expr:
+        table = self.keys[side]
+        name = (source.kind, source.expr, source.test)
+        if name not in table:
+            table[name] = source
+            self.numbers[side, name] = len(table) - 1
+        made = node(Op.KEY, (), dtype, (side, self.numbers[side, name]))
+        # A flag is FALSE where its condition is NULL, and so must be what stands for it.
+        whole = source.expr
+        if source.kind == "flag" and whole.type.nullable:
+            whole = ops.case([(whole, ops.TRUE)], ops.FALSE)
+        self.sources[made] = whole
+        return made
+
+    def side_of(self, expr: Expr) -> str:
+        return "w" if expr.sides == {self.window} else "s"
+
+    def values(self, expr: Expr) -> Expr:
+        """Hoist one-sided values and conditions; text comparisons become comparisons of codes."""
+        if expr not in self.valued:
+            self.valued[expr] = self._values(expr)
+        return self.valued[expr]
+
+    def _values(self, expr: Expr) -> Expr:
+        if expr.is_const:
+            return ops.const(expr.attr) if expr.type.is_integral else expr
+        if len(expr.sides) == 1:
+            if expr.type.kind is Kind.BOOL:
+                return self.flag(expr)
+            return self.key(self.side_of(expr), KeySource("value", expr), _plain_type(expr.type))
+        if expr.op in (Op.AND, Op.OR):
+            return self.junction(expr)
+        inner = expr.args[0] if expr.op is Op.NOT else expr
+        if inner.op in (Op.LT, Op.LE, Op.EQ, Op.PREFIX) and inner.args[0].type.is_text:
+            return self.text(expr)
+        if expr.op is Op.RAW:
+            return self.values(expr.args[0])
+        if expr.op is Op.CAST:
+            return self.cast(expr)
+        if expr.op in (Op.LOCAL, Op.INSTANT):
+            raise QueryError(
+                f"`{expr!r}` is read in the time zone {expr.attr[0]} and computed from both sides; "
+                "devices know no time zones: compute it from the columns of one side"
+            )
+        made = ops.remake(expr, [self.values(a) for a in expr.args])
+        return node(made.op, made.args, _plain_type(made.type), made.attr)
+
+    def cast(self, expr: Expr) -> Expr:
+        """A CAST of a value of both sides: only those that neither round nor overflow."""
+        source, target = expr.args[0].type, expr.type
+        if target.is_float and (source.is_float or source.kind is Kind.INT):
+            return ops.remake(expr, [self.values(expr.args[0])])
+        if ops.keeps_raw(source, target):
+            return self.values(expr.args[0])
+        raise QueryError(
+            f"`{expr!r}` casts a value computed from both sides in a way that may round or "
+            "overflow; cast the columns of each side instead"
+        )
+
+    def flag(self, condition: Expr) -> Expr:
+        side = self.side_of(condition)
+        return self.key(side, KeySource("flag", condition), BOOL.as_nullable(False))
+
+    def junction(self, expr: Expr) -> Expr:
+        join = ops.and_ if expr.op is Op.AND else ops.or_
+        by_side: dict[frozenset[str], list[Expr]] = {}
+        for arg in expr.args:
+            by_side.setdefault(arg.sides if len(arg.sides) == 1 else frozenset(), []).append(arg)
+        parts = []
+        for sides, group in by_side.items():
+            parts += [self.flag(join(*group))] if sides else [self.values(a) for a in group]
+        return join(*parts)
+
+    def text(self, atom: Expr) -> Expr:
+        """Comparison of text as comparisons of codes.
+
+        Text that is computed from both sides, and a prefix taken from the side that holds the
+        window, have no codes: their keys are the text itself.
+        """
+        try:
+            form = band_form(atom, self.window)
+        except NotBandError:
+            return ops.remake(atom, [self.values(a) for a in atom.args])
+        tests = []
+        for test in form.tests:
+            code = self.key("w", KeySource("code", test.key, test), _CODE)
+            lo = self.key("s", KeySource("lo", test.key, test), _CODE)
+            hi = self.key("s", KeySource("hi", test.key, test), _CODE)
+            tests.append(ops.and_(ops.order(Op.LE, lo, code), ops.order(Op.LE, code, hi)))
+        return ops.and_(*tests) if form.table == 1 << ((1 << len(tests)) - 1) else ops.or_(*tests)
+
+    def flags(self, expr: Expr) -> Expr:
+        """Hoist what is left one-sided after guarding: tests for NULL and their combinations."""
+        if expr not in self.flagged:
+            self.flagged[expr] = self._flags(expr)
+        return self.flagged[expr]
+
+    def _flags(self, expr: Expr) -> Expr:
+        if expr.is_const or expr.op is Op.KEY:
+            return expr
+        if len(expr.sides) == 1 and expr.type.kind is Kind.BOOL:
+            (side,) = expr.sides
+            original = transform(
+                expr, lambda e, a: self.sources[e] if e.op is Op.KEY else ops.remake(e, a)
+            )
+            return self.key(side, KeySource("flag", original), BOOL.as_nullable(False))
+        if expr.op in (Op.AND, Op.OR):
+            return self._grouped_flags(expr)
+        return ops.remake(expr, [self.flags(a) for a in expr.args])
+
+    def _grouped_flags(self, expr: Expr) -> Expr:
+        join = ops.and_ if expr.op is Op.AND else ops.or_
+        nulls: dict[frozenset[str], list[Expr]] = {}
+        parts = []
+        for arg in expr.args:
+            if len(arg.sides) == 1 and arg.op is not Op.KEY and arg.type.kind is Kind.BOOL:
+                nulls.setdefault(arg.sides, []).append(arg)
+            else:
+                parts.append(self.flags(arg))
+        parts += [self.flags(join(*group)) for group in nulls.values()]
+        return join(*parts)
+
+
+def _plain_type(dtype: Type) -> Type:
+    """The type of a key: integers lose scale and unit, which the comparison was aligned for."""
+    if dtype.is_integral:
+        return integer(dtype.lo, dtype.hi, nullable=dtype.nullable)
+    return dtype
+
+
+def _zero_filled(expr: Expr) -> Expr:
+    """Every key with the type it has once zero stands for NULL."""
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        if current.op is Op.KEY:
+            return node(Op.KEY, (), zero_filled(current.type), current.attr)
+        return ops.two_valued(current, args)
+
+    return transform(expr, rule)

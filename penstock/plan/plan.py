@@ -1,0 +1,273 @@
+"""How a query is run, told without data: every driver asks here, and nobody chooses again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op, node, transform
+from ..program import Mode
+from ..types import Kind
+from .closing import TimeKey, is_per_row, require_closing, time_key
+from .folds import FoldKey, FoldPlan, fold_plan
+from .forms import JoinForm, fold_form, join_form
+from .query import LEFT, RIGHT, JoinQuery, other
+
+
+class Output(Enum):
+    """What leaves a join, and of what it is made."""
+
+    PAIRS = "pairs"
+    #: Rows of one side by whether they match.
+    EXISTENCE = "existence"
+    #: Groups of one side's rows, each of which is folded over its matches on the device.
+    FOLDS = "folds"
+    #: Groups of pairs, by keys of both sides.
+    PAIR_GROUPS = "pair groups"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What devices compute of tuples of one side against the window of the other.
+
+    Parameters
+    ----------
+    form : JoinForm
+    modes : tuple of Mode
+        What becomes of the matches.
+    needed_by : str
+        What needs it, for messages.
+    fold : FoldKey, optional
+        Which fold of the plan it computes.
+    """
+
+    form: JoinForm
+    modes: tuple[Mode, ...] = (Mode.PAIRS,)
+    needed_by: str = "this query"
+    fold: FoldKey | None = None
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """How a query is run, see :func:`plan`.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    band : bool
+        Whether band form is allowed.
+    """
+
+    query: JoinQuery
+    band: bool = True
+
+    @cached_property
+    def output(self) -> Output:
+        """What leaves the join."""
+        aggregation = self.query.aggregation
+        if aggregation is not None:
+            return Output.PAIR_GROUPS if aggregation.side is None else Output.FOLDS
+        return Output.EXISTENCE if self.query.kind.is_existence else Output.PAIRS
+
+    @cached_property
+    def probing(self) -> str | None:
+        """The side each of whose rows probes once; None where rows probe as they come."""
+        if self.output is Output.FOLDS:
+            assert self.query.aggregation is not None
+            return self.query.aggregation.side
+        return LEFT if self.output is Output.EXISTENCE else None
+
+    @cached_property
+    def decided_once(self) -> tuple[str, ...]:
+        """Sides of which each row, or its group, is decided when it can meet no later row."""
+        if self.output is Output.PAIR_GROUPS:
+            assert self.time_key is not None
+            return (self.time_key.side,)
+        if self.probing is not None:
+            return (self.probing,)
+        return tuple(side for side in (LEFT, RIGHT) if side in self.query.kind.unmatched)
+
+    @cached_property
+    def met_later(self) -> tuple[str, ...]:
+        """Sides whose rows others meet after their own step."""
+        return (LEFT, RIGHT) if self.output is Output.PAIRS else (other(self.decided_once[0]),)
+
+    # -- what is evaluated ------------------------------------------------------------------------
+
+    def pairs(self, window: str) -> Evaluation:
+        """The pairs of the predicate with this side as the window.
+
+        Raises
+        ------
+        QueryError
+            It has no form in this direction.
+        """
+        return Evaluation(join_form(self.query.predicate, window, band=self.band))
+
+    def candidates(self) -> tuple[Evaluation, ...]:
+        """The directions in which pairs can be evaluated, at least one; a prefix has only one.
+
+        Raises
+        ------
+        QueryError
+            There is none.
+        """
+        found: list[Evaluation] = []
+        refusal: QueryError | None = None
+        for window in (RIGHT, LEFT):
+            try:
+                found.append(self.pairs(window))
+            except QueryError as error:
+                refusal = error
+        if refusal is not None and not found:
+            raise refusal
+        return tuple(found)
+
+    def existence(self, side: str) -> Evaluation:
+        """Whether each row of a side has a match."""
+        form = join_form(self.query.predicate, other(side), band=self.band)
+        return Evaluation(form, (Mode.EXISTS,), f"this {self.query.kind.value} join")
+
+    @cached_property
+    def folds(self) -> FoldPlan:
+        """Which folds the aggregates need."""
+        assert self.query.aggregation is not None
+        return fold_plan(self.query.aggregation)
+
+    def folded(self) -> tuple[Evaluation, ...]:
+        """The folds of the probing side's rows, in the order of ``folds.modes``."""
+        assert self.probing is not None
+        return tuple(
+            Evaluation(
+                fold_form(
+                    self.query.predicate,
+                    other(self.probing),
+                    key.value,
+                    frozenset(modes),
+                    band=self.band,
+                ),
+                tuple(sorted(modes, key=lambda mode: mode.value)),
+                f"this query ({', '.join(self.folds.texts_of(key))})",
+                key,
+            )
+            for key, modes in self.folds.modes.items()
+        )
+
+    @cached_property
+    def evaluations(self) -> dict[str, Evaluation]:
+        """What devices evaluate where rows keep coming: by window side, or by :func:`fold_name`.
+
+        Raises
+        ------
+        QueryError
+            The predicate, or a value that is folded, has no form.
+        """
+        if self.output is Output.FOLDS:
+            return {fold_name(k): one for k, one in enumerate(self.folded())}
+        if self.output is Output.EXISTENCE:
+            return {RIGHT: self.existence(LEFT)}
+        return {window: self.pairs(window) for window in (LEFT, RIGHT)}
+
+    # -- streams ----------------------------------------------------------------------------------
+
+    @cached_property
+    def is_per_row(self) -> bool:
+        """Whether each row of the groups' side is a group of its own, as declared."""
+        return is_per_row(self.query)
+
+    @cached_property
+    def time_key(self) -> TimeKey | None:
+        """The key of GROUP BY that says when groups of a stream are complete."""
+        return time_key(self.query)
+
+    @property
+    def closing_key(self) -> TimeKey | None:
+        """The time key that rows wait for; None where there are no groups, or each row is one."""
+        if self.query.aggregation is None or self.is_per_row:
+            return None
+        return self.time_key
+
+    def require_closing(self) -> None:
+        """Refuse groups that a stream could never let go.
+
+        Raises
+        ------
+        QueryError
+        """
+        require_closing(self.query)
+
+    def require_stepwise(self) -> None:
+        """Refuse a query that has no end in a stream, or is not joined in micro-batches.
+
+        Raises
+        ------
+        QueryError
+        """
+        self.require_closing()
+        query = self.query
+        if not query.is_rows:
+            return
+        if query.left.time is None or query.right.time is None:
+            raise QueryError(
+                "ROWS of streams are in the order of time: name the time column of both tables "
+                "with time"
+            )
+        if query.aggregation is not None and not self.is_per_row:
+            raise QueryError(
+                "groups of several rows over ROWS are not joined in micro-batches: group by a "
+                "column that differs from row to row and say so with unique, or use a time window"
+            )
+
+    # -- with data --------------------------------------------------------------------------------
+
+    def without_null(self, is_never_null: Callable[[tuple[str, str]], bool]) -> JoinPlan:
+        """The plan for rows of which some columns hold no NULL, though their types allow it.
+
+        What cannot be NULL needs no test, and ``count(e)`` is then ``count(*)``.
+
+        Parameters
+        ----------
+        is_never_null : callable
+            Says so of a column, given as (side, name).
+        """
+
+        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+            if current.op is not Op.COLUMN:
+                return ops.remake(current, args)
+            if current.type.kind is Kind.NULL or not is_never_null(current.attr):
+                return current
+            return node(Op.COLUMN, (), current.type.as_nullable(False), current.attr)
+
+        def known(expr: Expr | None) -> Expr | None:
+            return None if expr is None else transform(expr, rule)
+
+        query = self.query
+        assert query.aggregation is not None
+        aggregates = tuple(
+            replace(a, value=known(a.value) if a.by is None else a.value, by=known(a.by))
+            for a in query.aggregation.aggregates
+        )
+        aggregation = replace(query.aggregation, aggregates=aggregates)
+        predicate = transform(query.predicate, rule)
+        return replace(self, query=replace(query, predicate=predicate, aggregation=aggregation))
+
+
+def fold_name(number: int) -> str:
+    """Name of a fold among the evaluations of a plan."""
+    return f"fold {number}"
+
+
+def plan(query: JoinQuery, *, band: bool = True) -> JoinPlan:
+    """Plan a query.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    band : bool
+        False switches band form off, to compare with the general form.
+    """
+    return JoinPlan(query, band)

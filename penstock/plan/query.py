@@ -1,0 +1,272 @@
+"""A compiled join query: two filtered sides, a window, a predicate, and what to output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+
+from ..errors import QueryError
+from ..expr.node import PRESENT, Expr, Op, walk
+from ..types import Type
+from ..zones import zone_of
+from .window import LEFT, RIGHT, RowsWindow, TimeWindow, Window, other
+
+
+class JoinKind(Enum):
+    """What becomes of rows that match, and of rows that do not."""
+
+    INNER = "INNER"
+    LEFT = "LEFT OUTER"
+    RIGHT = "RIGHT OUTER"
+    FULL = "FULL OUTER"
+    SEMI = "LEFT SEMI"
+    ANTI = "LEFT ANTI"
+
+    @property
+    def unmatched(self) -> frozenset[str]:
+        """Sides whose rows leave although they match nothing."""
+        return _UNMATCHED[self]
+
+    @property
+    def null_supplying(self) -> frozenset[str]:
+        """Sides whose columns are NULL where a row of the other side leaves alone."""
+        if self.is_existence:
+            return frozenset()
+        return frozenset(other(side) for side in self.unmatched)
+
+    @property
+    def is_existence(self) -> bool:
+        """Whether a row of the left side leaves once at most, without the other side's columns."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+_UNMATCHED = {
+    JoinKind.INNER: frozenset(),
+    JoinKind.LEFT: frozenset({LEFT}),
+    JoinKind.RIGHT: frozenset({RIGHT}),
+    JoinKind.FULL: frozenset({LEFT, RIGHT}),
+    JoinKind.SEMI: frozenset(),
+    JoinKind.ANTI: frozenset({LEFT}),
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input of the join.
+
+    Parameters
+    ----------
+    side : str
+        "l" or "r": the first component of its columns' names in expressions.
+    alias, table : str
+        Name in the query, and the base table that feeds it.
+    filter : Expr
+        Rows for which it is not TRUE are left out before the window.
+    time : Expr or None
+        Event time as an integer in the window's unit; None for ROWS in order of arrival.
+    unit : str
+        Unit of the time column itself, "" for plain integers.
+    """
+
+    side: str
+    alias: str
+    table: str
+    filter: Expr
+    time: Expr | None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate over the matches of a group.
+
+    Parameters
+    ----------
+    function : str
+        "count", "sum", "min", "max", "avg", "min_by" or "max_by".
+    value : Expr or None
+        Over columns of both sides; None for ``count(*)``.
+    by : Expr or None
+        What ``min_by`` and ``max_by`` order by.
+    type : Type
+        Of the result.
+    text : str
+        As the query has it, for messages.
+    """
+
+    function: str
+    value: Expr | None
+    by: Expr | None
+    type: Type
+    text: str
+
+    @property
+    def inputs(self) -> tuple[Expr, ...]:
+        """What is computed of each pair to fold it; the value of ``min_by`` is not."""
+        folded = self.by if self.by is not None else self.value
+        return () if folded is None else (folded,)
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What a query with groups gives instead of pairs.
+
+    Parameters
+    ----------
+    side : str or None
+        The side whose columns the keys are; each of its rows is folded over its matches. None if
+        they are of both sides: the pairs are grouped.
+    keys : tuple of Expr
+        Empty: all matches are one group.
+    aggregates : tuple of Aggregate
+    select : tuple of (str, Expr)
+        Output columns, over columns ``("key", k)`` and ``("agg", k)``.
+    having : Expr
+        Groups for which it is not TRUE are left out; over the same columns.
+    """
+
+    side: str | None
+    keys: tuple[Expr, ...]
+    aggregates: tuple[Aggregate, ...]
+    select: tuple[tuple[str, Expr], ...]
+    having: Expr
+
+
+@dataclass(frozen=True)
+class JoinQuery:
+    """A query ready for any device.
+
+    Parameters
+    ----------
+    text : str
+        The SQL.
+    left, right : Side
+    window : TimeWindow or RowsWindow
+    predicate : Expr
+        What is left of the join condition beside the window; a pair joins where it is TRUE.
+    select : tuple of (str, Expr)
+        Output columns, over columns of both sides.
+    scales : tuple of ((side, column), digits)
+        Float columns declared as decimals, see ``scale`` of :func:`penstock.sql`.
+    aggregation : Aggregation or None
+        None if the query gives pairs; otherwise ``select`` is empty.
+    kind : JoinKind
+    unique : tuple of (side, columns)
+        Columns of which no two rows of a side have the same values, as the caller declared.
+    time_zone : str or None
+        Of the session, if one was given.
+    """
+
+    text: str
+    left: Side
+    right: Side
+    window: Window
+    predicate: Expr
+    select: tuple[tuple[str, Expr], ...]
+    scales: tuple[tuple[tuple[str, str], int], ...] = ()
+    aggregation: Aggregation | None = None
+    kind: JoinKind = JoinKind.INNER
+    unique: tuple[tuple[str, frozenset[str]], ...] = ()
+    time_zone: str | None = None
+
+    @property
+    def zone_label(self) -> str | None:
+        """Zone of computed instants in Arrow; None for timestamps without one, which are UTC's."""
+        return None if self.time_zone is None else zone_of(self.time_zone).label
+
+    def require_pairs(self, where: str) -> None:
+        """Refuse a query with groups.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.aggregation is not None:
+            raise QueryError(
+                f"{where} takes a query without GROUP BY, DISTINCT and aggregates: aggregate the "
+                "pairs that it gives, or use penstock.sql or penstock.stream"
+            )
+
+    @property
+    def is_rows(self) -> bool:
+        return isinstance(self.window, RowsWindow)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.left, self.right
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What the query calls each side."""
+        return {side.side: side.alias for side in self.sides}
+
+    def side(self, name: str) -> Side:
+        return self.left if name == LEFT else self.right
+
+    def columns_of(self, side: str) -> tuple[str, ...]:
+        """Base-table columns that this side needs, sorted."""
+        return tuple(sorted({*self.join_columns_of(side), *self.output_columns_of(side)}))
+
+    def join_columns_of(self, side: str) -> tuple[str, ...]:
+        """Base-table columns of this side that decide which pairs join, or how, sorted."""
+        return self._join_columns[side]
+
+    @cached_property
+    def _join_columns(self) -> dict[str, tuple[str, ...]]:
+        return {own.side: self._joining(own) for own in self.sides}
+
+    def _joining(self, own: Side) -> tuple[str, ...]:
+        roots = [own.filter, self.predicate]
+        if own.time is not None:
+            roots.append(own.time)
+        if self.aggregation is not None:
+            roots += self.aggregation.keys
+            roots += [e for a in self.aggregation.aggregates for e in a.inputs]
+        return tuple(sorted({c for root in roots for s, c in columns(root) if s == own.side}))
+
+    def output_columns_of(self, side: str) -> tuple[str, ...]:
+        """Base-table columns of this side that the output needs, sorted."""
+        return self._output_columns[side]
+
+    @cached_property
+    def _output_columns(self) -> dict[str, tuple[str, ...]]:
+        outputs = [e for _, e in self.select]
+        if self.aggregation is not None:
+            made = self.aggregation
+            outputs += made.keys
+            outputs += [a.value for a in made.aggregates if a.value is not None]
+        found = {sc for e in outputs for sc in columns(e)}
+        return {own.side: tuple(sorted(c for s, c in found if s == own.side)) for own in self.sides}
+
+    def scale_of(self, side: str) -> dict[str, int]:
+        return {column: digits for (s, column), digits in self.scales if s == side}
+
+
+def named_by_side(query: JoinQuery) -> JoinQuery:
+    """The query over tables named by side: in a self-join the sides may have different rows."""
+    left, right = (replace(side, table=side.side) for side in query.sides)
+    return replace(query, left=left, right=right)
+
+
+def columns(expr: Expr) -> set[tuple[str, str]]:
+    """(side, name) of every column of a table below an expression."""
+    leaves = {leaf.attr for leaf in walk(expr) if leaf.op is Op.COLUMN}
+    return {(side, name) for side, name in leaves if name is not PRESENT}
+
+
+__all__ = [
+    "LEFT",
+    "RIGHT",
+    "Aggregate",
+    "Aggregation",
+    "JoinKind",
+    "JoinQuery",
+    "RowsWindow",
+    "Side",
+    "TimeWindow",
+    "Window",
+    "columns",
+    "named_by_side",
+    "other",
+]

@@ -1,0 +1,171 @@
+"""How time bounds are found in a join condition.
+
+A conjunct is a bound on ``T = right.time - left.time`` if it is additive in the two time columns in
+any spelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op
+from ..zones import zone_of
+from .linear import Linear, linear
+from .logic import when_true
+
+
+@dataclass(frozen=True)
+class _Bound:
+    low: int | None = None
+    high: int | None = None
+    exact: bool = True
+
+
+def find_time_window(
+    conjuncts: Iterable[Expr], left_time: Expr, right_time: Expr
+) -> tuple[int | None, int | None, list[Expr]]:
+    """Bounds on T among the conjuncts of a join condition.
+
+    Parameters
+    ----------
+    conjuncts : iterable of Expr
+        The members of the condition's outermost AND.
+    left_time, right_time : Expr
+        Time of each side, in one unit.
+
+    Returns
+    -------
+    low, high : int or None
+        Greatest lower and least upper bound on T; None where there is none.
+    rest : list of Expr
+        Conjuncts that the two bounds do not already say.
+    """
+    finder = _Finder(linear(left_time), linear(right_time))
+    low: int | None = None
+    high: int | None = None
+    rest = []
+    for conjunct in conjuncts:
+        bound = finder.bound(conjunct)
+        if bound is None or not bound.exact:
+            rest.append(conjunct)
+        if bound is None:
+            continue
+        if bound.low is not None:
+            low = bound.low if low is None else max(low, bound.low)
+        if bound.high is not None:
+            high = bound.high if high is None else min(high, bound.high)
+    return low, high, rest
+
+
+class _Finder:
+    def __init__(self, left: Linear, right: Linear) -> None:
+        if len(left.terms) != 1 or len(right.terms) != 1:
+            raise QueryError("a time column must be a column, not a computed sum")
+        ((self.left, left_factor),) = left.terms
+        ((self.right, right_factor),) = right.terms
+        self.factors = (left_factor, right_factor)
+        self.offset = right.constant - left.constant
+
+    def bound(self, conjunct: Expr) -> _Bound | None:
+        """Bound on T that the conjunct implies, None if it is not about T."""
+        if conjunct.op not in (Op.LT, Op.LE, Op.EQ) or not conjunct.args[0].type.is_integral:
+            return None
+        a, b = conjunct.args
+        form = linear(a).plus(linear(b).scaled(-1))
+        if conjunct.op is Op.EQ:
+            return self._both(form, form.scaled(-1))
+        if conjunct.op is Op.LT:
+            form = Linear(form.terms, form.constant + 1)
+        return self._at_most_zero(form)
+
+    def _both(self, *forms: Linear) -> _Bound | None:
+        """Bound of all the forms being at most zero."""
+        low: int | None = None
+        high: int | None = None
+        exact = True
+        for form in forms:
+            bound = self._at_most_zero(form)
+            if bound is None:
+                return None
+            low = bound.low if low is None else low
+            high = bound.high if high is None else high
+            exact = exact and bound.exact
+        return _Bound(low, high, exact)
+
+    def _at_most_zero(self, form: Linear) -> _Bound | None:
+        terms = dict(form.terms)
+        for term, coefficient in form.terms:
+            if term.op is Op.ABS and len(term.sides) == 2 and coefficient > 0:
+                rest = form.without(term)
+                inner = linear(term.args[0])
+                return self._both(
+                    rest.plus(inner.scaled(coefficient)), rest.plus(inner.scaled(-coefficient))
+                )
+        form, least_of_zones = self._in_one_zone(form)
+        terms = dict(form.terms)
+        left, right = terms.pop(self.left, 0), terms.pop(self.right, 0)
+        if not right or right * self.factors[0] != -left * self.factors[1]:
+            return None
+        slope, remainder = divmod(right, self.factors[1])
+        if remainder or any(len(t.sides) != 1 or t.type.nullable for t in terms):
+            return None
+        # slope * (T - offset) + slack <= 0, where slack lies in [least, ...]
+        least = form.constant - slope * self.offset + (least_of_zones or 0)
+        for term, coefficient in terms.items():
+            least += min(coefficient * term.type.lo, coefficient * term.type.hi)
+        exact = not terms and least_of_zones is None
+        if slope > 0:
+            return _Bound(high=-least // slope, exact=exact)
+        return _Bound(low=-(-least // -slope), exact=exact)
+
+    def _in_one_zone(self, form: Linear) -> tuple[Linear, int | None]:
+        """The form without time zones, and the least that they may add; None if it has none.
+
+        A wall clock differs from its instant by no more than the zone's offsets do.
+        """
+        least = None
+        while True:
+            zoned = next(
+                (
+                    term
+                    for term, _ in form.terms
+                    if term.op in (Op.LOCAL, Op.INSTANT) and term not in (self.left, self.right)
+                ),
+                None,
+            )
+            if zoned is None:
+                break
+            coefficient = dict(form.terms)[zoned]
+            least = (least or 0) + _least_shift(zoned, coefficient)
+            form = form.without(zoned).plus(linear(zoned.args[0]).scaled(coefficient))
+        for time in (self.left, self.right):
+            if time.op not in (Op.LOCAL, Op.INSTANT):
+                continue
+            inner = linear(time.args[0])  # and the other way round, where a time is converted
+            if len(inner.terms) != 1:
+                continue
+            ((column, factor),) = inner.terms
+            coefficient, rest = divmod(dict(form.terms).get(column, 0), factor)
+            if coefficient and not rest:
+                least = (least or 0) + _least_shift(time, -coefficient)
+                form = form.plus(inner.scaled(-coefficient))
+                form = form.without(column).plus(Linear(((time, coefficient),), 0))
+        return form, least
+
+
+def _least_shift(zoned: Expr, coefficient: int) -> int:
+    """The least that LOCAL or INSTANT adds to its operand, times a coefficient."""
+    sign = coefficient if zoned.op is Op.LOCAL else -coefficient
+    return min(sign * offset for offset in zone_of(zoned.attr[0]).span(zoned.type.unit))
+
+
+def conjuncts_of(condition: Expr) -> list[Expr]:
+    """Members of the outermost AND, where only whether it is TRUE matters."""
+    if condition.op is Op.NOT:  # NOT (a OR b) is an AND, too
+        condition = when_true(condition)
+    if condition.op is Op.AND:
+        return [member for arg in condition.args for member in conjuncts_of(arg)]
+    return [] if condition is ops.TRUE else [condition]

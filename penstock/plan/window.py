@@ -1,0 +1,106 @@
+"""Time and ROWS windows: which rows can meet.
+
+``T = right.time - left.time`` in the finer of the two units; a time window is ``-before <= T <=
+after``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .ranges import arrival_order, rows_met, rows_ranges, time_ranges
+
+#: The sides of a join.
+LEFT, RIGHT = "l", "r"
+
+#: Before any watermark: the least time, below which no row can be.
+NEVER = int(np.iinfo(np.int64).min)
+#: After the end of a source: above the last time that a row can have, which is one like others.
+FOREVER = int(np.iinfo(np.int64).max) + 1
+
+#: Positions of a window, ``[start, end)`` per tuple: int64, both non-decreasing.
+Ranges = tuple[np.ndarray, np.ndarray]
+
+
+def other(side: str) -> str:
+    """The opposite side."""
+    return RIGHT if side == LEFT else LEFT
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """``-before <= right.time - left.time <= after``, both ends included; None is unbounded.
+
+    ``unit`` is the unit of both, "" for plain integers. Either bound may be negative.
+    """
+
+    before: int | None
+    after: int | None
+    unit: str = ""
+
+    def offsets(self, window: str) -> tuple[int | None, int | None]:
+        """Least and greatest ``window time - stream time``, with this side as the window."""
+        low = None if self.before is None else -self.before
+        if window == RIGHT:
+            return low, self.after
+        return None if self.after is None else -self.after, self.before
+
+    def ranges(self, window: str, stream: np.ndarray, times: np.ndarray) -> Ranges:
+        """What of a side's ascending times tuples of the other side meet, whose times ascend."""
+        return time_ranges(stream, times, *self.offsets(window))
+
+    def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
+        """All that each row of a side meets, of all rows of both sides in order of time."""
+        return self.ranges(other(side), times[side], times[other(side)])
+
+    def reach(self, window: str, least: int, most: int) -> tuple[int, int]:
+        """First and last time of a side that rows of the other from ``least`` to ``most`` meet."""
+        low, high = self.offsets(window)
+        return NEVER if low is None else least + low, FOREVER if high is None else most + high
+
+    def closed_below(self, side: str, watermark: int) -> int:
+        """The time below which rows of a side meet no row of the other from a watermark on."""
+        if watermark == FOREVER:
+            return FOREVER
+        low, _ = self.offsets(side)
+        return NEVER if low is None else watermark + low
+
+    def __str__(self) -> str:
+        low = "-inf" if self.before is None else str(-self.before)
+        high = "inf" if self.after is None else str(self.after)
+        return f"{low} <= right.time - left.time <= {high}{' ' + self.unit if self.unit else ''}"
+
+
+@dataclass(frozen=True)
+class RowsWindow:
+    """On arrival a left row meets the last ``right`` right rows, a right row the last ``left``."""
+
+    left: int
+    right: int
+
+    def size(self, side: str) -> int:
+        """Rows of the window over a side."""
+        return self.left if side == LEFT else self.right
+
+    def ranges(self, window: str, arrived: np.ndarray) -> Ranges:
+        """The latest of a side when so many of it have arrived."""
+        return rows_ranges(arrived, self.size(window))
+
+    def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
+        """All that each row of a side meets, of all rows of both sides in order of time."""
+        before_left, before_right = arrival_order(times[LEFT], times[RIGHT])
+        before, opposite = before_left if side == LEFT else before_right, other(side)
+        return rows_met(before, self.size(opposite), self.size(side), len(times[opposite]))
+
+    def closed(self, side: str, count: int, *, is_over: bool) -> int:
+        """How many of a side's first ``count`` rows meet no later row; all once it ``is_over``."""
+        return count if is_over else max(0, count - self.size(side))
+
+    def __str__(self) -> str:
+        return f"the last {self.left} left rows x the last {self.right} right rows"
+
+
+Window = TimeWindow | RowsWindow

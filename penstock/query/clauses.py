@@ -1,0 +1,37 @@
+"""Which clauses of a SELECT and of an item of FROM are read; any other is an error."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from .dialect import refused
+
+OF_SELECT = frozenset({"expressions", "from_", "joins", "where", "hint", "kind"})
+#: Clauses that only the outermost SELECT may have.
+GROUPING = frozenset({"group", "having", "distinct"})
+OF_TABLE = frozenset({"this", "alias", "db", "catalog"})
+OF_JOIN = frozenset({"this", "on", "method", "side", "kind", "using"})
+#: Parser's names of clauses whose SQL reads otherwise.
+_WORDS = {
+    "group": "GROUP BY",
+    "order": "ORDER BY",
+    "windows": "WINDOW",
+    "with_": "WITH",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "laterals": "LATERAL VIEW",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "locks": "FOR UPDATE",
+}
+
+
+def check(tree: exp.Expr, read: frozenset[str], within: str = "a join query yet") -> None:
+    """Refuse clauses that would be ignored."""
+    for key, part in tree.args.items():
+        if part and key not in read:
+            node = part[0] if isinstance(part, list) else part
+            words = _WORDS.get(key, key.upper().replace("_", " "))
+            where = node if isinstance(node, exp.Expr) else tree
+            raise refused(f"{words} is not supported in {within}", where)

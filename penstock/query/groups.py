@@ -1,0 +1,213 @@
+"""What a SELECT with GROUP BY, DISTINCT or aggregates asks for.
+
+The output is computed from two kinds of columns that no table has: ``("key", k)``, the group's
+k-th key, and ``("agg", k)``, its k-th aggregate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from ..expr import ops
+from ..expr.node import Expr, Op
+from ..expr.ops import ExprTypeError
+from ..expr.tumbling import Tumbling
+from ..plan.query import Aggregate, Aggregation
+from .aggregates import WHAT_INSTEAD, has_aggregate, read_aggregate
+from .dialect import refused, snippet
+from .expressions import Lowering
+from .output import check_output, is_star, output_name
+from .window_function import is_window, window_field
+
+#: Values computed from both tables that one query may aggregate: the first time, each takes some
+#: half a second to compile.
+_MOST_COMPUTED = 8
+
+
+def has_groups(tree: exp.Select) -> bool:
+    """Whether the query gives groups rather than pairs."""
+    clauses = any(tree.args.get(key) for key in ("group", "having", "distinct"))
+    return clauses or any(map(has_aggregate, tree.expressions))
+
+
+def read_aggregation(tree: exp.Select, plain: Lowering) -> Aggregation:
+    """Read keys, aggregates and output of a SELECT with groups.
+
+    Raises
+    ------
+    QueryError
+        A column is neither a key nor in an aggregate, or an aggregate cannot be computed.
+    """
+    lowering = _GroupLowering(plain, _key_trees(tree, plain))
+    having = tree.args.get("having")
+    lowering.mark(*tree.expressions, *([] if having is None else [having.this]))
+    select = []
+    for item in tree.expressions:
+        if is_star(item):
+            raise refused("* cannot be grouped; list the keys", item)
+        select.append((output_name(item), lowering.lower(item.unalias())))
+    check_output(select, tree)
+    condition = ops.TRUE if having is None else lowering.condition(having.this)
+    sides = frozenset().union(*(key.sides for key in lowering.keys))
+    side = None if len(sides) > 1 else next(iter(sides), "l")
+    aggregates = tuple(lowering.aggregates)
+    computed = {a.value for a in aggregates if a.value is not None and len(a.value.sides) > 1}
+    if len(computed) > _MOST_COMPUTED:
+        raise refused(
+            f"the query has aggregates of {len(computed)} values that are computed from both "
+            f"tables, more than {_MOST_COMPUTED}: each is a program of its own; ask for some of "
+            "them in a second query",
+            tree,
+        )
+    for one in aggregates:
+        if side is None and one.by is not None:
+            raise refused(
+                f"{one.text} over groups of columns of both tables is not supported: "
+                f"{WHAT_INSTEAD}",
+                tree.args["group"],
+            )
+    return Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition)
+
+
+def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
+    """What the query groups by."""
+    group, distinct = tree.args.get("group"), tree.args.get("distinct")
+    if distinct:
+        if group or any(map(has_aggregate, tree.expressions)):
+            raise refused("DISTINCT beside aggregates is not supported", tree)
+        if distinct.args.get("on"):
+            raise refused("DISTINCT ON is not supported", tree)
+        return [item.unalias() for item in tree.expressions]
+    if group is None:
+        return []
+    for name, part in group.args.items():
+        if part and name != "expressions":
+            clause = name.upper().replace("_", " ")
+            raise refused(f"GROUP BY {clause} is not supported; list the keys", group)
+    return [_referred(item, tree, plain) for item in group.expressions]
+
+
+def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
+    """What a key of GROUP BY stands for: itself, an output column by number, or one by name."""
+    if isinstance(item, exp.Literal) and not item.is_string:
+        text = str(item.this)
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+        if not 1 <= number <= len(tree.expressions):
+            raise refused(
+                f"GROUP BY {item.this}: there are {len(tree.expressions)} output columns", tree
+            )
+        found = tree.expressions[number - 1]
+    elif isinstance(item, exp.Column) and not item.table:
+        if plain.scope.find(None, item.name) is not None:
+            return item
+        alike = (e for e in tree.expressions if e.alias.lower() == item.name.lower())
+        found = next(alike, item)
+    else:
+        return item
+    found = found.unalias()
+    if has_aggregate(found):
+        raise refused("an aggregate cannot be a key of GROUP BY", found)
+    return found
+
+
+class _GroupLowering(Lowering):
+    """Lowers output expressions over keys and aggregates."""
+
+    def __init__(self, plain: Lowering, key_trees: list[exp.Expr]) -> None:
+        super().__init__(plain.scope, plain.params, plain.rules)
+        self.plain = plain
+        self.windows: list[Tumbling] = []
+        #: Keys with their numbers.
+        self.keys: dict[Expr, int] = {}
+        for tree in key_trees:
+            self.keys.setdefault(self._key(tree), len(self.keys))
+        #: Trees, by id, with an aggregate or a field of a window in them.
+        self.special: set[int] = set()
+        self.aggregates: list[Aggregate] = []
+        # Aggregates without their text by number, so that the same one is computed once.
+        self.numbers: dict[Aggregate, int] = {}
+
+    def _key(self, tree: exp.Expr) -> Expr:
+        if not isinstance(tree, exp.Anonymous) or not is_window(tree):
+            return self.plain.value(tree)
+        try:
+            self.windows.append(self.plain.window(tree))
+        except ExprTypeError as error:
+            raise refused(error, tree) from None
+        return self.windows[-1].start
+
+    def mark(self, *trees: exp.Expr) -> None:
+        """Note where aggregates and fields of windows are, for trees that are to be lowered."""
+        for tree in trees:
+            for part in tree.walk():
+                if isinstance(part, exp.AggFunc) or self._is_field(part):
+                    while part is not None and id(part) not in self.special:
+                        self.special.add(id(part))
+                        part = part.parent
+
+    def _members(self, tree: exp.Expr) -> list[exp.Expr]:
+        if any(key.op in (Op.AND, Op.OR) for key in self.keys):
+            return [tree.this, tree.expression]  # the first members may be a key together
+        return super()._members(tree)
+
+    def lower(self, tree: exp.Expr) -> Expr:
+        if isinstance(tree, exp.AggFunc):
+            return self._aggregate(tree)
+        window = self._window_of(tree)
+        if window is not None:
+            return window_field(replace(window, start=self._output(window.start)), tree.name, tree)
+        if id(tree) not in self.special:
+            known = self.plain.value(tree)
+            if known in self.keys:
+                return self._output(known)
+            if not known.sides:
+                return known
+            if isinstance(tree, exp.Column):
+                raise refused(
+                    f"{snippet(tree)} is neither a key of GROUP BY nor inside an aggregate; add it "
+                    "to GROUP BY, or take min, max or min_by of it",
+                    tree,
+                )
+        return super().lower(tree)
+
+    def _output(self, key: Expr) -> Expr:
+        """A key as a column of the groups."""
+        return ops.column("key", str(self.keys[key]), key.type)
+
+    def _window_of(self, tree: exp.Expr) -> Tumbling | None:
+        """The key whose field ``window.start``, or ``window(...).start``, is; None for others."""
+        if self._is_bare(tree):
+            raise refused("a window is not one value; take window.start or window.end", tree)
+        if self._is_field(tree):
+            if len(self.windows) != 1:
+                count = "no" if not self.windows else "more than one"
+                raise refused(
+                    f"GROUP BY has {count} window(...); write window(t, '10 seconds')."
+                    f"{tree.name} of one that it has",
+                    tree,
+                )
+            return self.windows[0]
+        if not isinstance(tree, exp.Dot) or not is_window(tree.this):
+            return None
+        start = self.plain.window(tree.this).start
+        return next((w for w in self.windows if w.start is start), None)
+
+    def _is_field(self, tree: exp.Expr) -> bool:
+        """Whether it is ``window.something``, and no table is named so."""
+        is_named = isinstance(tree, exp.Column) and tree.table.lower() == "window"
+        return is_named and self.plain.scope.source("window") is None
+
+    def _is_bare(self, tree: exp.Expr) -> bool:
+        """Whether it is ``window`` alone, and no column is named so."""
+        is_named = isinstance(tree, exp.Column) and not tree.table and tree.name.lower() == "window"
+        return is_named and bool(self.windows) and self.plain.scope.find(None, tree.name) is None
+
+    def _aggregate(self, tree: exp.AggFunc) -> Expr:
+        found = read_aggregate(tree, self.plain)
+        same = replace(found, text="")
+        if same not in self.numbers:
+            self.numbers[same] = len(self.aggregates)
+            self.aggregates.append(found)
+        return ops.column("agg", str(self.numbers[same]), found.type)

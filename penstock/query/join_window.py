@@ -1,0 +1,181 @@
+"""The window of a join: its time columns, their unit, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr
+from ..plan.linear import as_integer
+from ..plan.time_bounds import find_time_window
+from ..plan.window import TimeWindow
+from ..types import TIMES, TIMESTAMPS, UNIT_NS, Kind
+from .options import Rows, Within
+from .scope import Scope, Source
+from .statement import Statement
+from .time_rules import TimeRules
+
+
+def row_counts(statement: Statement, rows: Rows | None) -> tuple[int, int] | None:
+    """ROWS of the left and right side, None for a time window."""
+    left, right = statement.sources
+    counts: list[int | None]
+    if isinstance(rows, int):
+        counts = [rows, rows]
+    elif rows:
+        for name in rows:
+            if statement.scope.source(name) is None:
+                raise QueryError(f"rows are given for {name}, but the query has no such table")
+        counts = [_of(rows, s, statement.scope) or s.rows for s in (left, right)]
+    else:
+        counts = [left.rows, right.rows]
+    if counts == [None, None]:
+        return None
+    return _checked_rows(counts[0], left), _checked_rows(counts[1], right)
+
+
+def _checked_rows(count: int | None, source: Source) -> int:
+    if count is None:
+        raise QueryError(f"{source.alias} has no ROWS; a ROWS window needs one per side")
+    if count < 1:
+        raise QueryError(
+            f"ROWS {count} of {source.alias} admits nothing; a window has at least one row"
+        )
+    return count
+
+
+def _of(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:
+    for name, value in values.items():
+        if scope.source(name) is source:
+            return value
+    return None
+
+
+@dataclass(frozen=True)
+class SideTimes:
+    """When the rows of both sides happen.
+
+    Parameters
+    ----------
+    times : tuple of Expr or None
+        Event times as integers of one unit; None where a side has no time column.
+    unit : str
+        Of both, "" for plain integers.
+    own_units : tuple of str
+        Units of the time columns themselves.
+    """
+
+    times: tuple[Expr | None, Expr | None]
+    unit: str
+    own_units: tuple[str, ...]
+
+
+def side_times(
+    statement: Statement, times: Mapping[str, str], rules: TimeRules, *, is_needed: bool
+) -> SideTimes:
+    """Find the event times of both sides.
+
+    Where they are not needed, it is both or none: without a common clock the order of ROWS is that
+    of arrival.
+    """
+    scope = statement.scope
+    left, right = (_time(source, scope, times) for source in statement.sources)
+    if not is_needed and (left is None or right is None):
+        left = right = None
+    declared = [None if time is None else scope.unit_of(time) for time in (left, right)]
+    if None not in (left, right) and declared[0] != declared[1]:
+        shown = " and ".join(unit or "no unit" for unit in declared)
+        raise QueryError(
+            f"the integer time columns are declared in {shown}; convert one of them in a subquery "
+            "in FROM, so that both count the same unit"
+        )
+    own_units = tuple(
+        "" if time is None else time.type.unit or unit or ""
+        for time, unit in zip((left, right), declared, strict=True)
+    )
+    if left is None or right is None:
+        return SideTimes((left, right), "", own_units)
+    a, b = ops.align(rules.alike(left, right), "the time columns")
+    return SideTimes((as_integer(a), as_integer(b)), a.type.unit, own_units)
+
+
+def _time(source: Source, scope: Scope, times: Mapping[str, str]) -> Expr | None:
+    """The time column of a source: the one named, or its only timestamp."""
+    name = _of(times, source, scope)
+    if name is None:
+        stamps = [c for c in source.columns.values() if c.type.kind in TIMESTAMPS]
+        return stamps[0] if len(stamps) == 1 else None
+    column = source.find(name)
+    if column is None:
+        raise QueryError(f"time: {scope.unknown(source.alias, name)}")
+    if column.type.kind not in TIMES | {Kind.INT}:
+        raise QueryError(
+            f"time column {source.alias}.{name} is a {column.type}; an integer, date or "
+            "timestamp is needed"
+        )
+    return column
+
+
+_HOW = (
+    "; add a time bound to ON, such as `b.ts BETWEEN a.ts - INTERVAL 60 SECONDS AND a.ts + "
+    "INTERVAL 60 SECONDS`, or ROWS (`--rows 1000`, `FROM a [ROWS 1000], b [ROWS 1000]`), "
+    "or --within"
+)
+
+
+def time_window(
+    statement: Statement,
+    clock: SideTimes,
+    conjuncts: list[Expr],
+    within: Within | None,
+    is_empty: bool,
+) -> tuple[TimeWindow, list[Expr]]:
+    """Find the bounds of the time window, and what is left of the join condition beside them.
+
+    Raises
+    ------
+    QueryError
+        A side has no time, or the condition has no bounds, or none that a pair can keep.
+    """
+    left, right = clock.times
+    if left is None or right is None:
+        source = statement.sources[0 if left is None else 1]
+        raise QueryError(
+            f"the join has no window, and {source.alias} has no time column: name it with "
+            f"time ({source.alias}=COLUMN){_HOW}"
+        )
+    low, high, rest = find_time_window(conjuncts, left, right)
+    if within is not None:
+        size = _size(within, clock.unit or statement.scope.unit_of(left) or "")
+        low = -size if low is None else max(low, -size)
+        high = size if high is None else min(high, size)
+    if low is None and high is None and is_empty:
+        low = high = 0  # nothing matches, in any window
+    if low is None and high is None:
+        raise QueryError(f"the join has no window{_HOW}")
+    if low is not None and high is not None and low > high:
+        raise QueryError(
+            f"the window admits nothing: right.time - left.time would have to be at least {low} "
+            f"and at most {high}"
+        )
+    return TimeWindow(None if low is None else -low, high, clock.unit), rest
+
+
+def _size(within: Within, unit: str) -> int:
+    """The size of a window in a unit of time, "" for plain integers."""
+    if not isinstance(within, timedelta):
+        size = within
+    elif unit:
+        micros = within // timedelta(microseconds=1)
+        size, rest = divmod(micros * 1000, UNIT_NS[unit])
+        if rest:
+            raise QueryError(f"within is not a whole number of {unit}")
+    else:
+        raise QueryError("within is a duration, but the time columns are plain integers")
+    if size < 0:
+        raise QueryError(f"within must not be negative, not {within!r}")
+    return size

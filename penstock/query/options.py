@@ -1,0 +1,74 @@
+"""What a query means beside its text, spelt once for Python, the shell and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from .. import arguments
+
+#: Size of a window: rows for both sides, or by alias or table.
+Rows = int | Mapping[str, int]
+#: Size of a symmetric time window: a number of the time columns' unit, or a duration.
+Within = int | timedelta
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions:
+    """Says what the text of a query leaves open.
+
+    Parameters
+    ----------
+    time : mapping of alias or table to column, optional
+        Event-time column of each side; ``"column:unit"`` (s, ms, us, ns) lets INTERVALs be used
+        with an integer column. A single timestamp column is found by itself.
+    rows : int or mapping of alias or table to int, optional
+        ROWS window; overrides ``[ROWS n]`` in the text.
+    within : int or timedelta, optional
+        Time window of the same size before and after (paper 1's sliding window).
+    params : mapping, optional
+        Values of names in the text that are not columns.
+    scale : mapping of "table.column" to int, optional
+        Decimal digits of float columns that hold fixed-point numbers.
+    unique : mapping of alias or table to column or columns, optional
+        Columns that together differ from row to row, such as an id.
+    time_zone : str, optional
+        Zone in which days begin, and in which times without a zone are read where they meet
+        instants: a region such as ``Europe/Dublin``, or an offset. Computed instants are given in
+        it. By default UTC, and computed instants are given as timestamps without a zone.
+
+    Raises
+    ------
+    UsageError
+        An option has a value of another type.
+    """
+
+    time: Mapping[str, str] | None = None
+    rows: Rows | None = None
+    within: Within | None = None
+    params: Mapping[str, Any] | None = None
+    scale: Mapping[str, int] | None = None
+    unique: Mapping[str, str | Sequence[str]] | None = None
+    time_zone: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            arguments.optional(check)(name, getattr(self, name))
+
+
+def _rows_count(name: str, value: Any) -> int:
+    # A count below 1 has an error of its own, which names the table.
+    return arguments.whole(name, value, least=-arguments.MOST)
+
+
+#: A wrong time zone has an error of its own, which says what zones look like.
+_CHECKS: Mapping[str, arguments.Check] = {
+    "time": arguments.mapping(arguments.text),
+    "rows": arguments.one_or_each(_rows_count),
+    "within": arguments.span,
+    "params": arguments.mapping(),
+    "scale": arguments.mapping(arguments.whole),
+    "unique": arguments.mapping(arguments.texts),
+}

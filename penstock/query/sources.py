@@ -1,0 +1,141 @@
+"""Tables and subqueries in FROM, with the types of their columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ..errors import QueryError, SchemaError
+from ..expr import ops
+from ..types import Kind, Type, decimal, from_arrow, int_of
+from . import clauses
+from .dialect import ROWS, refused
+from .expressions import Lowering
+from .output import select_columns
+from .scope import Scope, Source
+from .time_rules import TimeRules
+
+
+@dataclass
+class SourceReader:
+    """Reads the tables and subqueries of FROM.
+
+    Parameters
+    ----------
+    schemas : mapping of table name to Arrow schema
+    scales : mapping of (alias or table, column) to decimal digits
+    params : mapping of str to value
+    rules : TimeRules
+    times : mapping of alias or table to its time column
+    used : set of (alias or table, column)
+        Scales that a column has taken.
+    declared : dict of (side, column) to decimal digits
+        What they are for those columns.
+    """
+
+    schemas: Mapping[str, pa.Schema]
+    scales: Mapping[tuple[str, str], int]
+    params: Mapping[str, Any]
+    rules: TimeRules
+    times: Mapping[str, str]
+    used: set[tuple[str, str]] = field(default_factory=set)
+    declared: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def read(self, tree: exp.Expr, side: str) -> Source:
+        if isinstance(tree, exp.Table):
+            return self._table(tree, side)
+        if isinstance(tree, exp.Subquery):
+            return self._subquery(tree, side)
+        raise refused("FROM takes tables and subqueries", tree)
+
+    def _table(self, tree: exp.Table, side: str) -> Source:
+        clauses.check(tree, clauses.OF_TABLE)
+        name = tree.name
+        alias = tree.alias or name
+        found = [t for t in self.schemas if t.lower() in (name.lower(), alias.lower())]
+        exact = [t for t in found if t.lower() == name.lower()] or found
+        if len(exact) != 1:
+            known = ", ".join(self.schemas) or "none"
+            raise refused(f"unknown table {name}; the tables given are: {known}", tree)
+        table = exact[0]
+        repeated = [name for name, n in Counter(self.schemas[table].names).items() if n > 1]
+        if repeated:
+            raise SchemaError(
+                f"table {table} has more than one column named {repeated[0]}; rename the others"
+            )
+        columns = {
+            own.name: ops.column(side, own.name, self._type_of(side, (alias, table), own))
+            for own in self.schemas[table]
+        }
+        return Source(alias, table, columns, ops.TRUE, tree.meta.get(ROWS))
+
+    def _type_of(self, side: str, names: tuple[str, str], own: pa.Field) -> Type:
+        """The type of a column; one that cannot be computed with is opaque."""
+        alias, _ = names
+        if pa.types.is_null(own.type) and self._is_time(names, own.name):
+            return self._other_time(names, own.name)
+        keys = [(name.lower(), own.name.lower()) for name in names]
+        found = [key for key in keys if key in self.scales]
+        if found:
+            self.used.update(found)
+            digits = self.scales[found[0]]
+            if not 0 <= digits <= 18:
+                raise QueryError(f"scale of {alias}.{own.name} must be 0 to 18, not {digits}")
+            self.declared[side, own.name] = digits
+            if not (pa.types.is_floating(own.type) or pa.types.is_integer(own.type)):
+                raise SchemaError(
+                    f"column {alias}.{own.name} has type {own.type}; a fixed-point scale is "
+                    "for float columns"
+                )
+            return decimal(18, digits, nullable=own.nullable)
+        try:
+            return from_arrow(own.type, column=f"{alias}.{own.name}", nullable=own.nullable)
+        except SchemaError:
+            return Type(Kind.OTHER, nullable=own.nullable)
+
+    def _is_time(self, names: tuple[str, str], column: str) -> bool:
+        return any(
+            name.lower() in (names[0].lower(), names[1].lower()) and own.lower() == column.lower()
+            for name, own in self.times.items()
+        )
+
+    def _other_time(self, names: tuple[str, str], column: str) -> Type:
+        """The type of the other time column; a plain integer if that has none, either."""
+        for name, other in self.times.items():
+            if name.lower() in (names[0].lower(), names[1].lower()):
+                continue
+            for schema in self.schemas.values():
+                index = schema.get_field_index(other)
+                if index >= 0 and not pa.types.is_null(schema.field(index).type):
+                    return from_arrow(schema.field(index).type, column=column)
+        return int_of(64)
+
+    def _subquery(self, tree: exp.Subquery, side: str) -> Source:
+        select = tree.this
+        if not isinstance(select, exp.Select) or select.args.get("joins"):
+            raise refused("a subquery in FROM filters and projects one table", tree)
+        clauses.check(select, clauses.OF_SELECT, "a subquery in FROM")
+        clauses.check(tree, clauses.OF_TABLE)
+        inner_from = select.args.get("from_")
+        if inner_from is None:
+            raise refused("a subquery needs FROM", tree)
+        inner = self.read(inner_from.this, side)
+        if not tree.alias:
+            raise refused("a subquery in FROM needs an alias", tree)
+        scope = Scope((inner,))
+        lowering = Lowering(scope, self.params, self.rules)
+        where = select.args.get("where")
+        condition = ops.TRUE if where is None else lowering.condition(where.this)
+        columns = dict(select_columns(select, lowering, scope))
+        return replace(
+            inner,
+            alias=tree.alias,
+            columns=columns,
+            filter=ops.and_(inner.filter, condition),
+            rows=tree.meta.get(ROWS, inner.rows),
+        )

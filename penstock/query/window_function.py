@@ -1,0 +1,90 @@
+"""``window(t, '10 seconds')`` in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import ParseError
+
+from ..expr.node import Expr
+from ..expr.tumbling import Tumbling, tumbling
+from ..types import TIMES, UNIT_NS, Kind
+from .dialect import Penstock, refused, snippet
+
+
+def is_window(tree: exp.Expr | None) -> bool:
+    """Whether a call is ``window(...)``."""
+    return isinstance(tree, exp.Anonymous) and tree.name.lower() == "window"
+
+
+def read_window(
+    tree: exp.Anonymous,
+    lower: Callable[[exp.Expr], Expr],
+    in_unit_of: Callable[[Expr, Expr], Expr],
+) -> Tumbling:
+    """Read a call of ``window(time, size[, slide[, start]])``.
+
+    Parameters
+    ----------
+    lower
+        Gives the expression of an argument.
+    in_unit_of
+        Gives ``(time, duration)`` as a number, where the time is an integer of a declared unit.
+
+    Raises
+    ------
+    QueryError
+        An argument is not a constant span, windows overlap, or the first is no time.
+    """
+    arguments = tree.expressions
+    if not 2 <= len(arguments) <= 4:
+        raise refused("window takes a time and a size, as in window(t, '10 seconds')", tree)
+    time = lower(arguments[0])
+    if time.type.kind not in TIMES | {Kind.INT}:
+        raise refused(f"window needs a time or an integer, not {time.type}", tree)
+    lengths = [(lower(_as_interval(tree_of, tree)), tree_of) for tree_of in arguments[1:]]
+    size, *others = [_span(in_unit_of(time, x), time, of, tree) for x, of in lengths]
+    if size.attr < 1:
+        raise refused("the size of a window must be above 0", tree)
+    if others and _ns(others[0]) != _ns(size):
+        raise refused("sliding windows are not supported; leave the slide of window(...) out", tree)
+    return tumbling(time, size, *others[1:])
+
+
+def window_field(made: Tumbling, name: str, tree: exp.Expr) -> Expr:
+    """``window.start`` or ``window.end``; another name is an error."""
+    if name.lower() not in ("start", "end"):
+        raise refused(f"a window has start and end, not {name}", tree)
+    return made.start if name.lower() == "start" else made.end
+
+
+def _as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
+    """A size that is written as text, as an INTERVAL."""
+    if not isinstance(tree, exp.Literal) or not tree.is_string:
+        return tree
+    try:
+        if "'" in str(tree.this):
+            raise ParseError("a quote in an interval")
+        return parse_one(f"INTERVAL '{tree.this}'", dialect=Penstock)
+    except ParseError:
+        raise refused(f"{snippet(tree)} is no interval", call) from None
+
+
+def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
+    """Check that a size is a constant that the time is counted in."""
+    if not length.is_const or length.attr is None:
+        raise refused(f"window takes constant sizes, not {snippet(tree)}", call)
+    is_integer = time.type.kind is Kind.INT
+    if length.type.kind is not (Kind.INT if is_integer else Kind.DURATION):
+        remedy = (
+            "give its size as an integer, or declare the unit of the time (time={'l': 't:ms'})"
+            if is_integer
+            else "give its size as an interval, as '10 seconds'"
+        )
+        raise refused(f"window over a {time.type}: {remedy}", call)
+    return length
+
+
+def _ns(span: Expr) -> int:
+    return span.attr * UNIT_NS.get(span.type.unit, 1)

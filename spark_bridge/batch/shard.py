@@ -1,0 +1,118 @@
+"""Joins one shard in a Spark task, from Arrow batches to Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import DeviceError
+from penstock.host.device.base import Device
+from penstock.host.join.parts.choice import part_join
+from penstock.host.join.parts.groups import GroupParts
+from penstock.host.join.parts.held import HeldSide
+from penstock.host.join.parts.join import ExistenceParts, PartJoin
+from penstock.host.prune.sizes import pruning_sizes
+from penstock.plan.query import JoinQuery, other
+
+from ..compiled import Compiled
+from ..conf import Conf
+from ..devices import DeviceChoice
+from ..rows import cast_to
+from .blobs import blobs_of
+from .reader import ShardReader
+
+#: Times that a shard's own rows have: from, and below.
+Owned = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class ShardJoin:
+    """The join of a shard.
+
+    Parameters
+    ----------
+    compiled : Compiled
+    held : str
+        The side whose rows are held, and about which the shard decides.
+    slots : mapping of side to mapping of column to slot
+        Where a column is found in the shuffled rows.
+    output : pyarrow.Schema
+        Of the result; of no use for groups, which leave as blobs.
+    device : DeviceChoice
+    conf : Conf
+    existence : bool
+        Whether it is asked only which held rows match nothing: the second half of a full join.
+    owned : sequence of (int or None, int or None), optional
+        For ROWS, by shard.
+    buckets : int
+        Tasks that merge groups.
+    """
+
+    compiled: Compiled
+    held: str
+    slots: Mapping[str, Mapping[str, str]]
+    output: pa.Schema
+    device: DeviceChoice
+    conf: Conf
+    existence: bool = False
+    owned: Sequence[Owned] | None = None
+    buckets: int = 1
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join the rows of one partition."""
+        query, schemas = self.compiled.query(), self.compiled.by_side()
+        reader = ShardReader(iter(batches), self.held, self.slots, schemas)
+        held = reader.held()
+        # A batch that is left unread would keep Spark waiting.
+        parts = reader.parts(None if query.is_rows else self.conf.part_rows)
+        if not held.table.num_rows:
+            for _ in parts:
+                pass
+            return
+        owned = None if self.owned is None or held.shard is None else self.owned[held.shard]
+        side = HeldSide(query, self.held, held.table, owned=owned, place=held.place)
+        del held
+        with self.device.opened() as device:
+            join = self._join(query, side, schemas, device)
+            for part in parts:
+                self._bound(join, part.table)
+                try:
+                    for batch in join.add(part.table, part.place):
+                        yield from self._given(join, batch)
+                except DeviceError as error:
+                    # Nothing was evaluated, so nothing is known that another join would not know.
+                    cpu = self.device.instead_of(device, str(error))
+                    if cpu is None or join.stats.pairs_evaluated:
+                        raise
+                    join = self._join(query, side, schemas, cpu)
+                    self._bound(join, part.table)
+                    for batch in join.add(part.table, part.place):
+                        yield from self._given(join, batch)
+            for batch in join.finish():
+                yield from self._given(join, batch)
+
+    def _join(
+        self, query: JoinQuery, held: HeldSide, schemas: Mapping[str, pa.Schema], device: Device
+    ) -> PartJoin:
+        kind = ExistenceParts if self.existence else part_join(query)
+        pruning = pruning_sizes(self.conf.pruning)
+        rows = self.conf.output_rows
+        return kind(query, held, schemas, device, output_rows=rows, pruning=pruning)
+
+    def _bound(self, join: PartJoin, part: pa.Table) -> None:
+        """Bound the rows of an output batch by ``output_bytes``, given the rows of both sides."""
+        used = 0.0
+        for side, table in ((self.held, join.held.table), (other(self.held), part)):
+            own = join.query.output_columns_of(side)
+            if table.num_rows and own:
+                used += table.select(list(own)).nbytes / table.num_rows
+        fitting = int(self.conf.output_bytes / max(used, 1.0))
+        join.output_rows = max(1, min(self.conf.output_rows, fitting))
+
+    def _given(self, join: PartJoin, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if isinstance(join, GroupParts):
+            yield from blobs_of(batch, join.groups.keys, self.buckets)
+            return
+        yield cast_to(batch, self.output)

@@ -1,0 +1,221 @@
+"""Shards of a batch join: where the rows of each side go, so that each pair meets once.
+
+Rows of the *divided* side go to one shard each, where they are held; rows of the other side go to
+every shard whose rows they may meet. So a shard knows all about its rows, and whether one of them
+matches nothing is decided once. Only a grid with several columns divides both sides; it is for
+joins that need no such decision.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from penstock.plan.query import LEFT, TimeWindow, other
+
+from ..clock import Clock
+
+_MIN, _MAX = -(1 << 63), (1 << 63) - 1
+
+
+class Shards(ABC):
+    """How both sides are dealt out.
+
+    Attributes
+    ----------
+    side : str
+        The divided side.
+    """
+
+    side: str
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many shards there are."""
+
+    @abstractmethod
+    def is_copied(self, side: str) -> bool:
+        """Whether rows of a side may go to several shards."""
+
+    @abstractmethod
+    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+        """Shards of a row: an int if its side is not :meth:`is_copied`, else array<int>.
+
+        An array may be NULL: the row goes nowhere.
+
+        Parameters
+        ----------
+        side : str
+        moment : Column or None
+            Ticks of its time; None if its side has no clock.
+        spread : Column
+            A hash of the row: the same wherever and whenever it is read.
+        """
+
+
+@dataclass(frozen=True)
+class TimeShards(Shards):
+    """Slices of the divided side's time: slice k has ``bounds[k-1] <= time < bounds[k]``.
+
+    Parameters
+    ----------
+    side : str
+    bounds : sequence of int
+        Times, ascending; one fewer than there are slices.
+    parts : sequence of int
+        Shards of each slice, among which its rows are spread by hash.
+    clocks : mapping of side to Clock
+    window : TimeWindow
+    """
+
+    side: str
+    bounds: Sequence[int]
+    parts: Sequence[int]
+    clocks: Mapping[str, Clock]
+    window: TimeWindow
+
+    @property
+    def count(self) -> int:
+        return sum(self.parts)
+
+    def is_copied(self, side: str) -> bool:
+        return side != self.side and self.count > 1
+
+    @property
+    def first(self) -> list[int]:
+        """First shard of each slice, and the number of shards."""
+        return [sum(self.parts[:k]) for k in range(len(self.parts) + 1)]
+
+    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+        first = self.first
+
+        def own(k: int) -> Column:
+            if self.parts[k] == 1:
+                return F.lit(first[k])
+            return F.lit(first[k]) + F.pmod(spread, F.lit(self.parts[k]).cast("long")).cast("int")
+
+        if side == self.side:
+            if not self.bounds or moment is None:
+                return own(0)
+            shard = self._slice(moment, self.clocks[side], 0, own)
+            # Rows without a time are kept only where the join preserves them, in any shard.
+            anywhere = F.pmod(spread, F.lit(self.count).cast("long")).cast("int")
+            return F.when(moment.isNull(), anywhere).otherwise(shard)
+        if self.count == 1:
+            return F.lit(0)
+        low, high = self.window.offsets(other(side))
+        begin, end = F.lit(0), F.lit(self.count - 1)
+        if self.bounds and moment is not None:
+            clock = self.clocks[side]
+            if low is not None:
+                begin = self._slice(moment, clock, low, lambda k: F.lit(first[k]))
+            if high is not None:
+                end = self._slice(moment, clock, high, lambda k: F.lit(first[k + 1] - 1))
+        return F.sequence(begin, end)
+
+    def _slice(
+        self, moment: Column, clock: Clock, shift: int, value: Callable[[int], Column]
+    ) -> Column:
+        """A value of the slice that ``time + shift`` lies in."""
+        # The shift moves the bounds: added to a row's time it might overflow.
+        return at_threshold(moment, [clock.reaches(b - shift) for b in self.bounds], value)
+
+
+@dataclass(frozen=True)
+class GridShards(Shards):
+    """1-Bucket-Theta: rows of the left side have a row of the grid, those of the right a column.
+
+    (Okcan and Riedewald, Processing theta-joins using MapReduce, SIGMOD 2011.)
+    """
+
+    side: str
+    rows: int
+    columns: int
+
+    @property
+    def count(self) -> int:
+        return self.rows * self.columns
+
+    def is_copied(self, side: str) -> bool:
+        return (self.columns if side == LEFT else self.rows) > 1
+
+    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+        if side == LEFT:
+            row = F.pmod(spread, F.lit(self.rows).cast("long")).cast("int")
+            if self.columns == 1:
+                return row
+            begin = row * self.columns
+            return F.sequence(begin, begin + (self.columns - 1))
+        column = F.pmod(spread, F.lit(self.columns).cast("long")).cast("int")
+        if self.rows == 1:
+            return column
+        last = column + (self.rows - 1) * self.columns
+        return F.sequence(column, last, F.lit(self.columns))
+
+
+@dataclass(frozen=True)
+class RowsShards(Shards):
+    """Segments of arrivals for ROWS windows, each with the rows that its own ones may meet.
+
+    A row of the divided side meets the latest rows before it, and those that arrive while it is
+    among the latest of its own side. So a shard gets, in one stretch of time per side, its own
+    rows, earlier rows of the other side, and later rows of both.
+
+    Parameters
+    ----------
+    side : str
+    owned : sequence of (int or None, int or None)
+        Times of each shard's own rows: from, and below.
+    reached : mapping of side to sequence of (int or None, int or None)
+        Times of the rows that each shard gets.
+    clocks : mapping of side to Clock
+    """
+
+    side: str
+    owned: Sequence[tuple[int | None, int | None]]
+    reached: Mapping[str, Sequence[tuple[int | None, int | None]]]
+    clocks: Mapping[str, Clock]
+
+    @property
+    def count(self) -> int:
+        return len(self.owned)
+
+    def is_copied(self, side: str) -> bool:
+        return self.count > 1
+
+    def of(self, side: str, moment: Column | None, spread: Column) -> Column:
+        if moment is None or self.count == 1:
+            return F.lit(0)
+        clock, reached = self.clocks[side], self.reached[side]
+        starts = [_reaches(clock, low, _MIN) for low, _ in reached[1:]]
+        ends = [_reaches(clock, high, _MAX + 1) for _, high in reached[:-1]]
+        last = at_threshold(moment, starts, F.lit)
+        first = at_threshold(moment, ends, F.lit)
+        # A row without a time is an error, which its shard raises.
+        return F.when(moment.isNull(), F.array(F.lit(0))).when(
+            first <= last, F.sequence(first, last)
+        )
+
+
+def _reaches(clock: Clock, time: int | None, unbounded: int) -> int:
+    return unbounded if time is None else clock.reaches(time)
+
+
+def at_threshold(
+    value: Column, thresholds: Sequence[int], leaf: Callable[[int], Column], before: int = 0
+) -> Column:
+    """``leaf(k)``, where k of the ascending thresholds are at most the value."""
+    if not thresholds:
+        return leaf(before)
+    middle = len(thresholds) // 2
+    low = at_threshold(value, thresholds[:middle], leaf, before)
+    if thresholds[middle] > _MAX:
+        return low
+    high = at_threshold(value, thresholds[middle + 1 :], leaf, before + middle + 1)
+    least = F.lit(max(thresholds[middle], _MIN)).cast("long")
+    return F.when(value >= least, high).otherwise(low)

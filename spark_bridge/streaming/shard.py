@@ -1,0 +1,252 @@
+"""One shard of the state design: its window in Spark's own state store."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from penstock.errors import FileError
+from penstock.host.execute.residence import Residence
+from penstock.host.execute.stats import Stats
+from penstock.host.join.step import Block, Frontier, needed, oldest
+from penstock.host.rows.checksums import checksum
+from penstock.host.rows.sides import Loaded
+from penstock.plan.query import LEFT, RIGHT
+from penstock.plan.window import FOREVER, NEVER
+
+from ..metrics.figures import ShardFigures
+from ..metrics.observed import COLUMNS, columns_of
+from ..rows import message_of, table_of
+from .commit import Commit, StoredFile
+from .compaction import merged, merges, replaced
+from .identity import require_same
+from .ingest import Admitted, admitted, write
+from .probe import StoredRows, run_step
+from .spec import JoinSpec
+from .store import RowStore
+
+
+class StateRows(RowStore):
+    """Rows in the state of one shard, by number.
+
+    Parameters
+    ----------
+    handle : StatefulProcessorHandle
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._map = handle.getMapState("rows", "number long", "rows binary")
+        self.following = 0
+
+    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
+        message, number = message_of(table), self.following
+        self.following += 1
+        self._map.updateValue((number,), (message,))
+        # An attempt that failed has used this number, too, maybe for other rows.
+        return f"{number}-{uuid.uuid4().hex}", len(message), checksum(message)
+
+    def read(self, file: StoredFile) -> pa.Table:
+        number = _number(file)
+        found = self._map.getValue((number,))
+        if found is None or checksum(found[0]) != file.checksum:
+            raise FileError(
+                f"Spark's state of the join {'lacks' if found is None else 'has other'} rows "
+                f"under number {number}; restore the checkpoint from a backup, or begin anew with "
+                "another checkpointLocation"
+            )
+        return table_of(found[0]).combine_chunks()
+
+    def remove(self, file: StoredFile) -> None:
+        """Forget the rows under a name."""
+        self._map.removeKey((_number(file),))
+
+
+def _number(file: StoredFile) -> int:
+    return int(file.name.partition("-")[0])
+
+
+class ShardRows(StoredRows):
+    """Rows that a step reads in one shard: all new ones, and those that the shard keeps."""
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        store: RowStore,
+        commit: Commit,
+        new: dict[str, Loaded],
+        kept: dict[str, Loaded],
+        residence: Residence | None,
+    ) -> None:
+        super().__init__(spec, store, commit, residence)
+        self._new.update(new)
+        self._kept = kept
+
+    def entering(self, side: str) -> Loaded:
+        kept, stored = self._kept[side], self.commit.new[side]
+        if self.residence is None or not stored or stored[0].rows < len(kept.rows):
+            return kept
+        # As it was stored, and as the next step will find it.
+        (file,) = stored
+        return Loaded.of_block(*self.block(side, file), NEVER, FOREVER)
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """Rows of one side of a micro-batch: all, and those that the shard keeps."""
+
+    every: Admitted
+    kept: Admitted
+    rows: int
+
+
+class ShardProcessor(StatefulProcessor):
+    """One shard of a join, with its window in Spark's state.
+
+    Parameters
+    ----------
+    spec : JoinSpec
+    keys : list of int
+        Of all shards.
+    wanted : mapping
+        Identity of the query, as JSON has it.
+    """
+
+    def __init__(self, spec: JoinSpec, keys: list[int], wanted: Mapping[str, Any]) -> None:
+        self.spec, self.keys, self.wanted = spec, keys, wanted
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._record = handle.getValueState("record", "text string")
+        self._rows = StateRows(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        import pandas as pd
+
+        messages: list[Any] = [row for one in rows for row in one.itertuples(index=False)]
+        messages.sort(key=lambda row: (row.part, row.number))
+        before = self._before()
+        query = self.spec.query()
+        frontier = Frontier(query, before.after)
+        arrived = {
+            side: self._arrived(frontier, side, [m for m in messages if m.is_right == is_right])
+            for side, is_right in ((LEFT, False), (RIGHT, True))
+        }
+        commit = self._taken_in(frontier, before, arrived)
+        nothing = dict.fromkeys(COLUMNS)
+        new = {side: one.every.loaded for side, one in arrived.items()}
+        kept = {side: one.kept.loaded for side, one in arrived.items()}
+
+        def read(home: Residence | None) -> ShardRows:
+            return ShardRows(self.spec, self._rows, commit, new, kept, home)
+
+        ended: list[Stats] = []
+        for batch in run_step(self.spec, self._scope, commit, read, ended.append):
+            yield pd.DataFrame([{"rows": message_of(batch), **nothing}])
+        self._put(commit)
+        shard = self.keys.index(int(key[0]))
+        files = [file for own in commit.blocks().values() for file in own]
+        figures = columns_of(
+            ShardFigures.of(shard, ended[0]),
+            {
+                "window_rows": sum(file.rows for file in files),
+                "window_bytes": sum(file.bytes for file in files),
+            },
+            {side: one.rows for side, one in arrived.items()},
+            {side: len(one.every.late) for side, one in arrived.items()},
+        )
+        yield pd.DataFrame([{"rows": None, **figures}])
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+    def _before(self) -> Commit:
+        """The record of the shard's last micro-batch."""
+        found = self._record.get() if self._record.exists() else None
+        if found is None:
+            self._scope = uuid.uuid4().hex
+            return Commit()
+        record = json.loads(found[0])
+        self._scope = record.get("scope") or uuid.uuid4().hex
+        require_same(record["query"], self.wanted, "the checkpoint")
+        self._rows.following = record["following"]
+        return Commit.of(record["commit"])
+
+    def _put(self, commit: Commit) -> None:
+        record = {
+            "query": self.wanted,
+            "following": self._rows.following,
+            "scope": self._scope,
+            "commit": commit.as_json(),
+        }
+        self._record.update((json.dumps(record),))
+
+    def _arrived(self, frontier: Frontier, side: str, messages: list) -> _Arrived:
+        own, none = frontier.query.side(side), self.spec.side_schema(side).empty_table()
+        tables = [self.spec.side_table(side, table_of(m.rows)) for m in messages]
+        every = pa.concat_tables([none, *tables]).combine_chunks()
+        share = [t for t, m in zip(tables, messages, strict=True) if m.kept]
+        if len(share) == len(tables):
+            taken = admitted(frontier, own, every)
+            return _Arrived(taken, taken, every.num_rows)
+        kept = pa.concat_tables([none, *share]).combine_chunks()
+        return _Arrived(
+            admitted(frontier, own, every), admitted(frontier, own, kept), every.num_rows
+        )
+
+    def _taken_in(self, frontier: Frontier, before: Commit, arrived: dict[str, _Arrived]) -> Commit:
+        """Forget rows that no later row can meet, and keep the new ones."""
+        blocks = before.blocks()
+        keep = needed(frontier, {s: [f.block for f in own] for s, own in blocks.items()})
+        old: dict[str, list[StoredFile]] = {LEFT: [], RIGHT: []}
+        for side, files in blocks.items():
+            for file, is_kept in zip(files, keep[side], strict=True):
+                if is_kept:
+                    old[side].append(file)
+                else:
+                    self._rows.remove(file)
+        after = dict(before.after)
+        for side, one in arrived.items():
+            if one.every.loaded.rows.time.size or len(one.every.late):
+                after[side] = max(after[side], one.every.latest - self.spec.disorder[side])
+        new: dict[str, list[StoredFile]] = {LEFT: [], RIGHT: []}
+        following = Frontier(frontier.query, after)
+        for side, one in arrived.items():
+            loaded = _staying(following, side, one.kept.loaded)
+            if len(loaded.rows):
+                own = frontier.query.side(side)
+                new[side].append(write(self._rows, before.batch + 1, frontier, own, loaded))
+        commit = Commit(
+            batch=before.batch + 1,
+            before=before.after,
+            after=after,
+            old=old,
+            new=new,
+            arrived={s: before.arrived[s] + one.rows for s, one in arrived.items()},
+            late_rows={s: before.late_rows[s] + len(o.every.late) for s, o in arrived.items()},
+        )
+        return self._merged(frontier, commit)
+
+    def _merged(self, frontier: Frontier, commit: Commit) -> Commit:
+        """The same rows under fewer names, where there are many."""
+        done = [(m, merged(self.spec, self._rows, commit, m)) for m in merges(frontier, commit)]
+        for merge, _ in done:
+            for file in commit.old[merge.side][merge.first : merge.last]:
+                self._rows.remove(file)
+        return replace(commit, old=replaced(commit.old, done))
+
+
+def _staying(frontier: Frontier, side: str, loaded: Loaded) -> Loaded:
+    """Leave out new rows that no later step can read, if those are most of them.
+
+    Otherwise a block of their own would cost more than it saves: this step prepares all of them.
+    """
+    if frontier.grouping is not None or frontier.query.is_rows:
+        return loaded
+    nothing: dict[str, list[Block]] = {LEFT: [], RIGHT: []}  # only groups wait for others' rows
+    staying = loaded.between(oldest(frontier, nothing, side), FOREVER)
+    return staying if 2 * len(staying.rows) <= len(loaded.rows) else loaded

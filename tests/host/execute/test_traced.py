@@ -1,0 +1,88 @@
+"""What a device did when, told by submissions and ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import DeviceError
+from penstock.host.device.operator import Operator
+from penstock.host.execute.trace import Trace
+from penstock.host.execute.traced import COPIES, Occupancy, TracedDevice
+from penstock.host.join.table.operators import table_join
+from penstock.host.join.table.report import table_report
+from penstock.query import compile_query
+from tests.host.kit.faulty import FaultyDevice
+from tests.penstock.kit.devices import InterpretingCpu
+
+SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.int32())])
+
+
+def test_tasks_take_the_lane_that_is_free_first() -> None:
+    occupancy = Occupancy(2)
+    for moment, task in enumerate("abcd"):
+        occupancy.submitted(task, moment)
+    assert occupancy.queued() == [2, 2]
+    assert occupancy.ended("b", 10) == (1, 1)
+    assert occupancy.ended("a", 11) == (0, 0)
+    assert occupancy.queued() == [1, 1]
+    assert occupancy.ended("c", 12) == (1, 10)
+    assert occupancy.ended("d", 13) == (0, 11)
+    occupancy.submitted("e", 14)
+    assert occupancy.ended("e", 15) == (1, 14)
+
+
+def test_ends_may_be_told_in_another_order() -> None:
+    occupancy = Occupancy(1)
+    occupancy.submitted("a", 0)
+    occupancy.submitted("b", 0)
+    assert occupancy.ended("b", 5) == (0, 0)
+    assert occupancy.ended("a", 6) == (0, 5)
+    assert occupancy.queued() == [0]
+
+
+def join(device: TracedDevice, operator: Operator = Operator.RANGE):
+    schemas = {"a": SCHEMA, "b": SCHEMA}
+    rows = 20 if operator is Operator.WINDOW else None
+    on = "a.x = b.x" if rows else "a.x = b.x AND abs(a.t - b.t) <= 50"
+    query = compile_query(
+        f"SELECT a.t FROM a JOIN b ON {on}", schemas, time={"a": "t", "b": "t"}, rows=rows
+    )
+    table = pa.table({"t": range(200), "x": [k % 7 for k in range(200)]}, schema=SCHEMA)
+    return table_join(query, operator)(query, {"a": table, "b": table}, device)
+
+
+@pytest.mark.parametrize("operator", list(Operator))
+def test_a_trace_has_all_tasks_and_their_work(operator: Operator, tmp_path: Path) -> None:
+    with TracedDevice(InterpretingCpu(threads=2), Trace(True)) as device:
+        joined = join(device, operator)
+        rows = sum(batch.num_rows for batch in joined)
+        report = table_report(joined, device.lane_reports)
+        tasks = device.counters()["tasks"]
+        device.trace.write(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    spans = [event for event in events if event["ph"] == "X"]
+    done = [event for event in spans if event["name"] == "task"]
+    # The CPU does a task of the window operator as one for each side.
+    assert tasks == len(done) * (2 if operator is Operator.WINDOW else 1) > 0
+    evaluations = sum(event["args"].get("evaluations", 0) for event in done)
+    assert evaluations == joined.stats.pairs_evaluated
+    names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert (COPIES in names) == (operator is Operator.RANGE)
+    assert report.rows == rows
+    assert report.arrived == {"a": 200, "b": 200}
+    busy_s = sum(event["dur"] for event in done) / 1e6
+    assert sum(lane.busy_s for lane in report.lanes) == pytest.approx(busy_s, abs=1e-5 * tasks)
+
+
+def test_failed_tasks_are_counted() -> None:
+    with (
+        InterpretingCpu(threads=1) as cpu,
+        TracedDevice(FaultyDevice(cpu, lambda: "error"), Trace()) as device,
+    ):
+        with pytest.raises(DeviceError, match="AXI error"):
+            list(join(device))
+        assert sum(lane.failures for lane in device.lane_reports()) > 0

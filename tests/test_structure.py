@@ -1,0 +1,83 @@
+"""The structure of the house: rooms depend one way, and one name stands for one class."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+from tests.test_packaging import MODULES, imports
+
+#: Packages with packages inside.
+OUTER = {name.rpartition(".")[0] for name, file in MODULES.items() if file.name == "__init__.py"}
+
+
+def room_of(module: str) -> str:
+    """The package of a module; in a package that has others inside, each module is a room."""
+    is_package = MODULES[module].name == "__init__.py"
+    package = module if is_package else module.rpartition(".")[0]
+    return module if package in OUTER else package
+
+
+def arrows(modules: dict[str, Path]) -> dict[str, set[str]]:
+    """Which rooms each room imports; types alone do not count."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for module, file in modules.items():
+        source = _without_types(file.read_text(encoding="utf-8"))
+        for imported in imports(module, source, package=file.name == "__init__.py"):
+            if imported in MODULES and room_of(imported) != room_of(module):
+                found[room_of(module)].add(room_of(imported))
+    return found
+
+
+def _without_types(source: str) -> str:
+    """The source without what is imported for type checkers only."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            node.body = [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Rooms that depend on each other in a circle, if any do."""
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(room: str) -> list[str]:
+        if room in path:
+            return path[path.index(room) :]
+        if room in done:
+            return []
+        path.append(room)
+        for following in sorted(graph.get(room, ())):
+            if found := visit(following):
+                return found
+        done.add(path.pop())
+        return []
+
+    for room in sorted(graph):
+        if found := visit(room):
+            return found
+    return []
+
+
+def test_rooms_depend_one_way():
+    # A pipeline of hw knows its configuration, and that makes its pipeline: one room, in two files.
+    own = {m: f for m, f in MODULES.items() if not m.startswith("penstock.hw.join")}
+    assert cycle(arrows(own)) == []
+
+
+def test_a_cycle_is_found():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}}) == []
+
+
+def test_no_two_public_classes_of_the_host_share_a_name():
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, file in MODULES.items():
+        if module.startswith("penstock.host"):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes[node.name].append(module)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
