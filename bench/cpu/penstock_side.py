@@ -17,7 +17,7 @@ import penstock
 from bench.cpu.workload import MANHATTAN, Points
 from penstock.host.device.base import Device, Kernel, WindowBuffer
 from penstock.host.device.registry import open_device
-from penstock.host.device.run import run_task
+from penstock.host.execute.run import run_task
 
 #: Pairs per result: 32 MiB.
 ROOM = 1 << 22

@@ -16,14 +16,14 @@ from itertools import count
 
 import numpy as np
 
-from penstock.expr import build
+from penstock.expr import ops
 from penstock.host.device.base import Task
-from penstock.host.remote.device import RemoteDevice
-from penstock.host.wire.bodies import Bodies
-from penstock.host.wire.columns import pack
-from penstock.host.wire.frames import Frames, GoneError
-from penstock.host.wire.handshake import greet
-from penstock.host.wire.tasks import task_message
+from penstock.host.devices.remote.client.device import RemoteDevice
+from penstock.host.devices.remote.wire.bodies import Bodies
+from penstock.host.devices.remote.wire.columns import pack
+from penstock.host.devices.remote.wire.frames import Frames, GoneError
+from penstock.host.devices.remote.wire.handshake import greet
+from penstock.host.devices.remote.wire.tasks import task_message
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import integer
 
@@ -38,12 +38,12 @@ _DEPTH = 16
 def compile_programs(address: str, begun: Callable[[], None]) -> None:
     """Open one new program after the other; each is another one to the compiler."""
     kind = integer(0, 1 << 30, nullable=False)
-    stream, window = build.key("s", 0, kind), build.key("w", 0, kind)
+    stream, window = ops.key("s", 0, kind), ops.key("w", 0, kind)
     with RemoteDevice(address) as device:
         begun()
         for number in count(int.from_bytes(os.urandom(3), "big") << 8):
-            other = build.bit_xor(stream, build.const(number % (1 << 30)))
-            predicate = build.lt(build.bit_xor(other, window), build.const(number % 1009))
+            other = ops.bit_xor(stream, ops.const(number % (1 << 30)))
+            predicate = ops.lt(ops.bit_xor(other, window), ops.const(number % 1009))
             device.open(GeneralProgram((kind,), (kind,), predicate)).close()
 
 
@@ -84,7 +84,7 @@ def greeted(device: RemoteDevice) -> Frames:
     made = socket.socket(socket.AF_UNIX)
     made.connect(str(path))
     frames = Frames(made)
-    greet(frames, None, {"stream": "calls", "session": device.link().session})
+    greet(frames, None, {"stream": "calls", "session": device.session().key})
     frames.open_up()
     return frames
 

@@ -8,9 +8,9 @@ import time
 from bench.host.traffic import Tick, Traffic
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
-from penstock.host.perfmodel.load import Load
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.model.load import Load
 
 #: Intervals' worth of bytes that wait at most, some three of tuples, which count with their keys; a
 #: batch is 60 % of what waits.

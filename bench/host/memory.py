@@ -27,9 +27,9 @@ import pyarrow as pa
 from bench.host.rss import resident_bytes
 from penstock.errors import OverloadError
 from penstock.host.device.base import Device
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 
 #: What a process may grow by beyond its budget: fragments, stacks, what is on its way.

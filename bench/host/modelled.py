@@ -1,7 +1,7 @@
 """Lanes of simulated units in real time: results come when the kernel would have them.
 
 A lane is one pipeline of ``units`` join units at ``clock_hz``. It takes one task after the other,
-each for the cycles that :func:`penstock.host.perfmodel.pipeline.task_cycles` counts, which is
+each for the cycles that :func:`penstock.host.model.pipeline.task_cycles` counts, which is
 compared with the Verilated kernel (``python -m bench.host``: within 5 %). What the model leaves
 out: transfers between host and card. Results are exact (:mod:`bench.host.search`); a result that
 this machine computes too late is delivered late, and counted.
@@ -24,8 +24,8 @@ import numpy as np
 from bench.host.search import IndexedWindow, matches
 from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
-from penstock.host.perfmodel.load import Probe
-from penstock.host.perfmodel.pipeline import task_cycles
+from penstock.host.model.load import BatchHalf
+from penstock.host.model.pipeline import task_cycles
 from penstock.program import BandProgram, Mode, Program
 
 CLOCK_HZ = 300e6
@@ -89,7 +89,7 @@ class ModelledDevice(Device):
         rows = task.rows
         window = float((task.end - task.start).mean())
         slide = float(task.start[-1] - task.start[0]) / max(rows - 1, 1)
-        return task_cycles(Probe(rows, window, slide), self.units) / self.clock_hz
+        return task_cycles(BatchHalf(rows, window, slide), self.units) / self.clock_hz
 
     def start(self, compute: Callable[[Task], Result], task: Task) -> Future[Result]:
         """Run a task on the lane that is free first."""

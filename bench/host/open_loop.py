@@ -18,8 +18,8 @@ import numpy as np
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import PenstockError
 from penstock.host.device.base import Device
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 
 #: Quantiles that are kept of a run.
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from bench.host.traffic import SCHEMA, SCHEMAS
 from penstock.host.device.base import Device
-from penstock.host.lanes.trace import Span
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.execute.trace import TraceEvent
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 
 #: Shortest device time of a task that counts.
@@ -41,9 +41,9 @@ class Overhead:
     overhead_s: float
 
 
-def overheads(spans: Iterable[Span]) -> list[Overhead]:
+def overheads(spans: Iterable[TraceEvent]) -> list[Overhead]:
     """What the host added to each task of a trace with one task at a time per lane."""
-    tracks: dict[str, list[Span]] = defaultdict(list)
+    tracks: dict[str, list[TraceEvent]] = defaultdict(list)
     for span in spans:
         tracks[span.track].append(span)
     found = []
@@ -69,9 +69,9 @@ def overheads(spans: Iterable[Span]) -> list[Overhead]:
     return found
 
 
-def hidden_share(spans: Iterable[Span]) -> float:
+def hidden_share(spans: Iterable[TraceEvent]) -> float:
     """Share of the copying that went on while a task was on the device of the same lane."""
-    tracks: dict[str, list[Span]] = defaultdict(list)
+    tracks: dict[str, list[TraceEvent]] = defaultdict(list)
     for span in spans:
         tracks[span.track].append(span)
     copied = hidden = 0.0
@@ -89,7 +89,7 @@ def hidden_share(spans: Iterable[Span]) -> float:
     return hidden / copied if copied else float("nan")
 
 
-def gaps(spans: Iterable[Span], lanes: int) -> list[float]:
+def gaps(spans: Iterable[TraceEvent], lanes: int) -> list[float]:
     """Seconds for which a lane of the device had nothing to do between two tasks.
 
     A task begins on the lane that became free last of those that are free.
@@ -115,7 +115,7 @@ def measure(device: Device, window_tuples: int, stream_tuples: int, batches: int
 
 def trace(
     device: Device, window_tuples: int, stream_tuples: int, batches: int, *, depth: int
-) -> list[Span]:
+) -> list[TraceEvent]:
     """What the lanes did in batches that each meet a whole window."""
     query = compile_query(_QUERY, SCHEMAS, time={"a": "t", "b": "t"})
     flow = Flow(running=Running(depth=depth, pruning=False, task_evaluations=_TASK_EVALUATIONS))
@@ -128,7 +128,7 @@ def trace(
         return stream.trace.spans
 
 
-def _length(span: Span) -> float:
+def _length(span: TraceEvent) -> float:
     return span.ended - span.began
 
 

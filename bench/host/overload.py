@@ -18,8 +18,8 @@ from bench.host.rss import resident_bytes
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import OverloadError
 from penstock.host.device.base import Device
-from penstock.host.session import Running
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from bench.host.traffic import Traffic
 from penstock.errors import DeviceError
 from penstock.host.device.base import Task
 from penstock.host.device.registry import open_device
-from penstock.host.perfmodel.cpu import KEYS, PROGRAM, calibrate
-from penstock.host.perfmodel.load import Model, Probe
-from penstock.host.perfmodel.pipeline import task_cycles
+from penstock.host.model.cpu import KEYS, PROGRAM, calibrate
+from penstock.host.model.load import BatchHalf, Model
+from penstock.host.model.pipeline import task_cycles
 
 #: Latency target of the runs on this machine, and seconds of their windows to either side.
 TARGET_S, WINDOW_S = 0.2, 2.0
@@ -83,7 +83,7 @@ def counted_cycles(*, quick: bool) -> list[Cycles]:
     """Tasks on the Verilated kernel, with memory that answers at once."""
     found = []
     for units, tuples, window, slide in TASKS[: QUICK_TASKS if quick else None]:
-        predicted = task_cycles(Probe(tuples, window, slide), units)
+        predicted = task_cycles(BatchHalf(tuples, window, slide), units)
         found.append(
             Cycles(
                 (units, tuples, window, slide), predicted, _counted(units, tuples, window, slide)

@@ -20,16 +20,16 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from penstock.host.batch import BatchJoin
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.files import read_table
-from penstock.host.pruning.sizes import DEFAULT_PRUNING, Pruning
-from penstock.host.session import Running
-from penstock.host.stats import Stats
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.execute.stats import Stats
+from penstock.host.join.session import Running
+from penstock.host.join.stream import Flow, JoinStream
+from penstock.host.join.table.batch import BatchJoin
+from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
+from penstock.host.rows.files import read_table
+from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
-from penstock.query.plan import JoinQuery
 from penstock.sim.workloads import City, city
 
 #: Query of the real data, its window (rows, or seconds to both sides).

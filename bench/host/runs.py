@@ -13,9 +13,9 @@ from bench.host.traffic import Traffic
 from bench.store import Store, sources
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.perfmodel.cpu import Cores, calibrate
-from penstock.host.perfmodel.load import Model
-from penstock.host.perfmodel.pipeline import Pipelines
+from penstock.host.model.cpu import Cores, calibrate
+from penstock.host.model.load import Model
+from penstock.host.model.pipeline import Pipelines
 
 #: The CPU device, where a number of units is asked for.
 CPU = 0

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from bench.host.traffic import SCHEMA, SCHEMAS
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.stream import JoinStream
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.join.stream import JoinStream
 from penstock.query import compile_query
 
 #: Rows of a push.

@@ -24,7 +24,7 @@ from bench.host.open_loop import Consumer
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.stream import Flow, JoinStream
+from penstock.host.join.stream import Flow, JoinStream
 
 #: What memory may grow by, as a share, from the second fifth of the run to the last.
 MOST_GROWTH = 0.02

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.host.perfmodel import solve
-from penstock.host.perfmodel.load import Load, Model
+from penstock.host.model import solve
+from penstock.host.model.load import Load, Model
 from penstock.query import JoinQuery, compile_query
 
 US_PER_S = 1_000_000

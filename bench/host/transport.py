@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.host.device.base import Device, Kernel, Task, WindowBuffer
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.remote.device import RemoteDevice
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.program import BandProgram
 
 #: Seconds to wait for the server.

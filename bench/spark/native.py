@@ -13,16 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.spark.streams import (
-    PROVIDER,
-    ROCKSDB,
-    THETA,
-    agree,
-    pairs_of,
-    points,
-    seconds,
-    source,
-)
+from bench.spark.streams import PROVIDER, ROCKSDB, THETA, agree, pairs_of, points, seconds, source
 from penstock.spark_bridge.streaming import stream
 
 _PARTITIONS = "spark.sql.shuffle.partitions"

@@ -34,7 +34,7 @@ from bench.spark import pictures
 from bench.spark.native import equal_constants, equal_keys
 from bench.spark.streams import PROVIDER, ROCKSDB, THETA, points, seconds, source
 from bench.spark.windows import Case, cases, measured
-from penstock.spark_bridge.session import local_session
+from penstock.sim.local_spark.session import local_session
 from penstock.spark_bridge.streaming import stream
 
 TARGET_RATE, TARGET_RATIO, TARGET_ROWS = 3e10, 1e3, 5e5

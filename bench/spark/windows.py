@@ -13,11 +13,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from bench.spark.streams import PROVIDER, ROCKSDB, THETA, agree, pairs_of, points, seconds, source
-from penstock.host.device.cpu import CpuDevice
-from penstock.host.server.limits import Limits
-from penstock.host.server.owner import Owner
-from penstock.host.server.service import DeviceServer
-from penstock.host.wire.address import Address
+from penstock.host.devices.cpu import CpuDevice
+from penstock.host.devices.remote.server.limits import Limits
+from penstock.host.devices.remote.server.owner import DeviceOwner
+from penstock.host.devices.remote.server.service import DeviceServer
+from penstock.host.devices.remote.wire.address import Address
 from penstock.spark_bridge.streaming import stream
 
 _RESIDENT = "spark.penstock.streaming.resident"
@@ -99,7 +99,12 @@ def measured(spark: SparkSession, case: Case, batches: int) -> Measured:
 
 
 def _measured(
-    spark: SparkSession, case: Case, batches: int, folder: Path, own: dict, owner: Owner | None
+    spark: SparkSession,
+    case: Case,
+    batches: int,
+    folder: Path,
+    own: dict,
+    owner: DeviceOwner | None,
 ) -> Measured:
     resident = points(1, case.window)
     new = [points(2 + k, case.rows, k * case.rows) for k in range(batches + 2)]
@@ -130,13 +135,13 @@ def _measured(
 
 
 @contextmanager
-def _device(case: Case) -> Iterator[tuple[dict, Owner | None]]:
+def _device(case: Case) -> Iterator[tuple[dict, DeviceOwner | None]]:
     """Arguments that name the device, and the server's part of it."""
     if case.device == "cpu":
         yield {}, None
         return
     with TemporaryDirectory(prefix="pen") as folder:
-        owner = Owner(CpuDevice(), Limits())
+        owner = DeviceOwner(CpuDevice(), Limits())
         server = DeviceServer({"cpu": owner}, Address.parsed(f"unix://{folder}/s"))
         try:
             yield {"device": "remote", "device_options": {"address": str(server.address)}}, owner
