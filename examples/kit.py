@@ -11,8 +11,8 @@ import generated
 import pyarrow.parquet as pq
 import real
 
+from penstock.sim.local_spark.session import local_session
 from penstock.spark_bridge import register
-from penstock.spark_bridge.session import local_session
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
