@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
@@ -125,9 +125,7 @@ def sql(
         schemas = {name: table.schema for name, table in loaded.items()}
         compiled = compile_query(query, schemas, options)
         with using(device) as opened:
-            join = table_join(compiled, chosen)(
-                compiled, loaded, opened, disorder=disorder, pruning=sizes
-            )
+            join = table_join(chosen)(compiled, loaded, opened, disorder=disorder, pruning=sizes)
             return pa.Table.from_batches(join, join.schema)
 
 

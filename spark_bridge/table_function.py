@@ -91,7 +91,7 @@ class PenstockJoin:
         """Join them."""
         if self._call is None:
             return
-        from penstock.host.join.table.batch import BatchJoin
+        from penstock.host.join.table.table_join import TableJoin
         from penstock.query.compiler import compile_query
 
         from .devices import shared_device
@@ -105,7 +105,7 @@ class PenstockJoin:
         schemas = dict.fromkeys("lr", rest.schema)
         query = compile_query(text, schemas, time=dict.fromkeys("lr", time), time_zone=task_zone())
         wanted = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64())])
-        for batch in BatchJoin(query, tables, shared_device("cpu")):
+        for batch in TableJoin(query, tables, shared_device("cpu")):
             yield pa.Table.from_batches([batch]).cast(wanted)
 
 

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.host.device.registry import open_device
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.join.table.batch import BatchJoin
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
@@ -78,7 +78,7 @@ def test_tables(name: str) -> None:
     query, tables = loaded(name)
     answer = Answer()
     with open_device("cpu") as device:
-        join = BatchJoin(query, tables, device)
+        join = TableJoin(query, tables, device)
         for batch in join:
             answer.add(batch)
     answer.check(name, join.stats.pairs_in_window)
@@ -144,7 +144,7 @@ def test_pruning_of_tables(name: str) -> None:
     with open_device("cpu") as device:
         found = []
         for pruning in (None, DEFAULT_PRUNING):
-            join, answer = BatchJoin(query, tables, device, pruning=pruning), Answer()
+            join, answer = TableJoin(query, tables, device, pruning=pruning), Answer()
             for batch in join:
                 answer.add(batch)
             found.append((answer.rows, answer.sum, join.stats.pairs_in_window))
@@ -159,7 +159,7 @@ def test_pruning_of_streams(name: str) -> None:
     query, tables = long_window(name)
     wanted = Answer()
     with open_device("cpu", threads=2) as device:
-        for batch in BatchJoin(query, tables, device):
+        for batch in TableJoin(query, tables, device):
             wanted.add(batch)
         answer = Answer()
         with JoinStream(query, {k: t.schema for k, t in tables.items()}, device) as stream:

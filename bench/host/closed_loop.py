@@ -8,7 +8,7 @@ import time
 from bench.host.traffic import Tick, Traffic
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.model.load import Load
 

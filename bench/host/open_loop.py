@@ -18,7 +18,7 @@ import numpy as np
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import PenstockError
 from penstock.host.device.base import Device
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
 
 #: Quantiles that are kept of a run.

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from bench.host.traffic import SCHEMA, SCHEMAS
 from penstock.host.device.base import Device
+from penstock.host.execute.running import Running
 from penstock.host.execute.trace import TraceEvent
-from penstock.host.join.session import Running
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 

@@ -18,7 +18,7 @@ from bench.host.rss import resident_bytes
 from bench.host.traffic import US_PER_S, Tick, Traffic
 from penstock.errors import OverloadError
 from penstock.host.device.base import Device
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
 
 

@@ -22,10 +22,10 @@ from rich.table import Table
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
+from penstock.host.execute.running import Running
 from penstock.host.execute.stats import Stats
-from penstock.host.join.session import Running
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.join.table.batch import BatchJoin
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import DEFAULT_PRUNING, Pruning
 from penstock.host.rows.files import read_table
 from penstock.plan.query import JoinQuery
@@ -96,7 +96,7 @@ def real(folder: Path) -> Iterator[Case]:
 
 def as_tables(case: Case, device: Device, pruning: Pruning | None) -> Turn:
     began = time.perf_counter(), time.process_time()
-    join = BatchJoin(case.query, case.tables, device, pruning=pruning)
+    join = TableJoin(case.query, case.tables, device, pruning=pruning)
     rows = sum(batch.num_rows for batch in join)
     return _turn(rows, join.stats, began)
 

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from penstock.plan.plan import JoinPlan
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
 
 from ..execute.chunk import Chunk
@@ -73,12 +74,13 @@ class RowDelivery(Delivery):
     def schema(self) -> pa.Schema:
         return self.restorer.schema
 
-    def _alone(self, side: str, ids: np.ndarray, base: pa.RecordBatch) -> list[Rows]:
+    def alone(self, arrival: Arrival) -> list[Rows]:
         """Output rows of tuples that leave without a partner."""
+        ids, side = arrival.ids, arrival.side
         if not len(ids):
             return []
-        tables = {side: base, other(side): self._nobody[other(side)]}
-        index = {side: np.arange(len(ids)), other(side): np.full(len(ids), -1)}
+        tables = {side: arrival.base, other(side): self._nobody[other(side)]}
+        index = {side: arrival.at(np.arange(len(ids))), other(side): np.full(len(ids), -1)}
         batch = self.restorer.restore(tables, index[LEFT], index[RIGHT])
         return [Rows(batch, ids, ids)]
 
@@ -111,8 +113,9 @@ class PairDelivery(RowDelivery):
             if not len(i):
                 continue
             window = probe.window
-            tables = {probe.stream.side: probe.stream.base, probe.window_side: window.take(j)}
-            rows = {probe.stream.side: i, probe.window_side: np.arange(len(j))}
+            base, window_rows = window.at(j)
+            tables = {probe.stream.side: probe.stream.base, probe.window_side: base}
+            rows = {probe.stream.side: probe.stream.at(i), probe.window_side: window_rows}
             stream_ids, window_ids = probe.stream.ids[i], window.ids[j - window.first]
             found.append(
                 Rows(
@@ -133,12 +136,12 @@ class PairDelivery(RowDelivery):
 
     def _close(self, alone: list[Arrival], closed: Mapping[str, Closed]) -> list[Rows]:
         """Rows in no pair by the moment when they closed, then by arrival."""
-        found = [rows for a in alone for rows in self._alone(a.side, a.ids, a.base)]
+        found = [rows for a in alone for rows in self.alone(a)]
         parts, moments = [], []
         for side, closing in closed.items():
             if len(closing.ids):
-                left, moment, base = self._preserved[side].unmatched(closing)
-                parts += self._alone(side, left, base)
+                left, moment = self._preserved[side].unmatched(closing)
+                parts += self.alone(left)
                 moments.append(moment)
         if not parts:
             return found
@@ -147,15 +150,23 @@ class PairDelivery(RowDelivery):
 
 
 class ExistenceDelivery(RowDelivery):
-    """Rows of the left side that match, or that do not, each once."""
+    """Rows of one side that match, or that do not, each once.
 
-    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
-        super().__init__(query, schemas)
-        self._wanted = query.kind is JoinKind.SEMI
+    Parameters
+    ----------
+    plan : JoinPlan
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    """
+
+    def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(plan.query, schemas)
+        self._side = plan.probing
+        self._wanted = plan.query.kind is JoinKind.SEMI
         self._found: dict[int, np.ndarray] = {}
 
     def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
-        alone = [] if self._wanted else [a for a in step.timeless if a.side == LEFT]
+        alone = [] if self._wanted else [a for a in step.timeless if a.side == self._side]
         if not step.probing and not alone:
             return None
         (probing,) = step.probing or (None,)
@@ -173,8 +184,7 @@ class ExistenceDelivery(RowDelivery):
 
     def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[Rows]:
         found = self._found.pop(batch)
-        rows = [made for a in alone for made in self._alone(a.side, a.ids, a.base)]
+        leaving = list(alone)
         if probing is not None:
-            chosen = probing.pick(np.flatnonzero(found if self._wanted else ~found))
-            rows += self._alone(chosen.side, chosen.ids, chosen.base)
-        return rows
+            leaving.append(probing.pick(np.flatnonzero(found if self._wanted else ~found)))
+        return [rows for arrival in leaving for rows in self.alone(arrival)]

@@ -52,12 +52,16 @@ class FoldDelivery(Delivery):
     Parameters
     ----------
     plan : JoinPlan
-        Its groups can close, see :meth:`JoinPlan.require_closing`.
+        Its groups can close, see :meth:`JoinPlan.require_closing`, unless the rows are bounded.
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
+    bounded : bool
+        Whether all rows come in one batch.
     """
 
-    def __init__(self, plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self, plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, bounded: bool = False
+    ) -> None:
         query, aggregation = plan.query, plan.query.aggregation
         assert aggregation is not None
         assert aggregation.side is not None
@@ -66,7 +70,8 @@ class FoldDelivery(Delivery):
         self.select = GroupSelect(query, aggregation, schemas)
         self._plan = plan.folds
         self._folds = list(self._plan.modes)
-        key = plan.closing_key
+        self._bounded = bounded
+        key = None if bounded else plan.closing_key
         self._closing = None if key is None else Closing(query, key)
         self._limit: Limit = -np.inf
         self._partials: dict[int, list[_Partial]] = {}
@@ -118,6 +123,10 @@ class FoldDelivery(Delivery):
         new = []
         if probing is not None and window is not None:
             new = self._probed(probing, window, partials)
+        if not new and self._bounded and probing is not None:
+            new = [self._nothing(probing)]  # of which the one group without keys is made
+        if self._bounded:
+            return self._output(new)
         if limit == self._left:  # what has waited still does
             return self._output(self._kept(new, limit))
         waiting, self._open, self._left = self._open, [], limit
@@ -140,20 +149,40 @@ class FoldDelivery(Delivery):
             return []
         own = probing.pick(matched)
         folds = {key: picked(made, matched) for key, made in folds.items()}
-        index, columns = np.arange(len(matched)), own.rows.columns
+        values = {k: self._best(k, own, window, folds) for k in self.select.values}
+        return [self._waiting(own, folds, values)]
+
+    def _nothing(self, probing: Arrival) -> ProbedRows:
+        """No row."""
+        none = np.zeros(0, np.int64)
+        folds = {
+            (key, mode): Merged(mode, 0).folds()
+            for key in self._folds
+            for mode in self._plan.modes[key]
+        }
+        values = {k: made.schema.field(0).type for k, made in self.select.values.items()}
+        return self._waiting(
+            probing.pick(none), folds, {k: pa.array([], dtype) for k, dtype in values.items()}
+        )
+
+    def _waiting(
+        self,
+        own: Arrival,
+        folds: Mapping[tuple[FoldKey, Mode], Folds],
+        values: Mapping[int, pa.Array],
+    ) -> ProbedRows:
+        """Probed rows with all that their groups need of them."""
+        count, columns = len(own.ids), own.rows.columns
         # Every row stands for the other side, too: no key is computed from it.
-        tables = {self.side: own.base}
+        rows = own.at(np.arange(count))
         folded = Folded(
-            self.select.keys.restore(tables, index, index),
-            len(matched),
-            own_values(self.select.aggregation, columns, len(matched)),
+            self.select.keys.restore({self.side: own.base}, rows, rows),
+            count,
+            own_values(self.select.aggregation, columns, count),
             folds,
         )
-        values = {k: self._best(k, own, window, folds) for k in self.select.values}
-        keys = own.rows.time
-        if self._closing is not None:
-            keys = self._closing.keys(columns, len(matched))
-        return [ProbedRows(folded, values, own.rows.time, own.ids, keys)]
+        keys = own.rows.time if self._closing is None else self._closing.keys(columns, count)
+        return ProbedRows(folded, values, own.rows.time, own.ids, keys)
 
     def _best(
         self,
@@ -168,8 +197,9 @@ class FoldDelivery(Delivery):
         nearest = folds[need]
         assert nearest.position is not None
         some = np.flatnonzero(nearest.found)
-        tables = {self.side: own.base, other(self.side): window.take(nearest.position[some])}
-        rows = (some, np.arange(len(some)))
+        base, window_rows = window.at(nearest.position[some])
+        tables = {self.side: own.base, other(self.side): base}
+        rows = (own.at(some), window_rows)
         found = self.select.values[k].restore(tables, *(rows if self.side == LEFT else rows[::-1]))
         index = np.zeros(len(own.ids), np.int64)
         index[some] = np.arange(len(some))
@@ -195,9 +225,10 @@ class FoldDelivery(Delivery):
         if not leaving:
             return []
         found = ProbedRows.concat(leaving)
-        found = found.pick(np.lexsort((found.ids, found.times)))
+        if not self._bounded:
+            found = found.pick(np.lexsort((found.ids, found.times)))
         groups = Groups(found.folded.keys, found.folded.rows)
-        if self._closing is None:
+        if self._closing is None and not self._bounded:
             self._check_unique(groups, found.folded)
 
         def best(k: int, row: np.ndarray, position: np.ndarray) -> pa.Array:

@@ -19,5 +19,6 @@ def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
         return FoldDelivery(plan, schemas)
     if plan.output is Output.PAIR_GROUPS:
         return GroupDelivery(plan, schemas)
-    made = ExistenceDelivery if plan.output is Output.EXISTENCE else PairDelivery
-    return made(plan.query, schemas)
+    if plan.output is Output.EXISTENCE:
+        return ExistenceDelivery(plan, schemas)
+    return PairDelivery(plan.query, schemas)

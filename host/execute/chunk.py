@@ -13,7 +13,6 @@ from penstock.program import Mode
 
 from ..device.base import Result
 from ..device.cut import Piece
-from ..device.merge import merged_once
 from .order import Order
 from .ring import RingSpan
 
@@ -64,11 +63,12 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
         result = part.future.result(0)
         by = part.span.low - part.span.offset
         _check(part, result, by)
-        rows = order.bound.kept[part.piece.rebased(result.i)]
-        pairs.append(order.bound.pairs(rows, result.j.astype(np.int64) + by))
-        own, result = order.bound.kept[part.piece.rows], _shifted(result, by)
+        pairs.append(
+            order.bound.pairs(part.piece.rebased(result.i), result.j.astype(np.int64) + by)
+        )
+        own = part.piece.rows
         if result.folds is not None:
-            own, folds = merged_once(part.mode, own, result.folds)
+            own, folds = order.bound.folds(own, result.folds, by)
             result = replace(result, folds=folds)
         rows_of.append(own)
         results.append(result)
@@ -78,15 +78,6 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
             left = part.piece.rest(pause)
             rest += [Order(order.batch, order.bound, piece) for piece in reversed(left)]
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
-
-
-def _shifted(result: Result, by: int) -> Result:
-    """The same result with positions of folds counted from the run's first row."""
-    folds = result.folds
-    if folds is None or folds.position is None or not by:
-        return result
-    position = np.where(folds.found, folds.position + by, folds.position)
-    return replace(result, folds=replace(folds, position=position))
 
 
 def _check(part: TaskPart, result: Result, by: int) -> None:

@@ -89,8 +89,7 @@ class Lane:
         self._device_until = -math.inf
         self._wake = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name=f"penstock-{name}", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     @property
     def busy_s(self) -> float:
@@ -100,11 +99,15 @@ class Lane:
     def start(self, order: Order) -> None:
         """Run an order; returns at once."""
         with self._wake:
+            if self._thread is None:
+                name = f"penstock-{self.name}"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
             self._inbox.append((order, time.monotonic()))
             self._wake.notify()
 
     def close(self) -> None:
-        """End the thread when what it has started is over.
+        """End the thread when the tasks that have begun are over; those that wait are cancelled.
 
         Raises
         ------
@@ -115,6 +118,8 @@ class Lane:
             self._closing = True
             self._inbox.clear()
             self._wake.notify()
+        if self._thread is None:
+            return
         self._thread.join(2 * self.timeout_s)
         if self._thread.is_alive():
             raise DeviceError(
@@ -138,6 +143,8 @@ class Lane:
                     asked = None
                     if not flights:
                         return
+                    for part in (part for flight in flights for part in flight.parts):
+                        part.future.cancel()
             if asked is not None and (taken := self._taken(asked[0])) is not None:
                 if (flight := self._started(*asked, taken)) is not None:
                     flights.append(flight)
@@ -223,13 +230,16 @@ class Lane:
             )
             yield TaskPart(span, piece, bound.mode, submit(lease.window.buffer, task))
 
-    def run_here(self, order: Order) -> Chunk | None:
+    def run_here(self, order: Order, *, loads: bool) -> Chunk | None:
         """Run an order in the calling thread, if it is small and has room; None if it is not run.
 
-        The first order of a program goes to a lane: loading it may take long. What fails here runs
-        again there, so no error is lost.
+        Unless it ``loads`` programs, the first order of one goes to a lane: that may take long.
+        What fails here runs again there, so no error is lost.
         """
-        kernel = self.memory.opened(order.bound.layout.program, order.bound.modes)
+        program, modes = order.bound.layout.program, order.bound.modes
+        if loads:
+            self.memory.kernel(program, modes)
+        kernel = self.memory.opened(program, modes)
         if kernel is None or order.evaluations > kernel.here_evaluations:
             return None
         if (taken := self._taken(order, waits=False)) is None:
@@ -238,7 +248,7 @@ class Lane:
         try:
             lease = self._lease(order)
             try:
-                pairs = min(taken.pairs, HERE_PAIRS)
+                pairs = taken.pairs if loads else min(taken.pairs, HERE_PAIRS)
                 synced = time.monotonic()
                 parts = list(self._parts(order, lease, pairs, partial(_ran, kernel)))
                 ended = time.monotonic()
@@ -287,7 +297,8 @@ class Lane:
 
     def _on_device(self, flight: _Flight) -> tuple[float, float]:
         """When a flight that is over began and ended, as its device says or else as it seems."""
-        given = [p.future.result().ran for p in flight.parts if p.future.exception() is None]
+        futures = [part.future for part in flight.parts if not part.future.cancelled()]
+        given = [future.result().ran for future in futures if future.exception() is None]
         known = [ran for ran in given if ran is not None]
         if known and len(known) == len(flight.parts):
             return min(began for began, _ in known), max(ended for _, ended in known)

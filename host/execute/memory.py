@@ -63,25 +63,14 @@ class DeviceMemory:
     Parameters
     ----------
     device : Device
-    modes : frozenset of Mode
-        What kernels are opened for, unless a lease says otherwise.
     growing : bool
-        Whether windows grow, so that a buffer should have room for twice what it is made for.
-    most_positions : int, optional
-        Window positions that all buffers together may have; without it the device itself says
-        when it has no room.
+        Whether windows grow: a buffer then has room for twice what it is made for, and of a window
+        only what is read is brought to the device.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        modes: frozenset[Mode] = PAIRS,
-        *,
-        growing: bool = True,
-    ) -> None:
+    def __init__(self, device: Device, *, growing: bool = True) -> None:
         self.device = device
-        self.spare = 2 if growing else 1
-        self.modes = modes
+        self.growing = growing
         self._kernels: dict[tuple[Program, frozenset[Mode]], Kernel] = {}
         self._windows: dict[_Key, Window] = {}
         self._retired: list[Window] = []
@@ -105,7 +94,7 @@ class DeviceMemory:
         low: int,
         high: int,
         timeout_s: float,
-        modes: frozenset[Mode] | None = None,
+        modes: frozenset[Mode] = PAIRS,
     ) -> Lease:
         """Make logical positions ``[low, high)`` of a run resident, and keep them so.
 
@@ -116,7 +105,9 @@ class DeviceMemory:
         DeviceError
             The device cannot run the program, or has had no room for ``timeout_s`` seconds.
         """
-        found = self._window(window, made, low, high, timeout_s, modes or self.modes)
+        if not self.growing:
+            low, high = window.first, window.end
+        found = self._window(window, made, low, high, timeout_s, modes)
         lease = Lease(found, low, high, tuple(found.ring.spans(low, high)))
         try:
             # Whoever comes first writes for all: what one finds resident another may have asked
@@ -180,10 +171,10 @@ class DeviceMemory:
                 kernel.close()
             self._kernels.clear()
 
-    def kernel(self, program: Program) -> Kernel:
+    def kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
         """The program on the device, loaded once."""
         with self._changed:
-            return self._kernel(program, self.modes)
+            return self._kernel(program, modes)
 
     def opened(self, program: Program, modes: frozenset[Mode]) -> Kernel | None:
         """The program on the device, if a lease has loaded it."""
@@ -213,7 +204,7 @@ class DeviceMemory:
                     self._retire(key)
                     found = None
                 if found is None:
-                    found = self._made(key, made, self.spare * (high - low), modes)
+                    found = self._made(key, made, (1 + self.growing) * (high - low), modes)
                 if found is not None:
                     spans = found.ring.make_resident(low, high)
                     found.unwritten += [(span, window) for span in spans]

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from penstock.program import Mode
 
-from ..device.cut import Piece, cut
+from ..device.base import Folds
+from ..device.cut import Piece
+from ..device.merge import merged_once
 from ..keys.prepare import Layout
 from ..prune.plan import PrunedRanges
 from ..windows.engine import Probe
-
-#: Tasks per lane and probe of a batch. Two are in flight; more would only cost the host time, since
-#: the next batch follows before they are done.
-TASKS_PER_LANE = 2
-#: Evaluations below which a task of a stream is not cut further: two milliseconds of a core. The
-#: host takes half a millisecond of the interpreter's time to start it and to take its results; with
-#: tasks a quarter as long a stream with a target of 20 ms kept it at half the rate only.
-LEAST_EVALUATIONS = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +30,7 @@ class Bound:
     arrays : sequence of ndarray
         Device arrays of the tuples that can match at all.
     kept : ndarray of int64
-        Which tuples of the probe those are.
+        Which of the tuples that are evaluated those are.
     mode : Mode
     modes : frozenset of Mode
         All that the probe's form is asked for; a kernel serves them together.
@@ -56,9 +50,30 @@ class Bound:
         Parameters
         ----------
         rows, places : ndarray of int, shape (m,)
-            Tuples of the probe, and where in ``ranges.source`` they matched.
+            Of ``arrays``, and where in ``ranges.source`` they matched.
         """
-        return self.ranges.matches(rows, places, self.probe.start, self.probe.end)
+        own = self.probe.evaluated
+        rows, found = self.ranges.matches(self.kept[rows], places, own.start, own.end)
+        return self.probe.tuples(rows), self.probe.positions(found)
+
+    def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:
+        """Partial aggregates of tuples of the probe, each once.
+
+        Parameters
+        ----------
+        rows : ndarray of int, shape (m,)
+            Of ``arrays``; one may come several times.
+        folds : Folds
+            Of these; its positions are counted from ``by``.
+        by : int
+        """
+        tuples, folds = merged_once(self.mode, self.kept[rows], folds)
+        if folds.position is not None:
+            position = np.full(len(folds.found), -1, np.int64)
+            found = folds.position[folds.found] + by
+            position[folds.found] = self.probe.positions(found)
+            folds = replace(folds, position=position)
+        return self.probe.tuples(tuples), folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +98,11 @@ class Order:
         object.__setattr__(self, "evaluations", self.piece.evaluations)
 
     @property
+    def window(self) -> int:
+        """Number of the run that it reads."""
+        return self.bound.ranges.source.run
+
+    @property
     def low(self) -> int:
         """First logical position that it reads."""
         return self.piece.low
@@ -91,21 +111,3 @@ class Order:
     def high(self) -> int:
         """Logical position after the last one that it reads."""
         return self.piece.high
-
-
-def orders_of(batch: int, bound: Bound, lanes: int, most: int, units: int = 1) -> Iterator[Order]:
-    """A part of a bound probe in tasks of at most ``most`` evaluations, enough for all lanes.
-
-    ``units`` is what a lane holds at a time, see :func:`penstock.host.device.cut.cut`.
-    """
-    for whole in bound.ranges.pieces:
-        for piece in cut(
-            whole,
-            lanes,
-            most,
-            units=units,
-            tasks_per_lane=TASKS_PER_LANE,
-            least=LEAST_EVALUATIONS,
-        ):
-            if len(piece.rows):
-                yield Order(batch, bound, piece)

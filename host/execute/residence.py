@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from penstock.plan.plan import Evaluation
-
 from ..device.base import Device
+from .prepared_blocks import PreparedBlocks
 from .resident_cache import BlockCache
-from .resident_prober import ResidentProber
-from .stats import Stats
 
 
 class Residence:
@@ -39,26 +36,17 @@ class Residence:
             device.keep_windows(self.scope, blocks)
 
     @contextmanager
-    def prober(
-        self, evaluation: Evaluation, device: Device, stats: Stats, **options: Any
-    ) -> Iterator[ResidentProber]:
-        """A prober; parameters as for :class:`~penstock.host.execute.probe.Prober`."""
+    def prepared(self, devices: Sequence[Device], *options: Any) -> Iterator[PreparedBlocks]:
+        """What is prepared of the query's blocks; options as for :class:`.Prepared`."""
 
-        def make() -> ResidentProber:
-            return ResidentProber(self.scope, evaluation, device, stats, **options)
+        def make() -> PreparedBlocks:
+            return PreparedBlocks(self.scope, devices, *options)
 
         if not self.device_stays:
-            with closing(make()) as prober:
-                yield prober
+            with closing(make()) as found:
+                yield found
             return
-        # The device is part of the prober, so it lives, and its number is nobody else's.
-        key: Hashable = (
-            id(device),
-            evaluation.form.window,
-            evaluation.form.form,
-            evaluation.modes,
-            options.get("pruning"),
-        )
-        with self.cache.prober(self.scope, key, make) as prober:
-            prober.stats = stats
-            yield prober
+        # The devices are part of what is kept, so they live, and their numbers are nobody else's.
+        key: Hashable = (*map(id, devices), *options[1:])
+        with self.cache.prepared(self.scope, key, make) as found:
+            yield found

@@ -11,16 +11,16 @@ from typing import Any
 from penstock.expr.columns import Vector
 
 from ..rows.stretches import NamedBlock
-from .resident_prober import ResidentProber
+from .prepared_blocks import PreparedBlocks
 
 #: (scope, name of a block)
 _Name = tuple[str, str]
 
 
 class BlockCache:
-    """Blocks in memory, and probers that have prepared them.
+    """Blocks in memory, and what joins have prepared of them.
 
-    A prober is taken out while it is used, so that no two threads have the same one.
+    What is prepared is taken out while it is used, so that no two threads have the same.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class BlockCache:
         self.hits = self.misses = 0
         self._lock = threading.Lock()
         self._blocks: OrderedDict[_Name, tuple[NamedBlock, Any]] = OrderedDict()
-        self._probers: dict[tuple[str, Hashable], ResidentProber] = {}
+        self._prepared: dict[tuple[str, Hashable], PreparedBlocks] = {}
 
     def block(
         self, scope: str, name: str, make: Callable[[], tuple[NamedBlock, Any]]
@@ -57,29 +57,29 @@ class BlockCache:
             return self._blocks.setdefault((scope, name), made)
 
     @contextmanager
-    def prober(
-        self, scope: str, key: Hashable, make: Callable[[], ResidentProber]
-    ) -> Iterator[ResidentProber]:
-        """A prober that is the caller's until the end; one that failed is not kept.
+    def prepared(
+        self, scope: str, key: Hashable, make: Callable[[], PreparedBlocks]
+    ) -> Iterator[PreparedBlocks]:
+        """What is prepared, the caller's until the end; what failed is not kept.
 
         Parameters
         ----------
         scope : str
         key : hashable
-            Everything in which probers differ.
+            Everything in which what is prepared differs.
         make : callable
         """
         with self._lock:
-            found = self._probers.pop((scope, key), None)
-        prober = make() if found is None else found
+            found = self._prepared.pop((scope, key), None)
+        own = make() if found is None else found
         try:
-            yield prober
+            yield own
         except BaseException:
-            prober.close()
+            own.close()
             raise
         with self._lock:
-            prober.keep([name for own, name in self._blocks if own == scope])
-            other, self._probers[scope, key] = self._probers.get((scope, key)), prober
+            own.keep([name for its, name in self._blocks if its == scope])
+            other, self._prepared[scope, key] = self._prepared.get((scope, key)), own
             self._shrink()
         if other is not None:
             other.close()
@@ -97,29 +97,29 @@ class BlockCache:
     def nbytes(self) -> int:
         """Bytes of main memory, about."""
         blocks = sum(_nbytes(block) for block, _ in self._blocks.values())
-        return blocks + sum(prober.nbytes for prober in self._probers.values())
+        return blocks + sum(one.nbytes for one in self._prepared.values())
 
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
             self._blocks.clear()
-            for prober in self._probers.values():
-                prober.close()
-            self._probers.clear()
+            for one in self._prepared.values():
+                one.close()
+            self._prepared.clear()
 
     def _settle(self, scope: str) -> None:
         names = [name for own, name in self._blocks if own == scope]
-        for (own, _), prober in self._probers.items():
+        for (own, _), one in self._prepared.items():
             if own == scope:
-                prober.keep(names)
+                one.keep(names)
 
     def _shrink(self) -> None:
         while self._blocks and self.nbytes > self.most_bytes:
             (scope, _), _ = self._blocks.popitem(last=False)
             self._settle(scope)
         used = {scope for scope, _ in self._blocks}
-        for key in [key for key in self._probers if key[0] not in used]:
-            self._probers.pop(key).close()
+        for key in [key for key in self._prepared if key[0] not in used]:
+            self._prepared.pop(key).close()
 
 
 def _nbytes(block: NamedBlock) -> int:

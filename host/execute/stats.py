@@ -68,6 +68,13 @@ class Stats:
         if result.ran is not None:
             self.busy_s += result.ran[1] - result.ran[0]
 
+    def count(self, other: Stats) -> None:
+        """Add the work of another join, whose rows are counted elsewhere."""
+        self.pairs_in_window += other.pairs_in_window
+        self.pairs_pruned += other.pairs_pruned
+        self.pairs_evaluated += other.pairs_evaluated
+        self.busy_s += other.busy_s
+
     def stop(self) -> None:
         self.seconds = time.perf_counter() - self.began
 

@@ -1,24 +1,18 @@
-"""A device that notes what it does when: for joins of tables, which have no hosting threads."""
+"""A device that notes what it does when: for the window operator, which has no lanes of its own."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-import numpy as np
-
 from penstock.program import AnyProgram, Mode
 
-from ..device.base import PAIRS, Device, Kernel, Result, WindowBuffer
-from ..device.wrapped import WrappedBuffer, WrappedDevice, WrappedKernel
+from ..device.base import PAIRS, Device, Kernel, Result
+from ..device.wrapped import WrappedDevice, WrappedKernel
 from ..metrics.report import LaneReport
 from .trace import Trace
-
-#: Track of what is copied to the device.
-COPIES = "copies"
 
 
 class Occupancy:
@@ -67,13 +61,13 @@ class Occupancy:
 
 
 class TracedDevice(WrappedDevice):
-    """Another device whose tasks and copies go into a trace.
+    """Another device whose tasks go into a trace.
 
     Parameters
     ----------
     inner : Device
     trace : Trace
-        Gets a track per lane, and one of what is copied to the device.
+        Gets a track per lane.
     """
 
     def __init__(self, inner: Device, trace: Trace) -> None:
@@ -113,7 +107,7 @@ class TracedDevice(WrappedDevice):
                 self._busy_s[lane] += now - began
                 self._failures[lane] += failed
         if not future.cancelled():
-            self.trace.add(self._names[lane], "task", began, now, evaluations=work)
+            self.trace.add(f"{self._names[lane]} device", "task", began, now, evaluations=work)
 
 
 class _Kernel(WrappedKernel):
@@ -121,21 +115,7 @@ class _Kernel(WrappedKernel):
         super().__init__(inner)
         self._device = device
 
-    def wrap(self, buffer: WindowBuffer) -> WindowBuffer:
-        return _Buffer(self._device.trace, buffer)
-
     def submit(self, window: Any, task: Any) -> Future[Result]:
         future = super().submit(window, task)
         self._device.watch(future)
         return future
-
-
-class _Buffer(WrappedBuffer):
-    def __init__(self, trace: Trace, inner: WindowBuffer) -> None:
-        super().__init__(inner)
-        self._trace = trace
-
-    def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
-        began = time.monotonic()
-        self.inner.write(offset, columns)
-        self._trace.add(COPIES, "window", began, time.monotonic())

@@ -23,8 +23,8 @@ from penstock.query import compile_query
 
 from ..device.base import Device, Kernel, Task
 from ..device.cut import TASK_EVALUATIONS
-from ..execute.order import LEAST_EVALUATIONS, TASKS_PER_LANE
-from ..join.session import Running
+from ..execute.running import Running
+from ..join.session import LEAST_EVALUATIONS, TASKS_PER_LANE
 from ..join.stream import Flow, JoinStream
 from .load import BatchHalf, Load
 

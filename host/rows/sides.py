@@ -71,15 +71,28 @@ class SideRows:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Tuples of one side and, row by row, the base columns that the output needs of them.
+    """Tuples of one side, and the base rows that the output needs of them.
 
-    ``ids`` are their arrival numbers, int64 of shape (n,).
+    Parameters
+    ----------
+    side : str
+    rows : SideRows
+    base : RecordBatch or Table
+    ids : ndarray of int64, shape (n,)
+        Arrival numbers.
+    row : ndarray of int64, shape (n,), optional
+        Which row of ``base`` each tuple is; by default they are the same, row by row.
     """
 
     side: str
     rows: SideRows
-    base: pa.RecordBatch
+    base: pa.RecordBatch | pa.Table
     ids: np.ndarray
+    row: np.ndarray | None = None
+
+    def at(self, tuples: np.ndarray) -> np.ndarray:
+        """Rows of ``base`` that some tuples are."""
+        return tuples if self.row is None else self.row[tuples]
 
     @staticmethod
     def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
@@ -96,10 +109,13 @@ class Arrival:
         """The same tuples with these arrival numbers."""
         return replace(self, ids=ids)
 
-    def pick(self, chosen: np.ndarray) -> Arrival:
+    def pick(self, chosen: np.ndarray | slice) -> Arrival:
         """Some of the tuples, by index."""
-        base = take_batch(self.base, chosen)
-        return Arrival(self.side, self.rows.pick(chosen), base, self.ids[chosen])
+        rows, ids = self.rows.pick(chosen), self.ids[chosen]
+        if self.row is not None:
+            return Arrival(self.side, rows, self.base, ids, self.row[chosen])
+        base = take_batch(self.base, np.arange(len(self.ids))[chosen])
+        return Arrival(self.side, rows, base, ids)
 
     def in_time_order(self) -> Arrival:
         """The same tuples by time; those of one time keep their order."""

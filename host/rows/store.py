@@ -40,6 +40,10 @@ class StoredRows:
         }
         return self._batch(plain, _taken(self.others, positions))
 
+    def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
+        """Rows, and which of them are those at some positions."""
+        return self.take(positions), np.arange(len(positions))
+
     def all(self) -> pa.RecordBatch:
         """All rows."""
         others = pa.concat_batches(self.others).columns if self.others else []
@@ -54,6 +58,21 @@ class StoredRows:
             for n, field in enumerate(self.schema)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Base rows of a run that are rows of a table, which is not copied.
+
+    ``row`` says which row of the table each is: int64 of shape (n,).
+    """
+
+    table: pa.Table
+    row: np.ndarray
+
+    def at(self, positions: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+        """The table, and which of its rows are those at some positions."""
+        return self.table, self.row[positions]
 
 
 class RowStore:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from penstock.expr.columns import Vector
+from penstock.expr.columns import Columns, Vector
 from penstock.plan.forms import JoinForm
 from penstock.plan.plan import fold_name
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
@@ -22,6 +23,7 @@ from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
+from ..rows.stretches import WindowPart
 from .run import Snapshot, WindowRun
 
 #: Runs of one side before they are merged into one.
@@ -29,6 +31,43 @@ MAX_RUNS = 8
 
 #: Per side, the time below which no later row comes.
 Promises = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What of a probe devices evaluate: ranges of a run, by tuple.
+
+    Parameters
+    ----------
+    window : Snapshot
+    columns : mapping of (side, name) to Vector
+        Columns of the tuples.
+    start, end : ndarray of int64, shape (tuples,)
+        Logical positions ``[start, end)`` of the run; both non-decreasing.
+    """
+
+    window: Snapshot
+    columns: Columns
+    start: np.ndarray
+    end: np.ndarray
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some tuples of a probe against a run that is part of its window.
+
+    Parameters
+    ----------
+    evaluated : Evaluated
+    first : int
+        Which tuple of the probe the first one is; the others follow.
+    window : WindowPart
+        Which positions of the probe's window the run's are.
+    """
+
+    evaluated: Evaluated
+    first: int
+    window: WindowPart
 
 
 @dataclass(frozen=True)
@@ -42,7 +81,9 @@ class Probe:
     start, end : ndarray of int64, shape (len(stream.rows),)
         Logical positions ``[start, end)`` of the run per tuple; both non-decreasing.
     fold : int, optional
-        Which of the engine's folds is computed; None where the predicate's form is evaluated.
+        Which of the plan's folds is computed; None where the predicate's form is evaluated.
+    part : Part, optional
+        What of it is evaluated; all by default.
     """
 
     stream: Arrival
@@ -50,6 +91,7 @@ class Probe:
     start: np.ndarray
     end: np.ndarray
     fold: int | None = None
+    part: Part | None = None
 
     @property
     def window_side(self) -> str:
@@ -57,13 +99,27 @@ class Probe:
 
     @property
     def form(self) -> str:
-        """Key of the engine's form that is evaluated."""
+        """Key of the plan's evaluation."""
         return self.window_side if self.fold is None else fold_name(self.fold)
+
+    @cached_property
+    def evaluated(self) -> Evaluated:
+        if self.part is not None:
+            return self.part.evaluated
+        return Evaluated(self.window, self.stream.rows.columns, self.start, self.end)
 
     @property
     def pairs(self) -> int:
         """Pairs that the window admits."""
-        return int((self.end - self.start).sum())
+        return int((self.evaluated.end - self.evaluated.start).sum())
+
+    def tuples(self, rows: np.ndarray) -> np.ndarray:
+        """Tuples of the probe, from those that are evaluated."""
+        return rows if self.part is None else rows.astype(np.int64) + self.part.first
+
+    def positions(self, positions: np.ndarray) -> np.ndarray:
+        """Logical positions of the window, from those of the run that is evaluated."""
+        return positions if self.part is None else self.part.window.places(positions)
 
 
 @dataclass(frozen=True)

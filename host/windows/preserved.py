@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.plan.query import RowsWindow, TimeWindow, other
 from penstock.plan.ranges import shifted
@@ -13,7 +12,7 @@ from penstock.plan.window import FOREVER
 
 from ..rows.gather import take_batch
 from ..rows.growing import Column
-from ..rows.sides import Arrival
+from ..rows.sides import Arrival, SideRows
 from ..rows.store import RowStore
 from .engine import Promises
 
@@ -95,23 +94,17 @@ class Preserved:
         self._state.values[closed] |= _CLOSING
         return Closed(self._ids.values[closed], moments[closed])
 
-    def unmatched(self, closed: Closed) -> tuple[np.ndarray, np.ndarray, pa.RecordBatch]:
-        """Of rows that closed, those in no pair; all of them are forgotten.
-
-        Returns
-        -------
-        ids, moments : ndarray of int64
-            As in ``closed``.
-        rows : RecordBatch
-            Their base rows.
-        """
+    def unmatched(self, closed: Closed) -> tuple[Arrival, np.ndarray]:
+        """Of rows that closed, those in no pair, and when; all of them are forgotten."""
         where = np.searchsorted(self._ids.values, closed.ids)
         alone = (self._state.values[where] & _MATCHED) == 0
         assert self._rows is not None  # something closed, so something came
-        rows = self._rows.view().take(where[alone])
+        chosen = where[alone]
+        rows = SideRows(np.arange(len(chosen)), self._times.values[chosen], {})
+        found = Arrival(self.side, rows, self._rows.view().take(chosen), closed.ids[alone])
         self._state.values[where] |= _GONE
         self._forget()
-        return closed.ids[alone], closed.moments[alone], rows
+        return found, closed.moments[alone]
 
     def _forget(self) -> None:
         """Drop what is gone from the front, once it is at least half."""

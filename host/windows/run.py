@@ -18,7 +18,7 @@ from penstock.expr.columns import Vector
 
 from ..rows.growing import Column, Keys
 from ..rows.sides import concat, take
-from ..rows.store import RowStore, StoredRows
+from ..rows.store import RowStore, StoredRows, TableRows
 
 _numbers = itertools.count()
 
@@ -33,6 +33,10 @@ class Readable(Protocol):
 
     @property
     def run(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def end(self) -> int: ...
 
     def keys_between(self, low: int, high: int) -> list[Vector]: ...
 
@@ -50,8 +54,8 @@ class Snapshot:
     times, ids : ndarray of int64, shape (n,)
         Event times, ascending if the window is one of time; arrival numbers.
     keys : tuple of Vector, each of n values
-    rows : StoredRows
-        Base rows, without any if the caller keeps them itself.
+    rows : StoredRows or TableRows
+        Base rows; without columns if nobody asks for them.
     """
 
     run: int
@@ -59,12 +63,18 @@ class Snapshot:
     times: np.ndarray
     ids: np.ndarray
     keys: tuple[Vector, ...]
-    rows: StoredRows
+    rows: StoredRows | TableRows
 
     @property
     def end(self) -> int:
         """Logical position after the last row."""
         return self.first + len(self.times)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys."""
+        valid = (v.valid.nbytes for v in self.keys if v.valid is not None)
+        return sum(v.values.nbytes for v in self.keys) + sum(valid)
 
     def keys_between(self, low: int, high: int) -> list[Vector]:
         """Keys of the logical positions ``[low, high)``, with the bounds of the whole run."""
@@ -80,9 +90,20 @@ class Snapshot:
             for v in self.keys
         ]
 
-    def take(self, positions: np.ndarray) -> pa.RecordBatch:
-        """Base rows at logical positions."""
-        return self.rows.take(positions - self.first)
+    def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch | pa.Table, np.ndarray]:
+        """Base rows, and which of them are those at some logical positions."""
+        return self.rows.at(positions - self.first)
+
+
+def still(
+    times: np.ndarray, keys: Sequence[Vector], rows: StoredRows | TableRows | None = None
+) -> Snapshot:
+    """A run that never changes, so nothing of it is copied.
+
+    Its arrival numbers are the positions. Arguments are as for :class:`Snapshot`.
+    """
+    base = StoredRows(pa.schema([]), {}, ()) if rows is None else rows
+    return Snapshot(next_number(), 0, times, np.arange(len(times)), tuple(keys), base)
 
 
 class WindowRun:
@@ -122,7 +143,7 @@ class WindowRun:
         times = np.concatenate([p.times for p in parts])
         order = np.argsort(times, kind="stable")
         keys = [take(concat(same), order) for same in zip(*(p.keys for p in parts), strict=True)]
-        base = pa.concat_batches([p.rows.all() for p in parts])
+        base = pa.concat_batches([run._rows.view().all() for run in runs])
         ids = np.concatenate([p.ids for p in parts])
         return WindowRun(times[order], keys, base.take(pa.array(order)), ids[order])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.host.device.registry import open_device
-from penstock.host.join.table.batch import BatchJoin
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.prepare import layout
 
 from ..errors import MissingToolError, PenstockError, UsageError
@@ -55,9 +55,10 @@ class BuildQuery:
     def programs(self) -> list[Program]:
         """Give the programs of the query, one per direction, without repetition."""
         given = self.options.compiled(self.sql or "", self.table or [])
+        given.query.require_pairs("a pipeline of a query")
         with open_device("cpu") as device:
-            join = BatchJoin(given.query, given.tables(), device, band=not self.no_band)
-        forms = [part.form for part in join.joins]
+            join = TableJoin(given.query, given.tables(), device, band=not self.no_band)
+        forms = [part.form for part in join.evaluations]
         if self.window is not None:
             names = given.query.names
             if self.window not in names.values():
@@ -162,8 +163,8 @@ def _modes(text: str | None) -> frozenset[Mode]:
     return frozenset({Mode.PAIRS, *(known[name] for name in names)})
 
 
-def _program(form: JoinForm, join: BatchJoin) -> Program:
-    keys = inputs.keys_of(join, form)
+def _program(form: JoinForm, join: TableJoin) -> Program:
+    keys = inputs.keys_of(join.tables.sides, form)
     widths = range(KEY_STEP_BITS, 64 + 1, KEY_STEP_BITS)
     return layout(form, *keys, widths, spare_bits=KEY_STEP_BITS).program
 

@@ -15,7 +15,7 @@ import typer
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.join.table.batch import BatchJoin
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.rows.files import read_table
 
 from ..errors import DataError, MissingToolError
@@ -97,7 +97,7 @@ class _Run:
 
 def _run(query: JoinQuery, tables: dict[str, pa.Table], device: Device) -> _Run:
     began = time.perf_counter()
-    join = BatchJoin(query, tables, device)
+    join = TableJoin(query, tables, device)
     rows = pa.Table.from_batches(join, join.schema)
     seconds = time.perf_counter() - began
     return _Run(rows, join.stats.pairs_evaluated, seconds, join.stats.counters)

@@ -8,7 +8,6 @@ import typer
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.join.table.operators import table_join
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.prepare import layout
 
@@ -37,12 +36,12 @@ def command(asked: inputs.Asked, no_band: inputs.NoBand = False) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
     given = asked.compiled()
     with open_device("cpu") as device:
-        join = table_join(given.query)(given.query, given.tables(), device, band=not no_band)
+        join = TableJoin(given.query, given.tables(), device, band=not no_band)
         explanation = _Explanation(given.query, join)
         explanation.query()
         programs = [
-            (explanation.direction(part.evaluation, device), frozenset(part.evaluation.modes))
-            for part in join.joins
+            (explanation.direction(part, device), frozenset(part.modes))
+            for part in join.evaluations
         ]
     _heading("devices")
     _show_devices(
@@ -67,7 +66,7 @@ class _Explanation:
         _heading("query")
         for name, side in (("left", query.left), ("right", query.right)):
             origin = f" (table {side.table})" if side.table != side.alias else ""
-            total, kept = join.tables[side.side].num_rows, len(join.sides[side.side])
+            total, kept = join.tables.base[side.side].num_rows, len(join.tables.sides[side.side])
             _line(name, f"{side.alias}{origin}, {count(total)} rows, {count(kept)} kept")
             if side.time is not None:
                 _line("  time", self.text(side.time))
@@ -115,7 +114,7 @@ class _Explanation:
             _line("aggregates", ", ".join(self.join.plan.folds.texts_of(part.fold)))
         if part.modes != (Mode.PAIRS,):
             _line("modes", ", ".join(mode.value for mode in part.modes))
-        prepared, values = inputs.keys_of(self.join, form)
+        prepared, values = inputs.keys_of(self.join.tables.sides, form)
         program = layout(form, prepared, values, device.key_widths).program
         if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
             self.band(form.form, program, prepared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
 from penstock.host.keys.prepare import stream_values, window_keys
 from penstock.host.rows.files import read_schema, read_table
+from penstock.host.rows.sides import SideRows
 
 from ..expr.columns import Vector
 from ..plan.forms import JoinForm
@@ -111,9 +112,11 @@ class Asked:
         return self.options.compiled(self.query, self.table)
 
 
-def keys_of(join: Any, form: JoinForm) -> tuple[Sequence[Vector], Sequence[Vector]]:
+def keys_of(
+    sides: Mapping[str, SideRows], form: JoinForm
+) -> tuple[Sequence[Vector], Sequence[Vector]]:
     """Compute the keys that a form of a join prepares: of window tuples, of stream tuples."""
-    window, stream = join.sides[form.window], join.sides[other(form.window)]
+    window, stream = sides[form.window], sides[other(form.window)]
     return (
         window_keys(form, window.columns, len(window)),
         stream_values(form, stream.columns, len(stream)),

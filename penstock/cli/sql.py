@@ -17,7 +17,6 @@ from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.execute.stats import Stats
 from penstock.host.execute.trace import Trace
-from penstock.host.execute.traced import TracedDevice
 from penstock.host.join.table.operators import table_join
 from penstock.host.join.table.report import table_report
 from penstock.host.join.table.table_join import TableJoin
@@ -101,17 +100,17 @@ def command(
             check_writable(path)
     trace = Trace(output.trace is not None)
     with device.open() as opened, meter(how.progress) as shown:
-        traced = TracedDevice(opened, trace)
-        join = table_join(given.query, device.operator)(
+        join = table_join(device.operator)(
             given.query,
             given.tables(),
-            traced,
+            opened,
             band=not how.no_band,
             disorder=values.spans(how.disorder or (), "disorder"),
             pruning=pruning_sizes(not how.no_pruning),
+            trace=trace,
             on_progress=shown,
         )
-        with _serving(join, traced, output.metrics_port):
+        with _serving(join, output.metrics_port):
             first = _run(join, output, trace)
     if output.out is None:
         _print(first, join.stats.rows)
@@ -124,12 +123,12 @@ def command(
 
 
 @contextmanager
-def _serving(join: TableJoin, device: TracedDevice, port: int | None) -> Iterator[None]:
+def _serving(join: TableJoin, port: int | None) -> Iterator[None]:
     """Serve metrics of the join, if a port is given."""
     if port is None:
         yield
         return
-    server = serve_metrics(partial(table_report, join, device.lane_reports), port)
+    server = serve_metrics(partial(table_report, join), port)
     note(f"metrics: http://127.0.0.1:{server.port}/metrics; penstock top {server.port}")
     try:
         yield

@@ -15,6 +15,7 @@ from ..types import Kind
 from .closing import TimeKey, is_per_row, require_closing, time_key
 from .folds import FoldKey, FoldPlan, fold_plan
 from .forms import JoinForm, fold_form, join_form
+from .general import GeneralForm
 from .query import LEFT, RIGHT, JoinQuery, other
 
 
@@ -50,6 +51,13 @@ class Evaluation:
     needed_by: str = "this query"
     fold: FoldKey | None = None
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the result depends on the order of rows, as sums of floats do."""
+        form = self.form.form
+        value = form.value if isinstance(form, GeneralForm) else None
+        return Mode.SUM in self.modes and value is not None and not value.type.is_integral
+
 
 @dataclass(frozen=True)
 class JoinPlan:
@@ -60,10 +68,14 @@ class JoinPlan:
     query : JoinQuery
     band : bool
         Whether band form is allowed.
+    about : str, optional
+        The side of which the join gives the rows that match, or that do not, and nothing else; by
+        default what the query asks for. Of an outer join it gives rows that match nothing.
     """
 
     query: JoinQuery
     band: bool = True
+    about: str | None = None
 
     @cached_property
     def output(self) -> Output:
@@ -71,7 +83,8 @@ class JoinPlan:
         aggregation = self.query.aggregation
         if aggregation is not None:
             return Output.PAIR_GROUPS if aggregation.side is None else Output.FOLDS
-        return Output.EXISTENCE if self.query.kind.is_existence else Output.PAIRS
+        is_existence = self.about is not None or self.query.kind.is_existence
+        return Output.EXISTENCE if is_existence else Output.PAIRS
 
     @cached_property
     def probing(self) -> str | None:
@@ -79,7 +92,7 @@ class JoinPlan:
         if self.output is Output.FOLDS:
             assert self.query.aggregation is not None
             return self.query.aggregation.side
-        return LEFT if self.output is Output.EXISTENCE else None
+        return (self.about or LEFT) if self.output is Output.EXISTENCE else None
 
     @cached_property
     def decided_once(self) -> tuple[str, ...]:
@@ -261,7 +274,7 @@ def fold_name(number: int) -> str:
     return f"fold {number}"
 
 
-def plan(query: JoinQuery, *, band: bool = True) -> JoinPlan:
+def plan(query: JoinQuery, *, band: bool = True, about: str | None = None) -> JoinPlan:
     """Plan a query.
 
     Parameters
@@ -269,5 +282,7 @@ def plan(query: JoinQuery, *, band: bool = True) -> JoinPlan:
     query : JoinQuery
     band : bool
         False switches band form off, to compare with the general form.
+    about : str, optional
+        As for :class:`JoinPlan`.
     """
-    return JoinPlan(query, band)
+    return JoinPlan(query, band, about)

@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.host.devices.cpu import CpuDevice
-from penstock.host.join.table.operators import table_join
+from penstock.host.emit.tables import table_delivery
+from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery, named_by_side
 
 from ..inputs import TICKS, Input, needs_places, union_of
@@ -152,6 +152,4 @@ class BatchPlan:
 
 def _joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """Schema of the join's output."""
-    empty = {side: schema.empty_table() for side, schema in schemas.items()}
-    with CpuDevice(threads=1) as unused:
-        return table_join(query)(named_by_side(query), empty, unused).schema
+    return table_delivery(plan(named_by_side(query)), schemas).schema

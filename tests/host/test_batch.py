@@ -10,8 +10,8 @@ import pytest
 import penstock
 from penstock.errors import DataError, QueryError, UsageError
 from penstock.host.device.registry import open_device
-from penstock.host.join.table.batch import BatchJoin
 from penstock.host.join.table.operator_join import OperatorJoin
+from penstock.host.join.table.table_join import TableJoin
 from penstock.query import compile_query
 
 A = pa.table({"t": [5, 1, 3], "x": [0, 1, 2]})
@@ -53,7 +53,7 @@ def test_counts_and_progress() -> None:
     seen = []
     query = compile_query(TEXT, {"a": A.schema, "b": B.schema}, time=TIME)
     with open_device("cpu") as device:
-        join = BatchJoin(
+        join = TableJoin(
             query, {"a": A, "b": B}, device, on_progress=lambda *counts: seen.append(counts)
         )
         rows = sum(batch.num_rows for batch in join)
@@ -63,14 +63,12 @@ def test_counts_and_progress() -> None:
     assert join.stats.as_dict()["device"] == "cpu"
 
 
-def test_each_join_refuses_other_queries() -> None:
+def test_the_window_operator_refuses_other_queries() -> None:
     """Before it reads a row: there are no tables."""
     schemas = {"a": A.schema, "b": B.schema}
     counted = compile_query("SELECT count(*) AS n FROM a, b WHERE a.t = b.t", schemas, time=TIME)
     pairs = compile_query("SELECT a.x AS x FROM a, b WHERE a.t = b.t", schemas, time=TIME)
     with open_device("cpu") as device:
-        with pytest.raises(QueryError, match="a join that gives pairs"):
-            BatchJoin(counted, {}, device)
         with pytest.raises(QueryError, match="the window operator gives pairs"):
             OperatorJoin(counted, {}, device)
         with pytest.raises(QueryError, match="the window operator is for ROWS windows"):

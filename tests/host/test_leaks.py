@@ -14,9 +14,9 @@ import pytest
 
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.join.table.operators import table_join
+from penstock.host.join.table.table_join import TableJoin
 from penstock.query import JoinQuery, compile_query
 from tests.host.kit.faulty import FaultyDevice
 
@@ -52,7 +52,7 @@ def as_stream(number: int, device: Device) -> int:
 def as_table(number: int, device: Device) -> int:
     """Join two tables; rows that came."""
     made = query(number)
-    return sum(b.num_rows for b in table_join(made)(made, {"a": ROWS, "b": ROWS}, device))
+    return sum(b.num_rows for b in TableJoin(made, {"a": ROWS, "b": ROWS}, device))
 
 
 def held() -> tuple[int, int, int]:

@@ -22,9 +22,9 @@ from penstock.errors import DeviceError, MissingToolError, QueryError
 from penstock.expr import ops
 from penstock.host.device.base import Device
 from penstock.host.device.registry import device_names, open_device
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.host.join.table.batch import BatchJoin
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.prune.sizes import Pruning
 from penstock.plan.forms import join_form
 from penstock.plan.general import GeneralForm
@@ -75,7 +75,7 @@ def batch(
     pruning: Pruning | None = None,
 ) -> pa.Table:
     """The join of whole tables."""
-    run = BatchJoin(query, join.tables, device, band=band, pruning=pruning)
+    run = TableJoin(query, join.tables, device, band=band, pruning=pruning)
     return pa.Table.from_batches(run, run.schema)
 
 
@@ -130,7 +130,7 @@ def telling(oracle: Oracle, most: int, *, general: bool) -> Iterator[tuple[JoinQ
         if all(isinstance(form, GeneralForm) == general for form in forms):
             everything = replace(query, predicate=ops.TRUE)
             with InterpretingCpu(threads=1) as device:
-                pairs = BatchJoin(everything, join.tables, device).pairs_in_window
+                pairs = TableJoin(everything, join.tables, device).pairs_in_window
             if 0 < oracle(join).total() < pairs:
                 yield query, join
 

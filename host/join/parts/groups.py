@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import Output, plan
-from penstock.plan.query import JoinQuery
+from penstock.plan.query import JoinQuery, other
 
-from ...emit.groups.folded import Folded, picked
+from ...emit.folding import FoldDelivery
 from ...emit.groups.folds import FoldGroups, NearestPairs, RowPlaces
 from ...emit.groups.pairs import PairGroups
 from ...emit.groups.partial import PartialGroups
-from ...rows.sides import take
-from ..table.aggregate import AggregateJoin, FoldedRows
+from ...emit.groups.probed import ProbedRows
+from ...emit.output import Rows
+from ..table.table_join import TableJoin
 from .held import HeldSide
-from .join import PartJoin
+from .join import PartJoin, PartPairs
 
 #: What the groups of a join are kept in.
 Groups = TypeVar("Groups", bound=PartialGroups)
@@ -49,11 +50,9 @@ class PairGroupParts(GroupParts[PairGroups]):
 
     kind = PairGroups
 
-    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
-        join = self._pairs_of(self.groups.pairs, tables)
-        for batch in join:
-            self.groups.add(self.groups.partial(batch))
-        self._count(join.stats)
+    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+        for rows in join.run(PartPairs(self, reach, self.groups.pairs)):
+            self.groups.add(self.groups.partial(rows.batch))
         return iter(())
 
 
@@ -65,33 +64,40 @@ class FoldGroupParts(GroupParts[FoldGroups]):
 
     kind = FoldGroups
 
-    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
-        join = AggregateJoin(self.query, tables, self.device, **self.options)
-        folded = self._about(join.folded())
+    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+        for _ in join.run(_PartFolds(self, join)):
+            pass
+        return iter(())
+
+    def folded(self, found: ProbedRows, join: TableJoin) -> None:
+        """Add rows that were folded over their matches in a part."""
+        assert join.plan.probing is not None
+        side, window = join.plan.probing, join.tables.sides[other(join.plan.probing)]
+        rows = join.tables.sides[side].row[found.ids]
+        if self.held.owned is not None:
+            kept = np.flatnonzero(self.held.owned[rows])
+            found, rows = found.pick(kept), rows[kept]
         places = self._places
 
         def best(k: int, row: np.ndarray, position: np.ndarray) -> NearestPairs:
-            window = join.sides[join.window_side]
-            other = RowPlaces(window.time[position], places[join.window_side][window.row[position]])
-            return NearestPairs(join.at_pairs(k, folded.row[row], position), other)
+            met = RowPlaces(window.time[position], places[other(side)][window.row[position]])
+            return NearestPairs(found.values[k].take(pa.array(row)), met)
 
-        own = RowPlaces(folded.time, places[join.side][folded.row])
-        self.groups.add(self.groups.partial(folded.rows, join.plan.folds, own, best))
-        self._count(join.stats)
-        return iter(())
+        own = RowPlaces(found.times, places[side][rows])
+        self.groups.add(self.groups.partial(found.folded, join.plan.folds, own, best))
 
-    def _about(self, folded: FoldedRows) -> FoldedRows:
-        """Those of the rows that the join is about."""
-        if self.held.owned is None:
-            return folded
-        kept = np.flatnonzero(self.held.owned[folded.row])
-        rows = Folded(
-            folded.rows.keys.take(pa.array(kept)),
-            len(kept),
-            {k: take(v, kept) for k, v in folded.rows.own.items()},
-            {key: picked(part, kept) for key, part in folded.rows.folds.items()},
-        )
-        return FoldedRows(rows, folded.row[kept], folded.time[kept])
+
+class _PartFolds(FoldDelivery):
+    """Rows folded over their matches in a part; none leaves."""
+
+    def __init__(self, parts: FoldGroupParts, join: TableJoin) -> None:
+        super().__init__(join.plan, join.tables.schemas, bounded=True)
+        self._parts, self._join = parts, join
+
+    def _output(self, leaving: Sequence[ProbedRows]) -> list[Rows]:
+        for found in leaving:
+            self._parts.folded(found, self._join)
+        return []
 
 
 def merged_groups(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> PartialGroups:

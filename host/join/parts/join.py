@@ -8,19 +8,22 @@ hold different rows; so only the held side may be one that the join preserves.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
+from penstock.plan.query import JoinKind, JoinQuery, other
 
 from ...device.base import Device
-from ...emit.restore import Restorer
+from ...emit.delivery import ExistenceDelivery
+from ...emit.output import Rows
+from ...emit.tables import TablePairs
 from ...execute.stats import Stats
-from ..table.batch import BatchJoin
-from ..table.existence import ExistenceJoin
+from ...rows.sides import Arrival, SideRows
+from ...windows.run import Snapshot
+from ..table.table_join import TableJoin
 from .held import HeldSide
 
 #: Rows of an output batch unless the caller wants another number.
@@ -84,64 +87,71 @@ class PartJoin(ABC):
         }
         self._added += part.num_rows
         if own.num_rows and part.num_rows:
-            yield from self._joined({self.held.side: own, other(self.held.side): part}, reach)
+            tables = {self.held.side: own, other(self.held.side): part}
+            join = TableJoin(self.query, tables, self.device, about=self._about(), **self.options)
+            try:
+                yield from self._joined(join, reach)
+            finally:  # a caller must know whether something was evaluated
+                self.stats.count(join.stats)
 
-    def _pairs_of(self, query: JoinQuery, tables: Mapping[str, pa.Table]) -> PairsOfPart:
-        """The pairs of a part for a query over the same sides."""
-        return PairsOfPart(
-            self.held, query, tables, self.device, output_rows=self.output_rows, **self.options
-        )
+    def _about(self) -> str | None:
+        """As for :class:`~penstock.plan.plan.JoinPlan`."""
+        return None
 
     @abstractmethod
-    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
-        """Join a part with the rows in its reach."""
+    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+        """Run the join of a part with the held rows in its reach."""
 
     @abstractmethod
     def finish(self) -> Iterator[pa.RecordBatch]:
         """What is known once all parts were added."""
 
-    def _count(self, stats: Stats) -> None:
-        self.stats.rows += stats.rows
-        self.stats.pairs_in_window += stats.pairs_in_window
-        self.stats.pairs_pruned += stats.pairs_pruned
-        self.stats.pairs_evaluated += stats.pairs_evaluated
+    def _given(self, rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
+        for one in rows:
+            self.stats.rows += one.batch.num_rows
+            for at in range(0, one.batch.num_rows, self.output_rows):
+                yield one.batch.slice(at, self.output_rows)
 
-    def _alone(self, chosen: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Held rows without a match, and those without a time, which have none."""
-        yield from self._rows(self.held.table, self._owned(np.flatnonzero(chosen)))
-        yield from self._rows(self.held.timeless, np.arange(self.held.timeless.num_rows))
-
-    def _owned(self, rows: np.ndarray) -> np.ndarray:
-        """Of held rows, by index, those that the join is about."""
-        return rows if self.held.owned is None else rows[self.held.owned[rows]]
-
-    def _rows(self, table: pa.Table, rows: np.ndarray) -> Iterator[pa.RecordBatch]:
-        """Output rows of held rows alone."""
-        restorer = Restorer(self.query, self.schemas)
-        nothing = self.schemas[other(self.held.side)].empty_table()
-        tables = {self.held.side: table, other(self.held.side): nothing}
-        for at in range(0, len(rows), self.output_rows):
-            part = rows[at : at + self.output_rows]
-            index = {self.held.side: part, other(self.held.side): np.full(len(part), -1)}
-            yield restorer.restore(tables, index[LEFT], index[RIGHT])
+    def _alone(self, chosen: np.ndarray, *, timeless: bool) -> Iterator[pa.RecordBatch]:
+        """Some of the held rows alone, and those without a time, which have no match."""
+        owned = chosen if self.held.owned is None else chosen & self.held.owned
+        parts = [(self.held.table, np.flatnonzero(owned))]
+        if timeless:
+            parts.append((self.held.timeless, np.arange(self.held.timeless.num_rows)))
+        restored = TablePairs(self.query, self.schemas)
+        for table, rows in parts:
+            for at in range(0, len(rows), self.output_rows):
+                own = rows[at : at + self.output_rows]
+                none = SideRows(own, np.zeros(len(own), np.int64), {})
+                yield from self._given(
+                    restored.alone(Arrival(self.held.side, none, table, own, own))
+                )
 
 
-class PairsOfPart(BatchJoin):
+class PartPairs(TablePairs):
     """Pairs of a part; which rows stay alone is not known yet."""
 
-    def __init__(self, held: HeldSide, *args: Any, output_rows: int, **options: Any) -> None:
-        self._held = held
-        self.output_rows = output_rows
-        super().__init__(*args, **options)
+    def __init__(self, join: PartJoin, reach: slice, query: JoinQuery) -> None:
+        super().__init__(query, join.schemas, output_rows=join.output_rows)
+        self._held = join.held
+        self._reach = reach
+        #: Rows of the held side's table that are in a pair, if the join preserves them.
+        self.met = np.zeros(0, np.int64)
 
-    def alone(self) -> Iterator[pa.RecordBatch]:
-        return iter(())
-
-    def _given(self, rows: Mapping[str, np.ndarray]) -> Iterator[pa.RecordBatch]:
+    def pairs(
+        self, stream: Arrival, window: Snapshot, i: np.ndarray, j: np.ndarray
+    ) -> Iterator[Rows]:
         if self._held.owned is not None:
-            keep = self._held.owned[rows[self._held.side]]
-            rows = {name: own[keep] for name, own in rows.items()}
-        return super()._given(rows)
+            own = stream.at(i) if stream.side == self._held.side else window.at(j)[1]
+            keep = self._held.owned[self._reach][own]
+            i, j = i[keep], j[keep]
+        return super().pairs(stream, window, i, j)
+
+    def _close(self, timeless: tuple[Arrival, ...]) -> list[Rows]:
+        side = self._held.side
+        if side in self.matched:
+            self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
+        return []
 
 
 class PairParts(PartJoin):
@@ -151,17 +161,28 @@ class PairParts(PartJoin):
         super().__init__(query, held, *args, **options)
         self._matched = np.zeros(len(held), bool)
 
-    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
-        side = self.held.side
-        join = self._pairs_of(self.query, tables)
-        yield from join
-        if side in join.matched:
-            self._matched[reach] |= join.matched[side]
-        self._count(join.stats)
+    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+        pairs = PartPairs(self, reach, self.query)
+        yield from self._given(join.run(pairs))
+        self._matched[reach.start + pairs.met] = True
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         if self.held.side in self.query.kind.unmatched:
-            yield from self._alone(~self._matched)
+            yield from self._alone(~self._matched, timeless=True)
+
+
+class _PartFlags(ExistenceDelivery):
+    """Which rows match; none leaves."""
+
+    def __init__(self, join: TableJoin) -> None:
+        super().__init__(join.plan, join.tables.schemas)
+        self.matched = np.zeros(0, np.int64)
+
+    def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[Rows]:
+        found = self._found.pop(batch)
+        if probing is not None:
+            self.matched = probing.at(np.flatnonzero(found))
+        return []
 
 
 class ExistenceParts(PartJoin):
@@ -175,16 +196,16 @@ class ExistenceParts(PartJoin):
         super().__init__(query, held, *args, **options)
         self._matched = np.zeros(len(held), bool)
 
-    def _joined(self, tables: Mapping[str, pa.Table], reach: slice) -> Iterator[pa.RecordBatch]:
-        side = self.held.side
-        join = ExistenceJoin(self.query, tables, self.device, side=side, **self.options)
-        rows = join.sides[side].row[join.matched()]
-        self._matched[reach.start + rows] = True
-        self._count(join.stats)
-        return iter(())
+    def _about(self) -> str | None:
+        return self.held.side
+
+    def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
+        flags = _PartFlags(join)
+        yield from self._given(join.run(flags))
+        self._matched[reach.start + flags.matched] = True
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         if self.query.kind is JoinKind.SEMI:
-            yield from self._rows(self.held.table, self._owned(np.flatnonzero(self._matched)))
+            yield from self._alone(self._matched, timeless=False)
         else:
-            yield from self._alone(~self._matched)
+            yield from self._alone(~self._matched, timeless=True)

@@ -20,10 +20,6 @@ from ...execute.stats import Stats
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Loaded
 from ...windows.engine import Promises
-from ..table.aggregate import AggregateJoin
-from ..table.batch import BatchJoin
-from ..table.existence import ExistenceJoin
-from ..table.grouped import GroupedJoin
 from ..table.table_join import TableJoin
 from .frontier import Frontier
 
@@ -113,21 +109,9 @@ class MicroBatch:
         steps = _OverTime if isinstance(self.query.window, TimeWindow) else _OverRows
         for join in steps(self, kept, share).joins():
             yield from join
-            self.stats.add({"evaluations": join.stats.pairs_evaluated})
-            self.stats.busy_s += join.stats.busy_s
             self.stats.rows += join.stats.rows
-            self.stats.pairs_in_window += join.stats.pairs_in_window
-            self.stats.pairs_pruned += join.stats.pairs_pruned
+            self.stats.count(join.stats)
         self.stats.stop()
-
-
-#: What decides rows once; of an outer join those that it preserves.
-_JOINS_ONCE: dict[Output, type[TableJoin]] = {
-    Output.PAIRS: ExistenceJoin,
-    Output.EXISTENCE: ExistenceJoin,
-    Output.FOLDS: AggregateJoin,
-    Output.PAIR_GROUPS: GroupedJoin,
-}
 
 
 class _Joins(ABC):
@@ -141,33 +125,30 @@ class _Joins(ABC):
         plan = self.step.after.plan
         if plan.output is Output.PAIRS:
             yield from self.pairs()
-        made = _JOINS_ONCE[plan.output]
         for side in plan.decided_once:
-            yield from self.once(side, made)
+            yield from self.once(side)
 
     @abstractmethod
     def pairs(self) -> Iterator[TableJoin]:
         """Joins that give each pair whose later row is new."""
 
     @abstractmethod
-    def once(self, side: str, made: type[TableJoin]) -> Iterator[TableJoin]:
+    def once(self, side: str) -> Iterator[TableJoin]:
         """Joins that decide the rows of a side that can be decided now, and could not before."""
 
-    def made(
-        self, made: type[TableJoin], tables: dict[str, Loaded], side: str = "", **options: Any
-    ) -> TableJoin:
-        """A join of this kind; tables are by side."""
-        query = replace(self.query, kind=JoinKind.INNER) if made is BatchJoin else self.query
-        if made is ExistenceJoin:
-            options["side"] = side
-        return made(
-            query,
-            tables,
-            self.step.device,
-            pruning=self.step.pruning,
-            residence=self.step.residence,
-            **options,
-        )
+    def pairs_of(self, tables: dict[str, Loaded], **options: Any) -> TableJoin:
+        """A join that gives pairs; tables are by side."""
+        return self._made(replace(self.query, kind=JoinKind.INNER), tables, **options)
+
+    def rows_of(self, side: str, tables: dict[str, Loaded], **options: Any) -> TableJoin:
+        """A join that gives rows of a side, or their groups."""
+        about = side if self.query.aggregation is None else None
+        return self._made(self.query, tables, about=about, **options)
+
+    def _made(self, query: JoinQuery, tables: dict[str, Loaded], **options: Any) -> TableJoin:
+        step = self.step
+        options |= {"pruning": step.pruning, "residence": step.residence}
+        return TableJoin(query, tables, step.device, **options)
 
     def timeless(self, side: str) -> Loaded:
         """New rows without a time: they meet nothing, and are decided in one lane."""
@@ -187,19 +168,19 @@ class _OverTime(_Joins):
 
     def _met(self, side: str, own: Loaded, window: Loaded) -> Iterator[TableJoin]:
         if len(own.rows) and len(window.rows):
-            yield self.made(BatchJoin, {side: own, other(side): window})
+            yield self.pairs_of({side: own, other(side): window})
 
-    def once(self, side: str, made: type[TableJoin]) -> Iterator[TableJoin]:
+    def once(self, side: str) -> Iterator[TableJoin]:
         own = self._decided(side)
         alone = self.timeless(side)
         if not len(own.rows) and not len(alone.timeless):
             return
         window = Loaded.concat([self._reached(side, own), self.kept.entering(other(side))])
-        if made in (AggregateJoin, GroupedJoin) and not len(window.rows):
+        if self.query.aggregation is not None and not len(window.rows):
             return
         if len(alone.timeless):
             own = Loaded.concat([alone, own]).unnamed()
-        yield self.made(made, {side: own, other(side): window}, side)
+        yield self.rows_of(side, {side: own, other(side): window})
 
     def _decided(self, side: str) -> Loaded:
         """This lane's rows that can be decided now, and could not before."""
@@ -238,15 +219,15 @@ class _OverRows(_Joins):
             first = self.step.before.count(loaded.rows.time)
             probing[side] = self.share.of(first, len(loaded.rows))
         if any(part.stop > part.start for part in probing.values()):
-            yield self.made(BatchJoin, tables, probing=probing)
+            yield self.pairs_of(tables, probing=probing)
 
-    def once(self, side: str, made: type[TableJoin]) -> Iterator[TableJoin]:
+    def once(self, side: str) -> Iterator[TableJoin]:
         tables = self._released()
         times = tables[side].rows.time
         first = self.step.before.closed_rows(side, times)
         mine = self.share.of(first, self.step.after.closed_rows(side, times))
         if mine.stop > mine.start:
-            yield self.made(made, tables, side, probing={side: mine})
+            yield self.rows_of(side, tables, probing={side: mine})
 
     def _released(self) -> dict[str, Loaded]:
         """All rows whose place in the order is known."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock import arguments
 
-from ..session import Running
+from ...execute.running import Running
 
 
 @dataclass(frozen=True, kw_only=True)

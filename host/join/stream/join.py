@@ -318,7 +318,7 @@ class JoinStream:
             memory_bytes=self.budget.parts(),
             watermark_lag=self._intake.lag(),
             latency_s={share: self.latency.quantile(share) for share in QUANTILES},
-            lanes=self._session.lane_reports(),
+            lanes=self._session.executor.lane_reports(),
         )
 
     def serve_metrics(self, port: int = 0) -> MetricsServer:
@@ -338,11 +338,11 @@ class JoinStream:
 
     def failures(self) -> dict[str, int]:
         """Failed tasks per lane; each was run again."""
-        return dict(self._session.dispatcher.failures)
+        return dict(self._session.executor.dispatcher.failures)
 
     def parked(self) -> list[str]:
         """Lanes that are out of service because they failed too often, or hang."""
-        return self._session.dispatcher.parked
+        return self._session.executor.dispatcher.parked
 
     def flush(self) -> None:
         """Join everything that has been pushed, and wait until its rows can be polled."""

@@ -2,74 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DeviceError, QueryError
+from penstock.errors import DeviceError, QueryError, UsageError
 from penstock.plan.forms import JoinForm
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, other
 from penstock.plan.ranges import arrival_order
 from penstock.program import WindowProgram
 
+from ...device.base import Device
 from ...device.cut import TASK_EVALUATIONS
 from ...device.window_join import Arrivals
-from ...execute.probe import ROOM
+from ...emit.delivery import Delivery
+from ...emit.output import Rows
+from ...emit.tables import TablePairs
+from ...execute.room import MOST
 from ...execute.run_window import run_window_join
+from ...execute.traced import TracedDevice
 from ...keys.prepare import Layout, layout, stream_values, window_keys
-from .pair_join import PairJoin
+from ...metrics.report import LaneReport
+from ...rows.sides import Loaded
+from ...windows.run import still
+from .table_join import EVERYTHING, TableJoin
 
 
-class OperatorJoin(PairJoin):
+class OperatorJoin(TableJoin):
     """Gives the pairs of a ROWS join: rows of both sides enter an operator in order of arrival.
 
-    The left side is side A. See :class:`penstock.host.join.table.table_join.TableJoin`.
+    The left side is side A. Parameters as for :class:`TableJoin`, with one device.
     """
 
-    def _check(self, query: JoinQuery) -> None:
+    def __init__(
+        self,
+        query: JoinQuery,
+        tables: Mapping[str, pa.Table | Loaded],
+        device: Device | Sequence[Device],
+        **options: Any,
+    ) -> None:
         if query.aggregation is not None:
             raise QueryError(
                 "the window operator gives pairs; use the range operator for aggregates, or "
                 "aggregate the pairs"
             )
-        if not isinstance(query.window, RowsWindow):
+        window = query.window
+        if not isinstance(window, RowsWindow):
             raise QueryError(
                 "the window operator is for ROWS windows, and this query has a time window; give "
                 "it ROWS, or use the range operator"
             )
-        super()._check(query)
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        window = self.query.window
-        assert isinstance(window, RowsWindow)
+        if query.kind.is_existence:
+            raise QueryError(
+                f"a {query.kind.value} join gives no pairs; only the range operator runs it"
+            )
+        super().__init__(query, tables, device, **options)
+        if len(self.devices) > 1:
+            raise UsageError("the window operator runs on one device; give it one")
+        self.device = TracedDevice(self.devices[0], self.trace)
         self.rows = (window.left, window.right)
         # By which tuples of each side are matched: the window is over the other one.
-        self.forms = {side: self.plan.pairs(other(side)).form for side in (LEFT, RIGHT)}
-        self.arrivals_of = {side: len(self.sides[side]) for side in (LEFT, RIGHT)}
-        self._places = self._order()
-        start, end = self._shape().met(self.rows)
-        self.pairs_in_window = int((end - start).sum())
+        self.forms = {one.side: one.evaluation.form for one in self.directions}
 
-    def _order(self) -> dict[str, np.ndarray]:
-        """Place of each tuple in the order of arrival, per side."""
-        before = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
-        return {
-            side: np.arange(len(others)) + others
-            for side, others in zip((LEFT, RIGHT), before, strict=True)
-        }
+    def lane_reports(self) -> tuple[LaneReport, ...]:
+        return self.device.lane_reports()
 
-    def _shape(self) -> Arrivals:
-        """The arrivals without their keys."""
-        is_b = np.zeros(sum(self.arrivals_of.values()), bool)
-        is_b[self._places[RIGHT]] = True
-        return Arrivals(is_b, ((), ()), ((), ()))
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        yield from self.restored(LEFT, self._pairs())
-        yield from self.alone()
-        self.stats.stop()
+    def run(self, delivery: Delivery) -> Iterator[Rows]:
+        assert isinstance(delivery, TablePairs)
+        at_end = delivery.begin(0, self.step_without_probes(), EVERYTHING)
+        window = still(self.tables.sides[RIGHT].time, (), self.tables.rows_of(RIGHT))
+        for i, j in self._pairs():
+            yield from delivery.pairs(self.tables.arrivals[LEFT], window, i, j)
+            delivery.noted({LEFT: i, RIGHT: j})
+            self.progressed()
+        if at_end is not None:
+            yield from at_end()
 
     def _pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         layouts = {side: self._layout(form) for side, form in self.forms.items()}
@@ -80,30 +89,44 @@ class OperatorJoin(PairJoin):
                 f"device {self.device.name} cannot run this query with the window operator: "
                 f"{reason}{self._why_general()}"
             )
-        window = self._keys(layouts[RIGHT], LEFT), self._keys(layouts[LEFT], RIGHT)
-        stream = tuple(
-            layouts[side].stream(self.sides[side].columns, len(self.sides[side])).arrays
-            for side in (LEFT, RIGHT)
-        )
-        arrivals = Arrivals(self._shape().is_b, window, (stream[0], stream[1]))
         kernel = self.device.open(program)
         try:
             for result in run_window_join(
                 kernel,
-                arrivals,
-                room=max(ROOM, kernel.min_room),
+                self._arrivals(layouts),
+                room=max(MOST, kernel.min_room),
                 lanes=self.device.lanes,
                 task_evaluations=self.device.task_evaluations or TASK_EVALUATIONS,
             ):
                 self.stats.pairs_in_window += result.counters["evaluations"]
-                self.stats.add(result.counters)
+                self.stats.note(result)
                 yield result.i, result.j
         finally:
             kernel.close()
 
+    def _arrivals(self, layouts: Mapping[str, Layout]) -> Arrivals:
+        """The tuples of both sides in the order of arrival, with their keys."""
+        sides = self.tables.sides
+        before_left, before_right = arrival_order(sides[LEFT].time, sides[RIGHT].time)
+        is_b = np.zeros(len(before_left) + len(before_right), bool)
+        is_b[np.arange(len(before_right)) + before_right] = True
+        window = [
+            made.window(window_keys(form, sides[side].columns, len(sides[side])))
+            for side, made, form in (
+                (LEFT, layouts[RIGHT], self.forms[RIGHT]),
+                (RIGHT, layouts[LEFT], self.forms[LEFT]),
+            )
+        ]
+        stream = [
+            layouts[side].stream(sides[side].columns, len(sides[side])).arrays
+            for side in (LEFT, RIGHT)
+        ]
+        return Arrivals(is_b, (window[0], window[1]), (stream[0], stream[1]))
+
     def _layout(self, form: JoinForm) -> Layout:
         """How one direction is encoded."""
-        stream, window = self.sides[other(form.window)], self.sides[form.window]
+        stream = self.tables.sides[other(form.window)]
+        window = self.tables.sides[form.window]
         return layout(
             form,
             window_keys(form, window.columns, len(window)),
@@ -111,11 +134,6 @@ class OperatorJoin(PairJoin):
             self.device.key_widths,
         )
 
-    def _keys(self, made: Layout, side: str) -> list[np.ndarray]:
-        """Window keys of a side's tuples."""
-        rows, form = self.sides[side], self.forms[other(side)]
-        return made.window(window_keys(form, rows.columns, len(rows)))
-
     def _why_general(self) -> str:
-        texts = {form.why_general(self.names) for form in self.forms.values()} - {""}
+        texts = {form.why_general(self.query.names) for form in self.forms.values()} - {""}
         return f" ({'; '.join(sorted(texts))})" if texts else ""

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ...metrics.report import LaneReport, Report
+from ...metrics.report import Report
 from .table_join import TableJoin
 
 
-def table_report(join: TableJoin, lanes: Callable[[], tuple[LaneReport, ...]]) -> Report:
+def table_report(join: TableJoin) -> Report:
     """What a join of tables has done so far.
 
-    Parameters
-    ----------
-    join : TableJoin
-    lanes : callable
-        Gives what each lane does.
-
-    Returns
-    -------
-    Report
-        Its rows have all arrived and none is late; latency, lag and memory are empty.
+    All of its rows have arrived and none is late; latency, lag and memory are empty.
     """
     aliases = {own.side: own.alias for own in join.query.sides}
-    rows = {aliases[side]: table.num_rows for side, table in join.tables.items()}
+    rows = {aliases[side]: table.num_rows for side, table in join.tables.base.items()}
     return Report(
         arrived=rows,
         late=dict.fromkeys(rows, 0),
@@ -35,5 +24,5 @@ def table_report(join: TableJoin, lanes: Callable[[], tuple[LaneReport, ...]]) -
         memory_bytes={},
         watermark_lag={},
         latency_s={},
-        lanes=lanes(),
+        lanes=join.lane_reports(),
     )

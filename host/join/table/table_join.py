@@ -1,70 +1,77 @@
-"""What joins of two whole tables share: reading, checking and ordering the rows."""
+"""A join of two whole tables: a stream of one step, whose output is pulled batch by batch."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError, QueryError
-from penstock.plan.forms import JoinForm
-from penstock.plan.plan import Evaluation, plan
-from penstock.plan.query import JoinQuery, Side
+from penstock.errors import UsageError
+from penstock.plan.plan import Evaluation, JoinPlan, Output, plan
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
+from penstock.plan.window import FOREVER
 
 from ...device.base import Device
+from ...emit.delivery import Delivery
+from ...emit.output import Rows
+from ...emit.tables import table_delivery
+from ...execute.chunk import Chunk
+from ...execute.executor import lane_names
+from ...execute.maker import Cutting
+from ...execute.prepared import Prepared
+from ...execute.pulling import Pulling
 from ...execute.residence import Residence
+from ...execute.running import Running
 from ...execute.stats import Stats
-from ...execute.window_probe import WindowProbe, window_probe
+from ...execute.trace import Trace
+from ...metrics.report import LaneReport
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
-from ...rows.sides import Loaded, SideRows, read_side
-from ...rows.stretches import Stretch
-from ...windows.admission import Admission
-from ...windows.source import Source, Span, check_names
+from ...rows.sides import Arrival, Loaded
+from ...rows.stretches import window_parts
+from ...windows.engine import Evaluated, Part, Probe, Promises, Step
+from ...windows.run import still
+from ...windows.source import Span
+from .directions import Direction, directions
+from .loading import Tables
+
+#: That no row follows.
+EVERYTHING: Promises = {LEFT: FOREVER, RIGHT: FOREVER}
+#: Batches are gathered to as many rows: where matches are rare, one for each task would cost more
+#: than finding its rows.
+LEAST_ROWS = 1 << 16
 
 
-@dataclass(frozen=True)
-class RangeJoin:
-    """One direction of a join: stream tuples with ranges into the other side.
-
-    ``start`` and ``end`` are int64 of shape (stream tuples,).
-    """
-
-    evaluation: Evaluation
-    start: np.ndarray
-    end: np.ndarray
-
-    @property
-    def form(self) -> JoinForm:
-        return self.evaluation.form
-
-    @property
-    def pairs(self) -> int:
-        return int((self.end - self.start).sum())
-
-
-class TableJoin(ABC):
-    """Joins two tables on a device; iterate to get the output.
+class TableJoin:
+    """Joins two tables on some devices; iterate to get the output.
 
     Parameters
     ----------
     query : JoinQuery
     tables : mapping of table name to pyarrow.Table or Loaded
-    device : Device
+    device : Device, or sequence of Device
+        All lanes of all devices share the work.
     band : bool
         False switches band form off, to compare with the general form.
+    about : str, optional
+        As for :class:`~penstock.plan.plan.JoinPlan`.
     disorder : int, timedelta, or mapping of alias to either, optional
         How far out of order the rows of a table may be; any order by default.
     pruning : Pruning or None
         None evaluates every pair that the window admits.
+    running : Running, optional
+        Order, policy and limits of tasks; its ``pruning`` is not used.
     probing : mapping of side to slice, optional
         Which tuples of a side probe, by place in the order of time; all by default. The others are
         only met.
     residence : Residence, optional
         Where blocks of the tables' rows are kept from join to join.
+    trace : Trace, optional
+        Of what the lanes do.
     on_progress : callable, optional
         Called with (pairs evaluated or pruned, pairs to evaluate at most) after each device result.
 
@@ -74,141 +81,180 @@ class TableJoin(ABC):
         A time is NULL where the order of rows depends on it, a value is off its declared grid, or
         a row lies further behind than ``disorder``.
     DeviceError
-        The device cannot run the predicate.
+        A device cannot run the predicate.
     """
-
-    #: Pairs that the window admits.
-    pairs_in_window: int
-    #: What is evaluated; the window-join operator has its own way.
-    joins: list[RangeJoin]
 
     def __init__(
         self,
         query: JoinQuery,
         tables: Mapping[str, pa.Table | Loaded],
-        device: Device,
+        device: Device | Sequence[Device],
         *,
         band: bool = True,
+        about: str | None = None,
         disorder: Span | Mapping[str, Span] | None = None,
         pruning: Pruning | None = DEFAULT_PRUNING,
+        running: Running | None = None,
         probing: Mapping[str, slice] | None = None,
         residence: Residence | None = None,
+        trace: Trace | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._check(query)
-        if query.is_rows and (query.left.time is None or query.right.time is None):
-            raise QueryError(
-                "ROWS of a table are its latest in time: name the time column of both tables "
-                "with time (or push batches in order of arrival to a stream)"
-            )
-        check_names(disorder, query.sides)
         self.query = query
-        self.plan = plan(query, band=band)
-        self.device = device
+        self.devices = [device] if isinstance(device, Device) else list(device)
+        if not self.devices:
+            raise UsageError("a join needs at least one device")
         self.pruning = pruning
-        self.names = query.names
-        self.stats = Stats(device.name)
+        self.running = running or Running()
+        self.trace = trace or Trace()
         self.on_progress = on_progress
-        self.probing = dict(probing or {})
-        self.residence = residence
-        self.stretches: dict[str, tuple[Stretch, ...]] = {}
-        self.tables: dict[str, pa.Table] = {}
-        self.sides: dict[str, SideRows] = {}
-        self.timeless: dict[str, SideRows] = {}
-        for side in query.sides:
-            loaded = self._loaded(side, tables[side.table], disorder)
-            self.tables[side.side] = loaded.table
-            self.sides[side.side] = loaded.rows
-            self.timeless[side.side] = loaded.timeless
-            self.stretches[side.side] = loaded.stretches
-        self._prepare()
+        self.stats = Stats("+".join(one.name for one in self.devices))
+        self.tables = Tables(query, tables, disorder)
+        self.plan = self._plan(band, about)
+        stretches = {} if residence is None else self.tables.stretches
+        named = [side for side, own in stretches.items() if own]
+        self._residence = residence if named else None
+        self.directions = directions(
+            self.plan, self.tables.sides, probing or {}, named, self.devices
+        )
+        self._pulling: Pulling | None = None
 
-    def _loaded(
-        self, side: Side, table: pa.Table | Loaded, disorder: Span | Mapping[str, Span] | None
-    ) -> Loaded:
-        if isinstance(table, Loaded):
-            return table
-        table = table.combine_chunks()
-        read = read_side(self.query, side, table)
-        if disorder is not None:
-            check_order(Source(side, disorder), read.timed)
-        return Loaded.of(side, table, read)
+    def _plan(self, band: bool, about: str | None) -> JoinPlan:
+        made = plan(self.query, band=band, about=about)
+        if made.output is not Output.FOLDS:
+            return made
+        sides = self.tables.sides
+        return made.without_null(lambda column: sides[column[0]].columns[column].valid is None)
 
-    @abstractmethod
-    def _check(self, query: JoinQuery) -> None:
-        """Refuse a query of another kind, before any row is read."""
-
-    @abstractmethod
-    def _prepare(self) -> None:
-        """Make of the rows that were read what the join needs, ``pairs_in_window`` included."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
+        return self.delivery().schema
 
-    @abstractmethod
-    def __iter__(self) -> Iterator[pa.RecordBatch]: ...
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """What devices evaluate, one for each direction or fold."""
+        return [one.evaluation for one in self.directions]
+
+    @property
+    def pairs_in_window(self) -> int:
+        """Pairs that the window admits: each once, however many folds test it."""
+        return sum(one.pairs for one in self.directions if not one.fold)
 
     @property
     def pairs_to_evaluate(self) -> int:
         """Predicate tests of the whole join, at most."""
-        return self.pairs_in_window
+        return sum(one.pairs * len(one.evaluation.modes) for one in self.directions)
 
-    def window_probe(self, evaluation: Evaluation) -> AbstractContextManager[WindowProbe]:
-        """The window of an evaluation, ready to be probed."""
-        window = evaluation.form.window
-        return window_probe(
-            evaluation,
-            self.sides[window],
-            self.stretches[window],
-            self.device,
-            self.stats,
-            names=self.names,
-            residence=self.residence,
-            pruning=self.pruning,
+    def lane_reports(self) -> tuple[LaneReport, ...]:
+        """What each lane does."""
+        if self._pulling is not None:
+            return self._pulling.executor.lane_reports()
+        return tuple(LaneReport(name, 0, 0.0, 0, False) for name in lane_names(self.devices))
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in _gathered(rows.batch for rows in self.run(self.delivery())):
+            self.stats.rows += batch.num_rows
+            yield batch
+        self.stats.stop()
+
+    def delivery(self) -> Delivery:
+        """What makes output rows, for one run."""
+        return table_delivery(self.plan, self.tables.schemas)
+
+    def run(self, delivery: Delivery) -> Iterator[Rows]:
+        """What a delivery gives of the join's one step."""
+        with self._prepared() as prepared:
+            step = self._step(prepared)
+            at_end = delivery.begin(0, step, EVERYTHING)
+            for chunk in self._chunks(prepared, step):
+                yield from delivery.rows(chunk)
+                delivery.note(chunk)
+        if at_end is not None:
+            yield from at_end()
+
+    def _chunks(self, prepared: Prepared, step: Step) -> Iterator[Chunk]:
+        by_form = {one.form: one.evaluation for one in self.directions}
+        orders = chain.from_iterable(
+            prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
+            for probe in step.probes
         )
-
-    def ranges_of(self, side: str) -> tuple[np.ndarray, np.ndarray]:
-        """All that each row of a side meets: one range of the other side's rows."""
-        return self.only_probing(
-            side, *self.query.window.met(side, {s: rows.time for s, rows in self.sides.items()})
-        )
-
-    def only_probing(
-        self, side: str, start: np.ndarray, end: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The ranges of a side's tuples, empty for those that do not probe; both still ascend."""
-        first, last, _ = self.probing.get(side, slice(None)).indices(len(start))
-        if last <= first:
-            return np.zeros_like(start), np.zeros_like(end)
-        start, end = start.copy(), end.copy()
-        start[:first] = end[:first] = start[first]
-        start[last:] = end[last:] = end[last - 1]
-        return start, end
+        pulling = Pulling(self.devices, self.running, trace=self.trace, memories=prepared.memories)
+        self._pulling = pulling
+        with closing(pulling), closing(pulling.chunks(orders)) as chunks:
+            for chunk in chunks:
+                for result in chunk.results:
+                    self.stats.note(result)
+                self.progressed()
+                yield chunk
 
     def progressed(self) -> None:
-        """Tell the caller how far it is."""
+        """Tell the caller how far the join is."""
         if self.on_progress is not None:
             done = self.stats.pairs_evaluated + self.stats.pairs_pruned
             self.on_progress(min(done, self.pairs_to_evaluate), self.pairs_to_evaluate)
 
+    def _prepared(self) -> AbstractContextManager[Prepared]:
+        cutting = Cutting.of(self.devices, self.running.task_evaluations)
+        options = (self.query.names, cutting, self.pruning)
+        if self._residence is None:
+            return closing(Prepared(self.devices, *options))
+        return self._residence.prepared(self.devices, *options)
 
-def check_order(source: Source, rows: SideRows) -> None:
-    """Refuse a table whose rows are further out of order than declared.
+    # -- the step ---------------------------------------------------------------------------------
 
-    Raises
-    ------
-    DataError
-    """
-    admission = Admission(source.disorder)
-    on_time = admission.admit(rows.time)
-    if on_time.all():
-        return
-    first = int(np.argmin(on_time))
-    behind = int(rows.time[:first].max()) - int(rows.time[first])
-    raise DataError(
-        f"{admission.late} rows of {source.side.alias} are further out of order than the "
-        f"declared disorder of {admission.disorder}: row {int(rows.row[first])} is {behind} "
-        "behind; raise disorder, or leave it out to sort the table"
-    )
+    def step_without_probes(self) -> Step:
+        """What leaves without being probed, and what is probed once."""
+        preserved = self.query.kind.unmatched if self.plan.output is Output.PAIRS else ()
+        is_probing = self.plan.probing is not None
+        return Step(
+            entered=tuple(self.tables.arrivals[side] for side in preserved),
+            probing=(self._stream(self.directions[0]),) if is_probing else (),
+            timeless=self.tables.alone,
+        )
+
+    def _step(self, prepared: Prepared) -> Step:
+        probes = (self._probes(one, prepared) for one in self.directions)
+        return replace(self.step_without_probes(), probes=tuple(chain.from_iterable(probes)))
+
+    def _stream(self, one: Direction) -> Arrival:
+        every = self.tables.arrivals[one.side]
+        return every if len(one.start) == len(every.ids) else every.pick(one.rows)
+
+    def _probes(self, one: Direction, prepared: Prepared) -> Iterator[Probe]:
+        if not one.pairs:
+            return
+        side = other(one.side)
+        rows, stretches = self.tables.sides[side], self.tables.stretches[side]
+        stream, base = self._stream(one), self.tables.rows_of(side)
+        probe = Probe(stream, still(rows.time, (), base), one.start, one.end, one.fold)
+        if not stretches or one.evaluation.in_order or self._residence is None:
+            run = prepared.run(one.evaluation, rows)
+            yield replace(probe, window=replace(run, rows=base))
+            return
+        for part in window_parts(rows, stretches):
+            low, high = part.ranges(one.start, one.end)
+            met = np.flatnonzero(high > low)
+            if len(met):
+                own = slice(int(met[0]), int(met[-1]) + 1)
+                run = prepared.run_of(one.evaluation, part)
+                columns = stream.rows.pick(own).columns
+                evaluated = Evaluated(run, columns, low[own], high[own])
+                yield replace(probe, part=Part(evaluated, own.start, part))
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Small batches put together."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows < LEAST_ROWS:
+            waiting.append(batch)
+            if sum(one.num_rows for one in waiting) < LEAST_ROWS:
+                continue
+            batch = pa.concat_batches(waiting)
+            waiting = []
+        yield batch
+    if waiting:
+        yield pa.concat_batches(waiting)

@@ -17,7 +17,7 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import Device, Task
 from penstock.host.devices.board.device import BoardDevice
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
@@ -250,7 +249,7 @@ def _worker(address: str) -> int:
 
 
 def test_a_server_that_is_killed_gets_its_windows_again(cpu: Device) -> None:
-    """The step fails, and where it is run again, the next server gets what it needs."""
+    """The step goes on with the server that follows, which gets what it needs."""
     with socket_address() as address, ThreadPoolExecutor(1) as threads:
         process = subprocess.Popen(
             [sys.executable, "-c", HANGING_SERVER, address],
@@ -267,10 +266,8 @@ def test_a_server_that_is_killed_gets_its_windows_again(cpu: Device) -> None:
                 assert process.stdout.readline().strip() == "running"
                 process.kill()
                 process.wait(30)
-                with pytest.raises(DeviceError, match=r"the session .* ended"):
-                    running.result(30)
                 with serving({"cpu": InterpretingCpu(1)}, address=address) as server:
-                    found = steps(worker, own, range(3, 6))
+                    found = running.result(30) + steps(worker, own, range(4, 6))
                     assert found == steps(cpu, None, range(3, 6))
                     assert travelled(server) == 60 + 50
         finally:

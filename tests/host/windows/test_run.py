@@ -88,7 +88,7 @@ def test_fewer_than_half_of_the_rows_stay() -> None:
     assert run.drop(4) == 0
     assert len(run) == 10
     assert run.drop(5) == 5
-    assert run.snapshot().take(np.array([5]))["n"].to_pylist() == [5]
+    assert run.snapshot().at(np.array([5]))[0]["n"].to_pylist() == [5]
 
 
 def test_merged_runs_are_in_time_order() -> None:
@@ -99,6 +99,6 @@ def test_merged_runs_are_in_time_order() -> None:
     ]
     run = WindowRun.merged(parts)
     assert run.times.tolist() == [0, 1, 5, 5, 9]
-    assert run.snapshot().take(np.arange(5))["n"].to_pylist() == [2, 0, 1, 3, 4]
+    assert run.snapshot().at(np.arange(5))[0]["n"].to_pylist() == [2, 0, 1, 3, 4]
     (v,) = run.snapshot().keys
     assert v.valid.tolist() == [True, True, True, False, True]

@@ -301,7 +301,7 @@ def test_writes_a_trace(cli, tables):
     events = json.loads(path.read_text())["traceEvents"]
     tracks = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
     spans = {(tracks[event["tid"]], event["name"]) for event in events if event["ph"] == "X"}
-    assert {("copies", "window"), ("cpu-0", "task"), ("output", "write")} <= spans
+    assert {("cpu-0", "sync"), ("cpu-0 device", "task"), ("output", "write")} <= spans
     _, err, status = cli(*arguments(tables, JOIN, "--trace", tables / "none" / "trace.json"))
     assert status != 0
     assert "trace.json" in err

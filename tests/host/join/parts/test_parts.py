@@ -16,7 +16,7 @@ from penstock.host.join.parts.choice import part_join
 from penstock.host.join.parts.groups import GroupParts, merged_groups
 from penstock.host.join.parts.held import HeldSide
 from penstock.host.join.parts.join import ExistenceParts, PairParts
-from penstock.host.join.table.operators import table_join
+from penstock.host.join.table.table_join import TableJoin
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
 from penstock.query.compiler import compile_query
 from tests.kit.effort import examples
@@ -127,7 +127,7 @@ def test_pairs_and_rows(device, seed, lanes, parts, window, predicate, kind, fir
     text = f"SELECT {select} FROM l {kind} r ON {window} AND {predicate}"
     query = query_of(text, tables)
     held = KINDS[kind][0 if first else -1]
-    whole = list(table_join(query)(query, tables, device))
+    whole = list(TableJoin(query, tables, device))
     assert rows_of(dealt(query, tables, device, held, lanes, parts, rng)) == rows_of(whole)
 
 
@@ -140,7 +140,7 @@ def test_groups(device, seed, lanes, parts, window, predicate, of, held):
     keys = "" if not by else f"{by}, ".replace("l.g, r.s", "l.g AS lg, r.s AS rs")
     text = f"SELECT {keys}{select} FROM l JOIN r ON {window} AND {predicate}"
     query = query_of(f"{text} GROUP BY {by}" if by else text, tables)
-    whole = list(table_join(query)(query, tables, device))
+    whole = list(TableJoin(query, tables, device))
     assert rows_of(dealt(query, tables, device, held, lanes, parts, rng)) == rows_of(whole)
 
 
@@ -156,7 +156,7 @@ def test_a_full_join_is_one_of_pairs_and_one_of_rows(device):
         join = join_type(query, HeldSide(query, held, tables[held]), schemas, device)
         found += join.add(tables[other(held)])
         found += join.finish()
-    whole = list(table_join(query)(query, tables, device))
+    whole = list(TableJoin(query, tables, device))
     assert rows_of(found) == rows_of(whole)
     assert (None,) in {key[:1] for key in rows_of(found)}
 
@@ -206,7 +206,7 @@ def test_rows_with_places_that_are_only_taken(device, kind, lanes):
             groups.add(pa.Table.from_batches(list(join.finish()), groups.schema))
     if groups is not None:
         found = [groups.finish()]
-    assert rows_of(found) == rows_of(list(table_join(query)(query, tables, device)))
+    assert rows_of(found) == rows_of(list(TableJoin(query, tables, device)))
 
 
 def test_a_part_meets_only_the_held_rows_in_its_reach(device):

@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import OverloadError
 from penstock.host.device.base import Device
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.join.session import Running
+from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.streams import SCHEMA, batch_of

@@ -1,0 +1,205 @@
+"""From probes of one form to orders: keys, layouts, pruning, cutting."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import DeviceError
+from penstock.plan.plan import Evaluation
+from penstock.program import BandProgram, Mode, Program
+
+from ..device.base import Device
+from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
+from ..keys.binding import Binder
+from ..keys.prepare import Layout, StreamKeys
+from ..prune.pruner import Pruner
+from ..prune.sizes import Pruning
+from ..windows.engine import Probe
+from .order import Bound, Order
+from .stats import Stats
+
+#: Stream tuples whose pruned ranges are in memory together.
+PORTION = 1 << 16
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How probes are cut into tasks.
+
+    Parameters
+    ----------
+    lanes : int
+    most : int
+        Evaluations of a task, at most.
+    units : int
+        Stream tuples that a lane holds at a time.
+    tasks_per_lane, least : int
+        As :func:`~penstock.host.device.cut.cut` takes them.
+    """
+
+    lanes: int
+    most: int
+    units: int
+    tasks_per_lane: int
+    least: int
+
+    @staticmethod
+    def of(
+        devices: Sequence[Device],
+        most: int | None = None,
+        *,
+        tasks_per_lane: int = TASKS_PER_LANE,
+        least: int = LEAST_EVALUATIONS,
+    ) -> Cutting:
+        """For all lanes of some devices; ``most`` is by default what the slowest one asks for."""
+        given = [d.task_evaluations for d in devices if d.task_evaluations is not None]
+        return Cutting(
+            sum(device.lanes for device in devices),
+            most or min(given, default=TASK_EVALUATIONS),
+            max(device.units for device in devices),
+            tasks_per_lane,
+            least,
+        )
+
+    def pieces(self, whole: Piece) -> Iterator[Piece]:
+        """The parts of a piece, one for each task."""
+        return cut(
+            whole,
+            self.lanes,
+            self.most,
+            units=self.units,
+            tasks_per_lane=self.tasks_per_lane,
+            least=self.least,
+        )
+
+
+class OrderMaker:
+    """Makes orders of the probes of one form.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    devices : sequence of Device
+        Any of them may run an order.
+    names : mapping of side to str
+        What the query calls the sides, for messages.
+    cutting : Cutting
+    pruning : Pruning or None
+        None evaluates every pair of the ranges.
+    growing : bool
+        Whether later probes may bring other values, so that layouts should leave room for them.
+
+    Raises
+    ------
+    DeviceError
+        The devices have no key width in common.
+    """
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        devices: Sequence[Device],
+        names: Mapping[str, str],
+        cutting: Cutting,
+        *,
+        pruning: Pruning | None,
+        growing: bool,
+    ) -> None:
+        self.evaluation = evaluation
+        self.names = names
+        self.cutting = cutting
+        self._devices = devices
+        self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
+        self._pruner = Pruner(pruning, cutting.most)
+
+    def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
+        """What devices have to evaluate of a probe, a portion of its tuples after the other.
+
+        Raises
+        ------
+        DeviceError
+            A device refuses the predicate.
+        """
+        if not probe.fold:  # each pair once, however many folds test it
+            stats.pairs_in_window += probe.pairs
+        evaluated = probe.evaluated
+        made, keys = self._binder.bind(evaluated.window, evaluated.columns, len(evaluated.start))
+        for device in self._devices:
+            _refuse(device, made.program, self.evaluation, self.names)
+        possible = np.flatnonzero(keys.possible)
+        size = PORTION if self._pruner.pruning is not None else max(len(possible), 1)
+        for mode in self.evaluation.modes:
+            stats.pairs_pruned += int((evaluated.end - evaluated.start)[~keys.possible].sum())
+            for low in range(0, len(possible), size):
+                portion = self._portion(probe, made, keys, possible[low : low + size], mode, stats)
+                for bound in portion:
+                    for whole in bound.ranges.pieces:
+                        for piece in self.cutting.pieces(whole):
+                            if len(piece.rows):
+                                yield Order(batch, bound, piece)
+
+    def _portion(
+        self,
+        probe: Probe,
+        made: Layout,
+        keys: StreamKeys,
+        kept: np.ndarray,
+        mode: Mode,
+        stats: Stats,
+    ) -> list[Bound]:
+        evaluated, modes = probe.evaluated, frozenset(self.evaluation.modes)
+        arrays = [a[kept] for a in keys.arrays]
+        start, end = evaluated.start[kept], evaluated.end[kept]
+        parts = self._pruner.parts(evaluated.window, made, arrays, start, end, mode)
+        left = sum(part.evaluations for part in parts)
+        stats.pairs_pruned += int((end - start).sum()) - left
+        return [Bound(probe, part, made, arrays, kept, mode, modes) for part in parts]
+
+    def keep(self, runs: Collection[int]) -> set[int]:
+        """Forget all other runs; the numbers of what is left, to be kept in device memory."""
+        self._binder.keep(runs)
+        return self._pruner.keep(runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory, about."""
+        return self._pruner.nbytes
+
+
+def _refuse(
+    device: Device, program: Program, evaluation: Evaluation, names: Mapping[str, str]
+) -> None:
+    """Say why a device cannot run a program, if it cannot.
+
+    Raises
+    ------
+    DeviceError
+    """
+    reason = device.refuses(program, frozenset(evaluation.modes))
+    if reason is None:
+        return
+    shape = "band" if isinstance(program, BandProgram) else "general"
+    not_band = evaluation.form.why_general(names)
+    why = f": {not_band}" if not_band else ""
+    raise DeviceError(
+        f"device {device.name} cannot run {evaluation.needed_by}: {reason} ({shape} form{why})"
+    )
+
+
+def _common_widths(devices: Sequence[Device]) -> list[int]:
+    """Widths of band codes that all devices offer.
+
+    Raises
+    ------
+    DeviceError
+    """
+    widths = sorted(set.intersection(*(set(d.key_widths) for d in devices)))
+    if not widths:
+        offered = "; ".join(f"{d.name}: {', '.join(map(str, d.key_widths))}" for d in devices)
+        raise DeviceError(
+            f"the devices have no key width in common ({offered}); give them one, or use fewer"
+        )
+    return widths

@@ -1,0 +1,81 @@
+"""What joins of whole tables prepare for devices: runs of window keys, orders, device memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from penstock.plan.plan import Evaluation
+
+from ..device.base import Device
+from ..keys.prepare import window_keys
+from ..prune.sizes import Pruning
+from ..rows.sides import SideRows
+from ..rows.stretches import WindowPart
+from ..windows.run import Snapshot, still
+from .maker import Cutting, OrderMaker
+from .memory import DeviceMemory
+
+
+class Prepared:
+    """Runs, makers of orders and device memory of one join.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+    names : mapping of side to str
+        What the query calls the sides, for messages.
+    cutting : Cutting
+    pruning : Pruning or None
+    """
+
+    #: Whether later probes may bring other values.
+    growing = False
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        names: Mapping[str, str],
+        cutting: Cutting,
+        pruning: Pruning | None,
+    ) -> None:
+        self.devices = devices
+        self.names = names
+        self.cutting = cutting
+        self.pruning = pruning
+        self.memories: Sequence[DeviceMemory] = [self._memory(device) for device in devices]
+        self._makers: dict[Hashable, OrderMaker] = {}
+
+    def _memory(self, device: Device) -> DeviceMemory:
+        return DeviceMemory(device, growing=False)
+
+    def maker(self, evaluation: Evaluation) -> OrderMaker:
+        """What makes orders of an evaluation's probes."""
+        key = key_of(evaluation)
+        if key not in self._makers:
+            self._makers[key] = OrderMaker(
+                evaluation,
+                self.devices,
+                self.names,
+                self.cutting,
+                pruning=self.pruning,
+                growing=self.growing,
+            )
+        return self._makers[key]
+
+    def run(self, evaluation: Evaluation, rows: SideRows) -> Snapshot:
+        """Rows of the window's side as a run that never changes; it has no base rows."""
+        return still(rows.time, window_keys(evaluation.form, rows.columns, len(rows)))
+
+    def run_of(self, evaluation: Evaluation, part: WindowPart) -> Snapshot:
+        """The run of a part of a window."""
+        return self.run(evaluation, part.rows)
+
+    def close(self) -> None:
+        """Give device memory back. No task may be running."""
+        for memory in self.memories:
+            memory.close()
+
+
+def key_of(evaluation: Evaluation) -> Hashable:
+    """What tells the keys and programs of evaluations apart."""
+    return evaluation.form.window, evaluation.form.form, evaluation.modes

@@ -1,0 +1,167 @@
+"""Blocks that stay prepared between joins, and whose windows devices find by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from penstock.plan.band import BandForm
+from penstock.plan.plan import Evaluation
+from penstock.program import Mode
+
+from ..device.base import PAIRS, Device, WindowName
+from ..keys.prepare import Layout
+from ..prune.slabs import Rearranged
+from ..rows.stretches import WindowPart
+from ..windows.run import Readable, Snapshot
+from .memory import DeviceMemory, Lease, Window
+from .prepared import Prepared, key_of
+from .ring import Ring, RingSpan
+
+#: Bytes of a key in a device's memory, at most.
+_KEY_BYTES = 8
+
+
+class PreparedBlocks(Prepared):
+    """Runs of blocks, made once; parameters as for :class:`Prepared`, and:
+
+    Parameters
+    ----------
+    scope : str
+        Whose the names of blocks are.
+    """
+
+    # Later tuples must not change the layout: its windows would have to be made anew.
+    growing = True
+
+    def __init__(self, scope: str, *args: Any) -> None:
+        self.scope = scope
+        self._runs: dict[tuple, Snapshot] = {}
+        self._names: dict[int, str] = {}
+        self._keys = 1
+        super().__init__(*args)
+
+    def _memory(self, device: Device) -> DeviceMemory:
+        return _BlockMemory(device, self)
+
+    def run_of(self, evaluation: Evaluation, part: WindowPart) -> Snapshot:
+        block = part.block
+        if block is None:
+            return super().run_of(evaluation, part)
+        key = block.name, key_of(evaluation)
+        if key not in self._runs:
+            run = self.run(evaluation, block.rows)
+            self._runs[key], self._names[run.run] = run, block.name
+            form = evaluation.form.form
+            tests = len(form.tests) if isinstance(form, BandForm) else len(form.window_keys)
+            self._keys = max(self._keys, tests)
+        return self._runs[key]
+
+    def name_of(self, source: Readable) -> str | None:
+        """The block whose rows a run has, in whatever order; None if it is none."""
+        run = source.window.run if isinstance(source, Rearranged) else source.run
+        return self._names.get(run)
+
+    def keep(self, blocks: Collection[str]) -> None:
+        """Forget all other blocks, and everything that has no name. Nothing may be running."""
+        wanted = set(blocks)
+        for key in [key for key in self._runs if key[0] not in wanted]:
+            del self._names[self._runs.pop(key).run]
+        runs = set(self._names)
+        kept = runs.union(*(maker.keep(runs) for maker in self._makers.values()))
+        for memory in self.memories:
+            memory.keep(kept)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main memory, about."""
+        windows = sum(memory.positions for memory in self.memories) * self._keys * _KEY_BYTES
+        runs = sum(run.nbytes for run in self._runs.values())
+        return windows + runs + sum(maker.nbytes for maker in self._makers.values())
+
+
+class _BlockMemory(DeviceMemory):
+    """Device memory in which windows of blocks are found by name, where a device keeps any."""
+
+    def __init__(self, device: Device, blocks: PreparedBlocks) -> None:
+        super().__init__(device, growing=False)
+        self._blocks = blocks
+        self._contents: dict[tuple[int, Layout], str] = {}
+        self._named: dict[tuple[int, Layout], Window] = {}
+
+    def lease(
+        self,
+        window: Readable,
+        made: Layout,
+        low: int,
+        high: int,
+        timeout_s: float,
+        modes: frozenset[Mode] = PAIRS,
+    ) -> Lease:
+        found = self._found(window, made, modes) if self.device.keeps_windows else None
+        if found is None:
+            return super().lease(window, made, low, high, timeout_s, modes)
+        # Positions are offsets: a run that never changes begins at 0.
+        return Lease(found, low, high, (RingSpan(low, low, high),))
+
+    def release(self, lease: Lease) -> None:
+        with self._changed:
+            for key, window in list(self._named.items()):
+                if window is lease.window:
+                    window.leases -= 1
+                    if not window.leases:
+                        del self._named[key]
+                        window.buffer.free()
+                    return
+        super().release(lease)
+
+    def quarantine(self, lease: Lease) -> None:
+        if lease.window not in self._named.values():  # a server frees its own
+            super().quarantine(lease)
+
+    def keep(self, runs: set[int]) -> None:
+        super().keep(runs)
+        for key in [key for key in self._contents if key[0] not in runs]:
+            del self._contents[key]
+
+    def _found(self, source: Readable, made: Layout, modes: frozenset[Mode]) -> Window | None:
+        """The window of a block, or of its rows in another order, by name."""
+        block = self._blocks.name_of(source)
+        if block is None:
+            return None
+        key = source.run, made
+
+        def columns() -> Sequence[np.ndarray]:
+            return made.window(source.keys_between(source.first, source.end))
+
+        with self._changed:
+            held = self._named.get(key)
+            if held is not None and not held.buffer.lost:
+                held.leases += 1
+                return held
+        kernel = self.kernel(made.program, modes)
+        if key not in self._contents:
+            self._contents[key] = _digest(columns())
+        name = WindowName(self._blocks.scope, block, self._contents[key])
+        buffer = kernel.resident(name, source.end, columns)
+        if buffer is None:
+            return None
+        window = Window(made, kernel, buffer, Ring(max(source.end, 1)), leases=1)
+        with self._changed:
+            self._named[key] = window
+        return window
+
+
+def _digest(columns: Sequence[np.ndarray]) -> str:
+    """What tells windows of other keys apart."""
+    found = blake2b(digest_size=16)
+    for column in columns:
+        found.update(f"{column.dtype.str} {len(column)};".encode())
+        if column.dtype == object:  # keys that are no machine words
+            found.update(repr(column.tolist()).encode())
+        else:
+            found.update(np.ascontiguousarray(column).data)
+    return found.hexdigest()

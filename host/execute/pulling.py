@@ -1,0 +1,146 @@
+"""Runs orders for one caller who takes what they give, in order: no more is begun than is taken."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+from penstock.errors import DeviceError
+
+from ..device.base import Device
+from .bells import Bells
+from .chunk import Chunk
+from .executor import Executor
+from .memory import DeviceMemory
+from .order import Order
+from .room import Room
+from .running import Running
+from .trace import Trace
+
+#: Orders on their way for each lane.
+DEPTH = 2
+
+
+class Pulling:
+    """Orders on their way from an iterator to their caller.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+    running : Running
+    trace : Trace
+    memories : sequence of DeviceMemory, optional
+        Of the devices; they outlive this.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        running: Running,
+        *,
+        trace: Trace,
+        memories: Sequence[DeviceMemory] | None = None,
+    ) -> None:
+        self.running = running
+        self._bells = Bells()
+        self._given: dict[Order, Chunk] = {}
+        self._events = 0
+        self._error: Exception | None = None
+        self.executor = Executor(
+            devices, running, self, trace=trace, room=Room.unlimited(), memories=memories
+        )
+
+    def chunks(self, orders: Iterator[Order]) -> Generator[Chunk, None, None]:
+        """What orders give, in their order; what one of them left over follows it.
+
+        Raises
+        ------
+        DeviceError
+            No lane could run an order, or none made progress.
+        """
+        waiting: deque[Order] = deque()
+        following = _Following(orders)
+        if following.is_alone and self.executor.run_here(following.first, loads=True):
+            waiting.append(following.take())
+        while True:
+            while len(waiting) < DEPTH * len(self.executor.lanes) and following.fits(waiting):
+                order = following.take()
+                waiting.append(order)
+                self.executor.add([order])
+            if not waiting:
+                return
+            chunk = self._wait(waiting.popleft())
+            following.left += chunk.rest[::-1]
+            yield chunk
+
+    def close(self) -> None:
+        """Cancel what has not begun, and wait for what has."""
+        self.executor.close()
+
+    def _wait(self, order: Order) -> Chunk:
+        patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
+        while True:
+            seen = self._events
+            if order in self._given:
+                return self._given.pop(order)
+            if self._error is not None:
+                raise self._error
+            if not self._bells.wait_for(partial(self._has_moved, seen), patience):
+                dispatcher = self.executor.dispatcher
+                raise DeviceError(
+                    f"{dispatcher.outstanding} tasks made no progress for {patience:g} s on "
+                    f"{', '.join(dispatcher.names)}"
+                )
+
+    def _has_moved(self, seen: int) -> bool:
+        return self._events != seen
+
+    def given(self, lane: str, chunk: Chunk) -> None:
+        """As :class:`~penstock.host.execute.executor.Receiver` says."""
+        self._given[chunk.order] = chunk
+        self.moved()
+
+    def moved(self) -> None:
+        """As :class:`~penstock.host.execute.executor.Receiver` says."""
+        self._events += 1
+        self._bells.ring()
+
+    def fail(self, error: Exception) -> None:
+        """As :class:`~penstock.host.execute.executor.Receiver` says."""
+        self._error = self._error or error
+        self.moved()
+
+
+class _Following:
+    """The orders that have not begun, what others left over first."""
+
+    def __init__(self, orders: Iterator[Order]) -> None:
+        self._orders = orders
+        #: What orders left over, the next one last.
+        self.left = list(islice(orders, 2))[::-1]
+
+    @property
+    def first(self) -> Order:
+        return self.left[-1]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is one order, and no other."""
+        return len(self.left) == 1
+
+    def take(self) -> Order:
+        """The next order, which there must be."""
+        return self.left.pop()
+
+    def fits(self, waiting: Sequence[Order]) -> bool:
+        """Whether there is a next order that reads the window of those on their way.
+
+        Windows of others would take memory beside it.
+        """
+        if not self.left:
+            self.left += islice(self._orders, 1)
+        if not self.left:
+            return False
+        return not waiting or self.first.window == waiting[-1].window

@@ -1,0 +1,117 @@
+"""In which directions the rows of two whole tables are evaluated, and what each row meets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.plan.plan import Evaluation, JoinPlan, Output, fold_name
+from penstock.plan.query import LEFT, RIGHT, TimeWindow, other
+from penstock.plan.ranges import arrival_order
+
+from ...device.base import Device
+from ...rows.sides import SideRows
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Rows of one side that probe, each with a range of the other side's rows in order of time.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    rows : slice
+        Which rows of the side probe, by place in the order of time.
+    start, end : ndarray of int64, one for each of them
+    fold : int, optional
+        Which of the plan's folds it computes.
+    """
+
+    evaluation: Evaluation
+    rows: slice
+    start: np.ndarray
+    end: np.ndarray
+    fold: int | None = None
+
+    @property
+    def side(self) -> str:
+        """Whose rows probe."""
+        return other(self.evaluation.form.window)
+
+    @property
+    def form(self) -> str:
+        """As :attr:`.Probe.form`."""
+        return self.evaluation.form.window if self.fold is None else fold_name(self.fold)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that the window admits."""
+        return int((self.end - self.start).sum())
+
+
+def directions(
+    plan: JoinPlan,
+    sides: Mapping[str, SideRows],
+    probing: Mapping[str, slice],
+    named: Collection[str],
+    devices: Sequence[Device],
+) -> list[Direction]:
+    """How a plan is evaluated over whole tables.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    sides : mapping of side to SideRows
+        In the order of time.
+    probing : mapping of side to slice
+        Which rows of a side probe; all by default.
+    named : collection of str
+        Sides that have rows which devices may keep by name.
+    devices : sequence of Device
+    """
+    window = plan.query.window
+    times = {side: rows.time for side, rows in sides.items()}
+
+    def probed(
+        one: Evaluation, ranges: tuple[np.ndarray, np.ndarray], fold: int | None = None
+    ) -> Direction:
+        side = other(one.form.window)
+        rows = probing.get(side, slice(None))
+        start, end = (ends[rows] for ends in ranges)
+        return Direction(one, slice(*rows.indices(len(sides[side]))), start, end, fold)
+
+    if plan.probing is not None:
+        met = window.met(plan.probing, times)
+        if plan.output is Output.EXISTENCE:
+            return [probed(plan.existence(plan.probing), met)]
+        return [probed(one, met, fold) for fold, one in enumerate(plan.folded())]
+    if isinstance(window, TimeWindow):
+        one = _cheaper(plan.candidates(), sides, named, devices)
+        return [probed(one, window.met(other(one.form.window), times))]
+    before = dict(zip((LEFT, RIGHT), arrival_order(times[LEFT], times[RIGHT]), strict=True))
+    return [
+        probed(plan.pairs(other(side)), window.ranges(other(side), before[side]))
+        for side in (LEFT, RIGHT)
+    ]
+
+
+def _cheaper(
+    candidates: Sequence[Evaluation],
+    sides: Mapping[str, SideRows],
+    named: Collection[str],
+    devices: Sequence[Device],
+) -> Evaluation:
+    """The direction with fewer tests per pair, then the one whose window is longer.
+
+    A window that devices may keep by name comes first where it would have to travel otherwise.
+    """
+    keeps = any(device.keeps_windows for device in devices)
+
+    def rank(one: Evaluation) -> tuple[bool, int, bool, int]:
+        window = one.form.window
+        travels = window not in named
+        return keeps and travels, one.form.cost, travels, -len(sides[window])
+
+    return min(candidates, key=rank)

@@ -1,0 +1,112 @@
+"""The tables of a join: read, checked, and in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DataError, QueryError
+from penstock.plan.query import JoinQuery, Side
+
+from ...rows.sides import Arrival, Loaded, SideRows, read_side
+from ...rows.store import TableRows
+from ...windows.admission import Admission
+from ...windows.source import Source, Span, check_names
+
+
+class Tables:
+    """The rows of both sides of a query.
+
+    Parameters
+    ----------
+    query : JoinQuery
+    tables : mapping of table name to pyarrow.Table or Loaded
+    disorder : int, timedelta, or mapping of alias to either, optional
+        How far out of order the rows of a table may be; any order by default.
+
+    Raises
+    ------
+    QueryError
+        Rows of a ROWS window would have no order.
+    DataError
+        As :func:`~penstock.host.rows.sides.read_side` says, or a row lies further behind than
+        ``disorder``.
+    """
+
+    def __init__(
+        self,
+        query: JoinQuery,
+        tables: Mapping[str, pa.Table | Loaded],
+        disorder: Span | Mapping[str, Span] | None = None,
+    ) -> None:
+        if query.is_rows and (query.left.time is None or query.right.time is None):
+            raise QueryError(
+                "ROWS of a table are its latest in time: name the time column of both tables "
+                "with time (or push batches in order of arrival to a stream)"
+            )
+        check_names(disorder, query.sides)
+        loaded = {s.side: _loaded(query, s, tables[s.table], disorder) for s in query.sides}
+        self.base = {side: own.table for side, own in loaded.items()}
+        self.sides = {side: own.rows for side, own in loaded.items()}
+        self.timeless = {side: own.timeless for side, own in loaded.items()}
+        self.stretches = {side: own.stretches for side, own in loaded.items()}
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Of the tables, by side."""
+        return {side: table.schema for side, table in self.base.items()}
+
+    @cached_property
+    def arrivals(self) -> dict[str, Arrival]:
+        """The tuples of each side, in the order of time."""
+        return {side: self._arrival(side, rows) for side, rows in self.sides.items()}
+
+    @property
+    def alone(self) -> tuple[Arrival, ...]:
+        """Tuples without a time, which meet nothing."""
+        return tuple(self._arrival(side, rows) for side, rows in self.timeless.items())
+
+    def rows_of(self, side: str) -> TableRows:
+        """Base rows of the tuples of a side."""
+        return TableRows(self.base[side], self.sides[side].row)
+
+    def _arrival(self, side: str, rows: SideRows) -> Arrival:
+        return Arrival(side, rows, self.base[side], np.arange(len(rows)), rows.row)
+
+
+def _loaded(
+    query: JoinQuery,
+    side: Side,
+    table: pa.Table | Loaded,
+    disorder: Span | Mapping[str, Span] | None,
+) -> Loaded:
+    if isinstance(table, Loaded):
+        return table
+    table = table.combine_chunks()
+    read = read_side(query, side, table)
+    if disorder is not None:
+        check_order(Source(side, disorder), read.timed)
+    return Loaded.of(side, table, read)
+
+
+def check_order(source: Source, rows: SideRows) -> None:
+    """Refuse a table whose rows are further out of order than declared.
+
+    Raises
+    ------
+    DataError
+    """
+    admission = Admission(source.disorder)
+    on_time = admission.admit(rows.time)
+    if on_time.all():
+        return
+    first = int(np.argmin(on_time))
+    behind = int(rows.time[:first].max()) - int(rows.time[first])
+    raise DataError(
+        f"{admission.late} rows of {source.side.alias} are further out of order than the "
+        f"declared disorder of {admission.disorder}: row {int(rows.row[first])} is {behind} "
+        "behind; raise disorder, or leave it out to sort the table"
+    )
