@@ -51,9 +51,10 @@ def sql(
     scale: Mapping[str, int] | None = None,
     time_zone: str | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
-    device: str | Device = "cpu",
+    device: str | Device | Sequence[Device] = "cpu",
     operator: str = "range",
     pruning: bool | Pruning = True,
+    running: Running | None = None,
 ) -> pa.Table:
     """Join two tables over a time or ROWS window.
 
@@ -81,19 +82,23 @@ def sql(
     disorder : int, timedelta or mapping of alias to either, optional
         How far out of order rows may be; a row further behind is an error. By default tables may
         be in any order.
-    device : str or Device
-        "cpu", "amaranth", or an open device.
+    device : str, Device or sequence of Device
+        "cpu", "amaranth", or an open device. All lanes of all devices share the work, and what
+        fails on one is tried on another.
     operator : str
         "range", or "window" for the window-join operator: ROWS windows and band form; see
         docs/window-operator.md.
     pruning : bool or Pruning
         Whether the host leaves out pairs that bounds of many rows rule out, before the device sees
         them (range joins only). The result is the same.
+    running : Running, optional
+        Order of the rows, policy and limits of tasks; its ``pruning`` is not used.
 
     Returns
     -------
     pyarrow.Table
-        The joined rows, or the groups of a query with aggregates, in no particular order.
+        The joined rows, or the groups of a query with aggregates; in no particular order, unless
+        ``running`` asks for one.
 
     Raises
     ------
@@ -118,14 +123,17 @@ def sql(
     chosen = _operator(operator)
     arguments.mapping()("tables", tables)
     arguments.optional(arguments.one_or_each(arguments.span))("disorder", disorder)
-    _check_device(device)
+    _check_devices(device)
+    arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
         schemas = {name: table.schema for name, table in loaded.items()}
         compiled = compile_query(query, schemas, options)
         with using(device) as opened:
-            join = table_join(chosen)(compiled, loaded, opened, disorder=disorder, pruning=sizes)
+            join = table_join(chosen)(
+                compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
+            )
             return pa.Table.from_batches(join, join.schema)
 
 
@@ -180,11 +188,7 @@ def stream(
         time_zone=time_zone,
     )
     arguments.one_or_each(arguments.span)("disorder", disorder)
-    if isinstance(device, Sequence) and not isinstance(device, str):
-        for one in device:
-            arguments.instance(Device, "an open device")("each of device", one)
-    else:
-        _check_device(device)
+    _check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
     with memory_explained():
@@ -201,8 +205,11 @@ def stream(
         )
 
 
-def _check_device(device: Any) -> None:
-    if not isinstance(device, str | Device):
+def _check_devices(device: Any) -> None:
+    if isinstance(device, Sequence) and not isinstance(device, str):
+        for one in device:
+            arguments.instance(Device, "an open device")("each of device", one)
+    elif not isinstance(device, str | Device):
         raise arguments.refuse("device", "the name of a device, or an open one", device)
 
 
@@ -216,9 +223,9 @@ def _operator(name: str) -> Operator:
 
 
 @contextmanager
-def using(device: str | Device) -> Iterator[Device]:
-    """Give an open device; one that is given by name is closed at the end."""
-    if isinstance(device, Device):
+def using(device: str | Device | Sequence[Device]) -> Iterator[Device | Sequence[Device]]:
+    """Give open devices; one that is given by name is closed at the end."""
+    if not isinstance(device, str):
         yield device
         return
     with open_device(device) as opened:

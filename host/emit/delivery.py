@@ -74,13 +74,15 @@ class RowDelivery(Delivery):
     def schema(self) -> pa.Schema:
         return self.restorer.schema
 
-    def alone(self, arrival: Arrival) -> list[Rows]:
-        """Output rows of tuples that leave without a partner."""
-        ids, side = arrival.ids, arrival.side
-        if not len(ids):
+    def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[Rows]:
+        """Output rows of tuples, all by default, that leave without a partner."""
+        if tuples is None:
+            tuples = np.arange(len(arrival.ids))
+        if not len(tuples):
             return []
+        ids, side = arrival.ids[tuples], arrival.side
         tables = {side: arrival.base, other(side): self._nobody[other(side)]}
-        index = {side: arrival.at(np.arange(len(ids))), other(side): np.full(len(ids), -1)}
+        index = {side: arrival.at(tuples), other(side): np.full(len(ids), -1)}
         batch = self.restorer.restore(tables, index[LEFT], index[RIGHT])
         return [Rows(batch, ids, ids)]
 
@@ -184,7 +186,7 @@ class ExistenceDelivery(RowDelivery):
 
     def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[Rows]:
         found = self._found.pop(batch)
-        leaving = list(alone)
+        rows = [made for arrival in alone for made in self.alone(arrival)]
         if probing is not None:
-            leaving.append(probing.pick(np.flatnonzero(found if self._wanted else ~found)))
-        return [rows for arrival in leaving for rows in self.alone(arrival)]
+            rows += self.alone(probing, np.flatnonzero(found if self._wanted else ~found))
+        return rows

@@ -7,14 +7,13 @@ numbers, until no row of its group is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError
-from penstock.plan.folds import FoldKey
+from penstock.plan.folds import FoldKey, FoldPlan
 from penstock.plan.plan import JoinPlan
 from penstock.plan.query import LEFT, other
 from penstock.program import Mode
@@ -35,15 +34,34 @@ from .groups.select import GroupSelect
 from .output import Rows
 
 
-@dataclass(frozen=True)
-class _Partial:
-    """Folds of some tuples over part of the window, which begins at ``low``."""
+class _Probing:
+    """The folds of one batch's tuples, over as much of the window as is known.
 
-    low: int
-    fold: int
-    mode: Mode
-    rows: np.ndarray
-    folds: Folds
+    Parameters
+    ----------
+    plan : FoldPlan
+    rows : int
+    """
+
+    def __init__(self, plan: FoldPlan, rows: int) -> None:
+        self._merged = {
+            (key, mode): Merged(mode, rows) for key, modes in plan.modes.items() for mode in modes
+        }
+        #: Floats add up in the order of the window: folds, and where what they are of begins.
+        self._in_order: list[tuple[int, FoldKey, Mode, np.ndarray, Folds]] = []
+
+    def add(self, key: FoldKey, mode: Mode, rows: np.ndarray, folds: Folds) -> None:
+        """Merge the folds of some tuples."""
+        self._merged[key, mode].add(rows, folds)
+
+    def keep(self, low: int, key: FoldKey, mode: Mode, rows: np.ndarray, folds: Folds) -> None:
+        """Merge them, over a part of the window from ``low`` on, once all parts are there."""
+        self._in_order.append((low, key, mode, rows, folds))
+
+    def folds(self) -> dict[tuple[FoldKey, Mode], Folds]:
+        for _, key, mode, rows, folds in sorted(self._in_order, key=lambda part: part[0]):
+            self.add(key, mode, rows, folds)
+        return {key: made.folds() for key, made in self._merged.items()}
 
 
 class FoldDelivery(Delivery):
@@ -69,12 +87,12 @@ class FoldDelivery(Delivery):
         self.side = aggregation.side
         self.select = GroupSelect(query, aggregation, schemas)
         self._plan = plan.folds
-        self._folds = list(self._plan.modes)
+        self._evaluations = plan.folded()
         self._bounded = bounded
         key = None if bounded else plan.closing_key
         self._closing = None if key is None else Closing(query, key)
         self._limit: Limit = -np.inf
-        self._partials: dict[int, list[_Partial]] = {}
+        self._probing: dict[int, _Probing] = {}
         self._open: list[ProbedRows] = []
         self._left: Limit = -np.inf
 
@@ -92,7 +110,8 @@ class FoldDelivery(Delivery):
         if probing is None and limit == self._limit:
             return None
         self._limit = limit
-        self._partials[batch] = []
+        rows = 0 if probing is None else len(probing.ids)
+        self._probing[batch] = _Probing(self._plan, rows)
         window = step.probes[0].window if step.probes else None
         return partial(self._close, batch, probing, window, limit)
 
@@ -100,13 +119,17 @@ class FoldDelivery(Delivery):
         return []
 
     def note(self, chunk: Chunk) -> None:
-        order = chunk.order
-        fold = order.bound.probe.fold
+        order, batch = chunk.order, self._probing[chunk.order.batch]
+        fold, mode = order.bound.probe.fold, order.bound.mode
         assert fold is not None
+        one = self._evaluations[fold]
+        assert one.fold is not None
         for rows, result in zip(chunk.rows, chunk.results, strict=True):
             assert result.folds is not None
-            part = _Partial(order.low, fold, order.bound.mode, rows, result.folds)
-            self._partials[order.batch].append(part)
+            if one.in_order and not self._bounded:
+                batch.keep(order.low, one.fold, mode, rows, result.folds)
+            else:  # of whole tables they come in order
+                batch.add(one.fold, mode, rows, result.folds)
 
     def _limit_of(self, probing: Arrival | None, promises: Promises) -> Limit:
         if self._closing is None:
@@ -119,12 +142,12 @@ class FoldDelivery(Delivery):
     def _close(
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit
     ) -> list[Rows]:
-        partials = self._partials.pop(batch)
+        folds = self._probing.pop(batch).folds()
         new = []
         if probing is not None and window is not None:
-            new = self._probed(probing, window, partials)
+            new = self._probed(probing, window, folds)
         if not new and self._bounded and probing is not None:
-            new = [self._nothing(probing)]  # of which the one group without keys is made
+            new = [self._nothing(probing, folds)]  # of which the one group without keys is made
         if self._bounded:
             return self._output(new)
         if limit == self._left:  # what has waited still does
@@ -133,37 +156,24 @@ class FoldDelivery(Delivery):
         return self._output(self._kept([*waiting, *new], limit))
 
     def _probed(
-        self, probing: Arrival, window: Snapshot, partials: Sequence[_Partial]
+        self, probing: Arrival, window: Snapshot, every: Mapping[tuple[FoldKey, Mode], Folds]
     ) -> list[ProbedRows]:
         """The rows that were probed and have a match."""
-        merged = {
-            (key, mode): Merged(mode, len(probing.ids))
-            for key in self._folds
-            for mode in self._plan.modes[key]
-        }
-        for part in sorted(partials, key=lambda part: part.low):  # floats add up in this order
-            merged[self._folds[part.fold], part.mode].add(part.rows, part.folds)
-        folds = {key: made.folds() for key, made in merged.items()}
-        matched = np.flatnonzero(folds[self._plan.found].found)
+        matched = np.flatnonzero(every[self._plan.found].found)
         if not len(matched):
             return []
         own = probing.pick(matched)
-        folds = {key: picked(made, matched) for key, made in folds.items()}
+        folds = {key: picked(made, matched) for key, made in every.items()}
         values = {k: self._best(k, own, window, folds) for k in self.select.values}
         return [self._waiting(own, folds, values)]
 
-    def _nothing(self, probing: Arrival) -> ProbedRows:
+    def _nothing(self, probing: Arrival, every: Mapping[tuple[FoldKey, Mode], Folds]) -> ProbedRows:
         """No row."""
         none = np.zeros(0, np.int64)
-        folds = {
-            (key, mode): Merged(mode, 0).folds()
-            for key in self._folds
-            for mode in self._plan.modes[key]
-        }
-        values = {k: made.schema.field(0).type for k, made in self.select.values.items()}
-        return self._waiting(
-            probing.pick(none), folds, {k: pa.array([], dtype) for k, dtype in values.items()}
-        )
+        folds = {key: picked(made, none) for key, made in every.items()}
+        types = {k: made.schema.field(0).type for k, made in self.select.values.items()}
+        values = {k: pa.array([], dtype) for k, dtype in types.items()}
+        return self._waiting(probing.pick(none), folds, values)
 
     def _waiting(
         self,

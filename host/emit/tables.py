@@ -21,6 +21,10 @@ from .groups.pairs import PairGroups
 from .output import Rows
 from .restore import BATCH_ROWS
 
+#: Rows that are worked on together: where matches are rare, a batch for each task would cost more
+#: than finding its rows.
+LEAST_ROWS = 1 << 16
+
 _NONE = np.zeros(0, np.int64)
 
 
@@ -33,6 +37,8 @@ class TablePairs(RowDelivery):
         As for :class:`RowDelivery`.
     output_rows : int
         Rows of an output batch, at most.
+    numbered : bool
+        Whether rows get the arrival numbers that order them.
     """
 
     def __init__(
@@ -41,8 +47,10 @@ class TablePairs(RowDelivery):
         schemas: Mapping[str, pa.Schema],
         *,
         output_rows: int = BATCH_ROWS,
+        numbered: bool = False,
     ) -> None:
         super().__init__(query, schemas)
+        self._numbered = numbered
         self.output_rows = output_rows
         self._preserved: dict[str, Arrival] = {}
         #: By side that is preserved, which of its tuples are in a pair.
@@ -74,7 +82,11 @@ class TablePairs(RowDelivery):
             tables = {stream.side: stream.base, other(stream.side): base}
             rows = {stream.side: stream.at(own), other(stream.side): row}
             batch = self.restorer.restore(tables, rows[LEFT], rows[RIGHT])
-            yield Rows(batch, _NONE, _NONE)
+            if not self._numbered:
+                yield Rows(batch, _NONE, _NONE)
+                continue
+            numbers = stream.ids[own], window.ids[others]
+            yield Rows(batch, np.maximum(*numbers), np.minimum(*numbers))
 
     def noted(self, found: Mapping[str, np.ndarray]) -> None:
         """These tuples of each side are in a pair."""
@@ -83,9 +95,10 @@ class TablePairs(RowDelivery):
                 self.matched[side][tuples] = True
 
     def _close(self, timeless: tuple[Arrival, ...]) -> list[Rows]:
-        alone = [a.pick(np.flatnonzero(~self.matched[s])) for s, a in self._preserved.items()]
-        alone += [a for a in timeless if a.side in self._preserved]
-        return [rows for arrival in alone for rows in self.alone(arrival)]
+        found = [rows for a in timeless if a.side in self._preserved for rows in self.alone(a)]
+        for side, arrival in self._preserved.items():
+            found += self.alone(arrival, np.flatnonzero(~self.matched[side]))
+        return found
 
 
 class TableGroups(Delivery):
@@ -101,29 +114,52 @@ class TableGroups(Delivery):
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         self._groups = PairGroups(query, schemas)
         self._pairs = TablePairs(self._groups.pairs, schemas)
+        self._waiting: list[pa.RecordBatch] = []
 
     @property
     def schema(self) -> pa.Schema:
         return self._groups.select.schema
 
     def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
-        return lambda: [Rows(self._groups.finish(), _NONE, _NONE)]
+        return self._close
 
     def rows(self, chunk: Chunk) -> list[Rows]:
         for rows in self._pairs.rows(chunk):
-            self._groups.add(self._groups.partial(rows.batch))
+            self._waiting.append(rows.batch)
+            if sum(batch.num_rows for batch in self._waiting) >= LEAST_ROWS:
+                self._group()
         return []
+
+    def _group(self) -> None:
+        if self._waiting:
+            self._groups.add(self._groups.partial(pa.concat_batches(self._waiting)))
+            self._waiting.clear()
+
+    def _close(self) -> list[Rows]:
+        self._group()
+        return [Rows(self._groups.finish(), _NONE, _NONE)]
 
     def note(self, chunk: Chunk) -> None:
         pass
 
 
-def table_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
-    """What leaves a join of whole tables; ``schemas`` are those of the base tables, by side."""
+def table_delivery(
+    plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, numbered: bool = False
+) -> Delivery:
+    """What leaves a join of whole tables.
+
+    Parameters
+    ----------
+    plan : JoinPlan
+    schemas : mapping of side to pyarrow.Schema
+        Of the base tables.
+    numbered : bool
+        As for :class:`TablePairs`.
+    """
     if plan.output is Output.FOLDS:
         return FoldDelivery(plan, schemas, bounded=True)
     if plan.output is Output.PAIR_GROUPS:
         return TableGroups(plan.query, schemas)
     if plan.output is Output.EXISTENCE:
         return ExistenceDelivery(plan, schemas)
-    return TablePairs(plan.query, schemas)
+    return TablePairs(plan.query, schemas, numbered=numbered)

@@ -11,8 +11,9 @@ import numpy as np
 from penstock.errors import DeviceError
 from penstock.program import Mode
 
-from ..device.base import Result
+from ..device.base import Folds, Result
 from ..device.cut import Piece
+from ..kept_code import kept
 from .order import Order
 from .ring import RingSpan
 
@@ -62,13 +63,10 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
     for part in parts:
         result = part.future.result(0)
         by = part.span.low - part.span.offset
-        _check(part, result, by)
-        pairs.append(
-            order.bound.pairs(part.piece.rebased(result.i), result.j.astype(np.int64) + by)
-        )
+        pairs.append(_pairs(order, part, result, by))
         own = part.piece.rows
-        if result.folds is not None:
-            own, folds = order.bound.folds(own, result.folds, by)
+        if part.mode is not Mode.PAIRS:
+            own, folds = order.bound.folds(own, _folds(part, result, by), by)
             result = replace(result, folds=folds)
         rows_of.append(own)
         results.append(result)
@@ -80,35 +78,56 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
 
 
-def _check(part: TaskPart, result: Result, by: int) -> None:
-    """Refuse a result that no task like this can have.
+def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tuples of the probe, and positions of its window."""
+    if len(result.i) != len(result.j):
+        raise _impossible(f"{len(result.i)} stream indices and {len(result.j)} window positions")
+    tuples, places = np.empty(len(result.i), np.int64), np.empty(len(result.i), np.int64)
+    if not len(tuples):
+        return tuples, places
+    piece = part.piece
+    first = _located(
+        result.i, result.j, by, piece.rows, piece.start, piece.end, order.bound.kept, tuples, places
+    )
+    if first >= 0 and int(result.i[first]) >= len(piece.rows):
+        raise _impossible(f"stream index {int(result.i[first])} of {len(piece.rows)} tuples")
+    if first >= 0:
+        position = int(result.j[first]) + by
+        raise _impossible(f"window position {position} outside the range of its tuple")
+    return order.bound.pairs(tuples, places)
 
-    Raises
-    ------
-    DeviceError
-    """
-    rows = len(part.piece.rows)
-    problem = ""
-    folds = part.mode is not Mode.PAIRS
-    if folds and (result.folds is None or len(result.folds.found) != rows):
-        problem = "aggregates of another number of tuples"
-    elif len(result.i) != len(result.j):
-        problem = f"{len(result.i)} stream indices and {len(result.j)} window positions"
-    elif len(result.i) and int(result.i.max()) >= rows:
-        problem = f"stream index {int(result.i.max())} of {rows} tuples"
-    elif len(result.i):
-        j = result.j.astype(np.int64) + by
-        outside = (j < part.piece.start[result.i]) | (j >= part.piece.end[result.i])
-        if outside.any():
-            first = int(np.argmax(outside))
-            problem = f"window position {int(j[first])} outside the range of its tuple"
-    elif folds and result.folds is not None and result.folds.position is not None:
-        found, position = result.folds.found, result.folds.position + by
-        outside = found & ((position < part.piece.start) | (position >= part.piece.end))
+
+def _folds(part: TaskPart, result: Result, by: int) -> Folds:
+    """The aggregates of a task, which has as many as tuples."""
+    folds, piece = result.folds, part.piece
+    if folds is None or len(folds.found) != len(piece.rows):
+        raise _impossible("aggregates of another number of tuples")
+    if folds.position is not None:
+        position = folds.position + by
+        outside = folds.found & ((position < piece.start) | (position >= piece.end))
         if outside.any():
             first = int(position[np.argmax(outside)])
-            problem = f"nearest match at {first}, outside the range of its tuple"
-    if problem:
-        raise DeviceError(
-            f"a device gave an impossible result ({problem}); the task is run again elsewhere"
-        )
+            raise _impossible(f"nearest match at {first}, outside the range of its tuple")
+    return folds
+
+
+def _impossible(problem: str) -> DeviceError:
+    """A result that no task like this can have."""
+    return DeviceError(
+        f"a device gave an impossible result ({problem}); the task is run again elsewhere"
+    )
+
+
+@kept()
+def _located(i, j, by, rows, start, end, numbers, tuples, places):
+    """Write which tuples and places matched; the first that cannot have, or -1."""
+    for k in range(len(i)):
+        own = i[k]
+        if own >= len(rows):
+            return k
+        place = np.int64(j[k]) + by
+        if place < start[own] or place >= end[own]:
+            return k
+        tuples[k] = numbers[rows[own]]
+        places[k] = place
+    return -1

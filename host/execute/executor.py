@@ -52,6 +52,8 @@ class Executor:
         For what tasks give.
     memories : sequence of DeviceMemory, optional
         Of the devices, if they outlive the executor; by default its own.
+    driver : callable, optional
+        As for :class:`~penstock.host.execute.lane.Lane`.
 
     Attributes
     ----------
@@ -68,6 +70,7 @@ class Executor:
         trace: Trace,
         room: Room,
         memories: Sequence[DeviceMemory] | None = None,
+        driver: Callable[[], None] | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self._receiver = receiver
@@ -90,6 +93,7 @@ class Executor:
                 trace=trace,
                 timeout_s=running.timeout_s,
                 room=room,
+                driver=driver,
             )
             for n, (name, memory) in enumerate(zip(names, places, strict=True))
         ]

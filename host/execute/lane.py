@@ -1,7 +1,8 @@
-"""The hosting thread of one lane: brings windows to the device, starts tasks, takes results.
+"""The host's end of one lane: brings windows to the device, starts tasks, takes results.
 
-Two orders are in flight, so that the transfers of one hide behind the evaluation of the other. The
-thread sleeps until there is an order, a result or a deadline.
+Two orders are in flight, so that the transfers of one hide behind the evaluation of the other. A
+lane of a stream has a thread, which sleeps until there is an order, a result or a deadline; those
+of a join that is pulled are driven by who pulls.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -63,6 +64,9 @@ class Lane:
         Seconds after which a task that has not ended counts as hung.
     room : Room
         For results; an order waits for it.
+    driver : callable, optional
+        Called from any thread when there is something to do, if its caller drives the lane by
+        :meth:`turn`; by default the lane has a thread of its own.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Lane:
         trace: Trace,
         timeout_s: float,
         room: Room,
+        driver: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
         self.memory = memory
@@ -89,6 +94,10 @@ class Lane:
         self._device_until = -math.inf
         self._wake = threading.Condition()
         self._closing = False
+        self._flights: list[_Flight] = []
+        #: An order that waits for room, and when it was asked for.
+        self._asked: tuple[Order, float] | None = None
+        self._driver = driver
         self._thread: threading.Thread | None = None
 
     @property
@@ -99,7 +108,7 @@ class Lane:
     def start(self, order: Order) -> None:
         """Run an order; returns at once."""
         with self._wake:
-            if self._thread is None:
+            if self._thread is None and self._driver is None:
                 name = f"penstock-{self.name}"
                 self._thread = threading.Thread(target=self._run, name=name, daemon=True)
                 self._thread.start()
@@ -118,49 +127,71 @@ class Lane:
             self._closing = True
             self._inbox.clear()
             self._wake.notify()
-        if self._thread is None:
-            return
-        self._thread.join(2 * self.timeout_s)
-        if self._thread.is_alive():
+        if self._thread is not None:
+            self._thread.join(2 * self.timeout_s)
+        elif self._flights:
+            wait(self._cancel(), 2 * self.timeout_s)
+            self.turn()
+        if self._flights:
             raise DeviceError(
                 f"lane {self.name} did not end within {2 * self.timeout_s:g} s: its device does "
                 "not answer; end the process"
             )
 
+    def turn(self) -> None:
+        """Begin and finish what can be: for a caller who drives the lane."""
+        while self._begins():
+            pass
+        for flight in list(self._flights):
+            if flight.over():
+                self._flights.remove(flight)
+                self._finish(flight)
+            elif time.monotonic() >= flight.deadline:
+                self._flights.remove(flight)
+                self._lose(flight)
+
+    def _begins(self) -> bool:
+        """Begin the next order, if there is one and it has room; whether there was."""
+        with self._wake:
+            if self._asked is None and self._inbox:
+                self._asked = self._inbox.popleft()
+            if self._closing:
+                self._asked = None
+        asked = self._asked
+        if asked is None or (taken := self._taken(asked[0])) is None:
+            return False
+        self._asked = None
+        if (flight := self._started(*asked, taken)) is not None:
+            self._flights.append(flight)
+        return True
+
     def _run(self) -> None:
-        flights: list[_Flight] = []
-        asked: tuple[Order, float] | None = None
         while True:
             with self._wake:
-                is_held = asked is not None
-                self._wake.wait_for(
-                    partial(self._has_work, flights, is_held=is_held),
-                    _until(flights, is_held=is_held),
-                )
-                if asked is None and self._inbox:
-                    asked = self._inbox.popleft()
+                self._wake.wait_for(self._has_work, self._until())
                 if self._closing:
-                    asked = None
-                    if not flights:
+                    self._asked = None
+                    if not self._flights:
                         return
-                    for part in (part for flight in flights for part in flight.parts):
-                        part.future.cancel()
-            if asked is not None and (taken := self._taken(asked[0])) is not None:
-                if (flight := self._started(*asked, taken)) is not None:
-                    flights.append(flight)
-                asked = None
-            for flight in list(flights):
-                if flight.over():
-                    flights.remove(flight)
-                    self._finish(flight)
-                elif time.monotonic() >= flight.deadline:
-                    flights.remove(flight)
-                    self._lose(flight)
+                    self._cancel()
+            self.turn()
 
-    def _has_work(self, flights: Sequence[_Flight], *, is_held: bool) -> bool:
-        is_asked = bool(self._inbox) and not is_held
-        is_over = any(flight.over() for flight in flights)
-        return is_asked or is_over or (self._closing and not flights)
+    def _cancel(self) -> list[Future[Result]]:
+        """Cancel what has not begun; what has."""
+        futures = [part.future for flight in self._flights for part in flight.parts]
+        return [future for future in futures if not future.cancel()]
+
+    def _has_work(self) -> bool:
+        is_asked = bool(self._inbox) and self._asked is None
+        is_over = any(flight.over() for flight in self._flights)
+        return is_asked or is_over or (self._closing and not self._flights)
+
+    def _until(self) -> float | None:
+        """Seconds until there is something to see without being woken."""
+        if self._asked is not None:
+            return LOOK_S
+        deadline = min((flight.deadline for flight in self._flights), default=None)
+        return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def _taken(self, order: Order, *, waits: bool = True) -> Taken | None:
         """Room for the results of an order; None if there is none."""
@@ -272,6 +303,8 @@ class Lane:
         with self._wake:
             flight.ended.append(time.monotonic())
             self._wake.notify()
+        if self._driver is not None:
+            self._driver()
 
     def _finish(self, flight: _Flight) -> None:
         order, number = flight.order, flight.number
@@ -334,14 +367,6 @@ def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))
     return future
-
-
-def _until(flights: Sequence[_Flight], *, is_held: bool) -> float | None:
-    """Seconds until there is something to see without being woken."""
-    if is_held:
-        return LOOK_S
-    deadline = min((f.deadline for f in flights), default=None)
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> None:

@@ -49,11 +49,11 @@ class Bound:
 
         Parameters
         ----------
-        rows, places : ndarray of int, shape (m,)
-            Of ``arrays``, and where in ``ranges.source`` they matched.
+        rows, places : ndarray of int64, shape (m,)
+            Tuples that are evaluated, and where in ``ranges.source`` they matched.
         """
         own = self.probe.evaluated
-        rows, found = self.ranges.matches(self.kept[rows], places, own.start, own.end)
+        rows, found = self.ranges.matches(rows, places, own.start, own.end)
         return self.probe.tuples(rows), self.probe.positions(found)
 
     def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:

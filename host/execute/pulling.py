@@ -49,7 +49,13 @@ class Pulling:
         self._events = 0
         self._error: Exception | None = None
         self.executor = Executor(
-            devices, running, self, trace=trace, room=Room.unlimited(), memories=memories
+            devices,
+            running,
+            self,
+            trace=trace,
+            room=Room.unlimited(),
+            memories=memories,
+            driver=self._bells.ring,
         )
 
     def chunks(self, orders: Iterator[Order]) -> Generator[Chunk, None, None]:
@@ -69,6 +75,7 @@ class Pulling:
                 order = following.take()
                 waiting.append(order)
                 self.executor.add([order])
+                self._drive()
             if not waiting:
                 return
             chunk = self._wait(waiting.popleft())
@@ -95,7 +102,12 @@ class Pulling:
                 )
 
     def _has_moved(self, seen: int) -> bool:
+        self._drive()
         return self._events != seen
+
+    def _drive(self) -> None:
+        for lane in self.executor.lanes:
+            lane.turn()
 
     def given(self, lane: str, chunk: Chunk) -> None:
         """As :class:`~penstock.host.execute.executor.Receiver` says."""

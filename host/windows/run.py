@@ -92,18 +92,20 @@ class Snapshot:
 
     def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch | pa.Table, np.ndarray]:
         """Base rows, and which of them are those at some logical positions."""
-        return self.rows.at(positions - self.first)
+        return self.rows.at(positions - self.first if self.first else positions)
 
 
 def still(
-    times: np.ndarray, keys: Sequence[Vector], rows: StoredRows | TableRows | None = None
+    times: np.ndarray,
+    keys: Sequence[Vector],
+    rows: TableRows | None = None,
+    ids: np.ndarray | None = None,
 ) -> Snapshot:
-    """A run that never changes, so nothing of it is copied.
-
-    Its arrival numbers are the positions. Arguments are as for :class:`Snapshot`.
-    """
+    """A run that never changes, so nothing of it is copied; arguments as for :class:`Snapshot`."""
     base = StoredRows(pa.schema([]), {}, ()) if rows is None else rows
-    return Snapshot(next_number(), 0, times, np.arange(len(times)), tuple(keys), base)
+    if ids is None:
+        ids = np.broadcast_to(np.int64(-1), len(times))
+    return Snapshot(next_number(), 0, times, ids, tuple(keys), base)
 
 
 class WindowRun:

@@ -15,6 +15,7 @@ import typer
 
 from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
+from penstock.host.execute.running import Running
 from penstock.host.execute.stats import Stats
 from penstock.host.execute.trace import Trace
 from penstock.host.join.table.operators import table_join
@@ -80,6 +81,11 @@ class HowArguments:
     no_pruning: bool = option(
         "Evaluate every pair that the window admits.", "--no-pruning", default=False
     )
+    ordered: bool = option(
+        "Write rows by the arrival of their later row, then of their earlier one.",
+        "--ordered",
+        default=False,
+    )
     progress: bool = option("Show a progress bar on a terminal.", default=True)
 
 
@@ -107,6 +113,7 @@ def command(
             band=not how.no_band,
             disorder=values.spans(how.disorder or (), "disorder"),
             pruning=pruning_sizes(not how.no_pruning),
+            running=Running(ordered=how.ordered),
             trace=trace,
             on_progress=shown,
         )

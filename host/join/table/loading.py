@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DataError, QueryError
-from penstock.plan.query import JoinQuery, Side
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
+from penstock.plan.ranges import arrival_order
 
 from ...rows.sides import Arrival, Loaded, SideRows, read_side
 from ...rows.store import TableRows
 from ...windows.admission import Admission
+from ...windows.run import Snapshot, still
 from ...windows.source import Source, Span, check_names
 
 
@@ -26,6 +28,9 @@ class Tables:
     tables : mapping of table name to pyarrow.Table or Loaded
     disorder : int, timedelta, or mapping of alias to either, optional
         How far out of order the rows of a table may be; any order by default.
+    numbered : bool
+        Whether tuples of both sides are numbered in one order of arrival: by time, at equal times
+        those of the left side first, then by row. By default they are numbered side by side.
 
     Raises
     ------
@@ -41,7 +46,10 @@ class Tables:
         query: JoinQuery,
         tables: Mapping[str, pa.Table | Loaded],
         disorder: Span | Mapping[str, Span] | None = None,
+        *,
+        numbered: bool = False,
     ) -> None:
+        self.numbered = numbered
         if query.is_rows and (query.left.time is None or query.right.time is None):
             raise QueryError(
                 "ROWS of a table are its latest in time: name the time column of both tables "
@@ -61,20 +69,28 @@ class Tables:
 
     @cached_property
     def arrivals(self) -> dict[str, Arrival]:
-        """The tuples of each side, in the order of time."""
-        return {side: self._arrival(side, rows) for side, rows in self.sides.items()}
+        """The tuples of each side in the order of time, numbered as they arrive or by place."""
+        numbers = {side: np.arange(len(rows)) for side, rows in self.sides.items()}
+        if self.numbered:
+            before = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
+            numbers = {LEFT: numbers[LEFT] + before[0], RIGHT: numbers[RIGHT] + before[1]}
+        return {side: self._arrival(side, self.sides[side], ids) for side, ids in numbers.items()}
 
     @property
     def alone(self) -> tuple[Arrival, ...]:
         """Tuples without a time, which meet nothing."""
-        return tuple(self._arrival(side, rows) for side, rows in self.timeless.items())
+        return tuple(
+            self._arrival(side, rows, np.full(len(rows), -1))
+            for side, rows in self.timeless.items()
+        )
 
-    def rows_of(self, side: str) -> TableRows:
-        """Base rows of the tuples of a side."""
-        return TableRows(self.base[side], self.sides[side].row)
+    def window(self, side: str) -> Snapshot:
+        """The tuples of a side as a run without keys."""
+        rows = self.sides[side]
+        return still(rows.time, (), TableRows(self.base[side], rows.row), self.arrivals[side].ids)
 
-    def _arrival(self, side: str, rows: SideRows) -> Arrival:
-        return Arrival(side, rows, self.base[side], np.arange(len(rows)), rows.row)
+    def _arrival(self, side: str, rows: SideRows, ids: np.ndarray) -> Arrival:
+        return Arrival(side, rows, self.base[side], ids, rows.row)
 
 
 def _loaded(

@@ -26,7 +26,6 @@ from ...execute.traced import TracedDevice
 from ...keys.prepare import Layout, layout, stream_values, window_keys
 from ...metrics.report import LaneReport
 from ...rows.sides import Loaded
-from ...windows.run import still
 from .table_join import EVERYTHING, TableJoin
 
 
@@ -72,7 +71,7 @@ class OperatorJoin(TableJoin):
     def run(self, delivery: Delivery) -> Iterator[Rows]:
         assert isinstance(delivery, TablePairs)
         at_end = delivery.begin(0, self.step_without_probes(), EVERYTHING)
-        window = still(self.tables.sides[RIGHT].time, (), self.tables.rows_of(RIGHT))
+        window = self.tables.window(RIGHT)
         for i, j in self._pairs():
             yield from delivery.pairs(self.tables.arrivals[LEFT], window, i, j)
             delivery.noted({LEFT: i, RIGHT: j})

@@ -18,8 +18,8 @@ from penstock.plan.window import FOREVER
 
 from ...device.base import Device
 from ...emit.delivery import Delivery
-from ...emit.output import Rows
-from ...emit.tables import table_delivery
+from ...emit.output import Rows, joined
+from ...emit.tables import LEAST_ROWS, table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
 from ...execute.maker import Cutting
@@ -34,16 +34,12 @@ from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Arrival, Loaded
 from ...rows.stretches import window_parts
 from ...windows.engine import Evaluated, Part, Probe, Promises, Step
-from ...windows.run import still
 from ...windows.source import Span
 from .directions import Direction, directions
 from .loading import Tables
 
 #: That no row follows.
 EVERYTHING: Promises = {LEFT: FOREVER, RIGHT: FOREVER}
-#: Batches are gathered to as many rows: where matches are rare, one for each task would cost more
-#: than finding its rows.
-LEAST_ROWS = 1 << 16
 
 
 class TableJoin:
@@ -109,7 +105,7 @@ class TableJoin:
         self.trace = trace or Trace()
         self.on_progress = on_progress
         self.stats = Stats("+".join(one.name for one in self.devices))
-        self.tables = Tables(query, tables, disorder)
+        self.tables = Tables(query, tables, disorder, numbered=self.running.ordered)
         self.plan = self._plan(band, about)
         stretches = {} if residence is None else self.tables.stretches
         named = [side for side, own in stretches.items() if own]
@@ -155,14 +151,17 @@ class TableJoin:
     # -- running ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in _gathered(rows.batch for rows in self.run(self.delivery())):
+        rows = self.run(self.delivery())
+        if self.running.ordered and self.query.aggregation is None:
+            rows = _ordered(rows)
+        for batch in _gathered(one.batch for one in rows):
             self.stats.rows += batch.num_rows
             yield batch
         self.stats.stop()
 
     def delivery(self) -> Delivery:
         """What makes output rows, for one run."""
-        return table_delivery(self.plan, self.tables.schemas)
+        return table_delivery(self.plan, self.tables.schemas, numbered=self.running.ordered)
 
     def run(self, delivery: Delivery) -> Iterator[Rows]:
         """What a delivery gives of the join's one step."""
@@ -228,11 +227,11 @@ class TableJoin:
             return
         side = other(one.side)
         rows, stretches = self.tables.sides[side], self.tables.stretches[side]
-        stream, base = self._stream(one), self.tables.rows_of(side)
-        probe = Probe(stream, still(rows.time, (), base), one.start, one.end, one.fold)
+        stream, window = self._stream(one), self.tables.window(side)
+        probe = Probe(stream, window, one.start, one.end, one.fold)
         if not stretches or one.evaluation.in_order or self._residence is None:
             run = prepared.run(one.evaluation, rows)
-            yield replace(probe, window=replace(run, rows=base))
+            yield replace(probe, window=replace(window, run=run.run, keys=run.keys))
             return
         for part in window_parts(rows, stretches):
             low, high = part.ranges(one.start, one.end)
@@ -243,6 +242,14 @@ class TableJoin:
                 columns = stream.rows.pick(own).columns
                 evaluated = Evaluated(run, columns, low[own], high[own])
                 yield replace(probe, part=Part(evaluated, own.start, part))
+
+
+def _ordered(rows: Iterable[Rows]) -> Iterator[Rows]:
+    """All rows by the arrival of their later tuple, then of their earlier one."""
+    found = list(rows)
+    if found:
+        every = joined(found)
+        yield every.take(np.lexsort((every.earlier, every.later)))
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
