@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -12,9 +12,11 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.program import Mode, Program
+from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
-from ...device.checks import check_task
+from ...device.checks import Column, check_task, stream_columns, window_columns
+from ...device.storage import storage_dtype
 from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
 from .window import CpuWindow
@@ -45,25 +47,17 @@ class CpuKernel(Kernel):
     ----------
     program : Program
     resources : CpuResources
-        The device's threads, counters and memory.
-    stream, window : sequence of dtype
-        Layout of a task's stream columns and of a window's columns.
     modes : frozenset of Mode
         What tasks may ask for.
     """
 
     def __init__(
-        self,
-        program: Program,
-        resources: CpuResources,
-        stream: Sequence[np.dtype],
-        window: Sequence[np.dtype],
-        modes: frozenset[Mode] = PAIRS,
+        self, program: Program, resources: CpuResources, modes: frozenset[Mode] = PAIRS
     ) -> None:
         super().__init__(program, modes)
         self._resources = resources
-        self._stream = tuple(stream)
-        self._window = tuple(window)
+        self._stream = tuple(map(_stored, stream_columns(program)))
+        self._window = tuple(map(_stored, window_columns(program)))
 
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window)
@@ -83,6 +77,13 @@ class CpuKernel(Kernel):
         result = replace(self._dispatch(columns, task), ran=(began, time.monotonic()))
         self._resources.count(result)
         return result
+
+    def _compile(self) -> None:
+        """Compile now, or load what an earlier process compiled; not in the first task."""
+        window, stream = ([np.zeros(0, t) for t in s] for s in (self._window, self._stream))
+        none = np.zeros(0, np.int64)
+        for mode in self.modes:
+            self._dispatch(tuple(window), Task(stream, none, none, room=1, mode=mode))
 
     def _dispatch(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
         if task.mode is Mode.PAIRS:
@@ -129,12 +130,8 @@ class Output:
     """
 
     def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
-        self.start = np.ascontiguousarray(task.start, np.int64)
-        self.end = np.ascontiguousarray(task.end, np.int64)
-        if not self.start.flags.writeable or not self.end.flags.writeable:
-            # Read-only arrays are another type to Numba, which would compile a second time.
-            self.start, self.end = self.start.copy(), self.end.copy()
-        self.room = task.room
+        # Copies, since read-only arrays are another type to Numba, which would compile twice.
+        self.start, self.end = np.array(task.start, np.int64), np.array(task.end, np.int64)
         self.walk = new_walk(block, tile, task.room)
         entries = task.room + SLACK
         block_of_both = memory.lend(2 * entries)
@@ -149,3 +146,9 @@ class Output:
             i, j = i.copy(), j.copy()
         pause = Pause(int(walk[I0]), int(walk[I1]), int(walk[POSITION])) if walk[PAUSED] else None
         return Result(i, j, pause, {"evaluations": int(walk[EVALUATIONS])})
+
+
+def _stored(column: Column) -> np.dtype:
+    """How a column lies in memory."""
+    assert column is not None
+    return storage_dtype(column) if isinstance(column, Type) else column

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
-import struct
 import threading
 import time
 from collections import Counter
@@ -16,9 +14,9 @@ from dataclasses import dataclass
 
 from penstock.errors import DeviceError, OverloadError, PenstockError
 
-from ..wire.address import Address, clear_stale
+from ..wire.address import Address, clear_stale, credentials
 from ..wire.errors import error_header
-from ..wire.frames import MAGIC, PREFIX, Frames
+from ..wire.frames import Frames
 from ..wire.message import MOST_HELLO_BYTES
 
 _log = logging.getLogger("penstock.server")
@@ -152,14 +150,14 @@ class Listener:
             if not full:
                 self._connections.add(connection)
         if full:
-            _refuse(accepted, f"{everybody} connections, {own} of them from {connection.peer}")
+            _refuse(frames, f"{everybody} connections, {own} of them from {connection.peer}")
             return
         try:
             connection.thread.start()
         except RuntimeError:
             with self._lock:
                 self._connections.discard(connection)
-            _refuse(accepted, "no thread left")
+            _refuse(frames, "no thread left")
 
     def _run(self, connection: Connection) -> None:
         try:
@@ -198,23 +196,17 @@ def _listening(address: Address) -> socket.socket:
 def _peer(accepted: socket.socket) -> str:
     if accepted.family != socket.AF_UNIX:
         return str(accepted.getpeername()[0])
-    if not hasattr(socket, "SO_PEERCRED"):
-        return "this machine"
-    form = struct.Struct("3i")
-    found = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
-    return f"process {form.unpack(found)[0]}"
+    known = credentials(accepted)
+    return "this machine" if known is None else f"process {known[0]}"
 
 
-def _refuse(accepted: socket.socket, why: str) -> None:
+def _refuse(frames: Frames, why: str) -> None:
     """Say that there is no room, to a client that may not listen."""
     error = OverloadError(
         f"the server takes no more connections ({why}); close some, or try again later"
     )
-    text = json.dumps({"error": error_header(error)}).encode()
-    accepted.settimeout(0)
-    with suppress(OSError):
-        accepted.send(PREFIX.pack(MAGIC, len(text), 0) + text)
+    frames.say({"error": error_header(error)})
     with suppress(OSError):
         # A client that was just about to write would otherwise not read what was said.
-        accepted.shutdown(socket.SHUT_WR)
-    accepted.close()
+        frames.connection.shutdown(socket.SHUT_WR)
+    frames.connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Self
 
 from penstock.errors import OverloadError
@@ -59,6 +59,7 @@ class Traffic:
                 del self._held[client]
 
 
+@dataclass(eq=False)
 class Hold:
     """Bytes that one call holds, until it is answered.
 
@@ -68,9 +69,9 @@ class Hold:
     client : str
     """
 
-    def __init__(self, traffic: Traffic, client: str) -> None:
-        self._traffic, self._client = traffic, client
-        self._size = 0
+    traffic: Traffic
+    client: str
+    _size: int = 0
 
     def more(self, size: int) -> None:
         """Count bytes that are about to be allocated.
@@ -79,18 +80,13 @@ class Hold:
         ------
         OverloadError
         """
-        self._traffic.take(self._client, size)
+        self.traffic.take(self.client, size)
         self._size += size
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         size, self._size = self._size, 0
         if size:
-            self._traffic.give_back(self._client, size)
+            self.traffic.give_back(self.client, size)

@@ -102,7 +102,7 @@ class Dispatch:
 
     def _session(self, key: str) -> ClientSession:
         place = self._places.of(key)
-        return ClientSession(key, key, self._owner, self._traffic, "here", place, self._limits)
+        return ClientSession(key, key, self._owner, self._traffic, "here", place)
 
     def run(self, messages: int) -> None:
         """Send so many messages, and see that nothing that must not happen does.
