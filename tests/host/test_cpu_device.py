@@ -19,10 +19,11 @@ from penstock.host.device import registry
 from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
 from penstock.host.device.storage import key_dtype, storage_dtype
 from penstock.host.devices.cpu import CpuDevice, loops
-from penstock.host.devices.cpu.codegen import NotCompilable, generate
+from penstock.host.devices.cpu.codegen import generate
 from penstock.host.devices.cpu.general import CompiledKernel
 from penstock.host.devices.cpu.interpreted import InterpretedKernel
 from penstock.host.devices.cpu.memory import ResultMemory
+from penstock.host.devices.cpu.operations import NotCompilable
 from penstock.host.execute.run import run_task
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer

@@ -87,19 +87,19 @@ class BoardDevice(Device):
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         try:
-            self._chosen(program, modes)
+            self._choose(program, modes)
         except DeviceError as error:
             return str(error)
         return None
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         try:
-            package = self._chosen(program, modes)
+            package = self._choose(program, modes)
         except DeviceError as error:
             raise DeviceError(f"the board device cannot run this program: {error}") from error
         return self.open_with(package, program, modes)
 
-    def _chosen(self, program: AnyProgram, modes: frozenset[Mode]) -> Package:
+    def _choose(self, program: AnyProgram, modes: frozenset[Mode]) -> Package:
         return choose(self.packages, lambda package: package.refuses(program, modes))
 
     def open_with(
@@ -122,7 +122,7 @@ class BoardDevice(Device):
         return kernel
 
     def load(self, package: Package) -> KernelInstances:
-        """The kernels of a package, which is loaded unless it is.
+        """The kernels of a package; it is loaded if need be.
 
         Raises
         ------
@@ -148,8 +148,8 @@ class BoardDevice(Device):
         self._instances = KernelInstances(self.links, package, self.timeout_s)
         return self._instances
 
-    def closed(self, kernel: object) -> None:
-        """Note that a kernel was closed."""
+    def forget(self, kernel: object) -> None:
+        """Forget a kernel that was closed."""
         with self._lock:
             self._open = {one: used for one, used in self._open.items() if one is not kernel}
 

@@ -29,7 +29,7 @@ TIMEOUT_S = 60.0
 
 @contextmanager
 def _talking(name: str) -> Iterator[None]:
-    """Errors of PYNQ and of its connection as errors of the device."""
+    """Turn errors of PYNQ and of its connection into errors of the device."""
     try:
         yield
     except DeviceError:
@@ -148,7 +148,7 @@ class BoardLink:
             ]
 
     def load(self, package: Package) -> list[Port]:
-        """Load an overlay, unless it is loaded; its kernels."""
+        """Load an overlay unless it is loaded; returns its kernels."""
         with self._call():
             if package != self._loaded:
                 self._loaded = None
@@ -164,12 +164,12 @@ class BoardLink:
 
         assert package.folder is not None
         if package.folder.is_absolute():
-            return _opened(Overlay, package.path, self._target)
+            return _open_overlay(Overlay, package.path, self._target)
         with tempfile.TemporaryDirectory(prefix="penstock-overlay-") as folder:
             for name in package.files:
                 data = self._target.read_file(f"{DEPLOYED}/{package.folder}/{name}")
                 Path(folder, name).write_bytes(data)
-            return _opened(Overlay, Path(folder, package.overlay), self._target)
+            return _open_overlay(Overlay, Path(folder, package.overlay), self._target)
 
     def allocate(self, size: int) -> BoardMemory:
         """Memory that the kernels reach."""
@@ -177,7 +177,7 @@ class BoardLink:
             return BoardMemory(self._target, size)
 
     def free(self, memory: BoardMemory) -> None:
-        """Give memory back; that of a board which is gone is gone with it."""
+        """Give memory back; the memory of a board that is gone is gone, too."""
         if self._gone is not None:
             return
         try:
@@ -187,7 +187,7 @@ class BoardLink:
                 raise
 
     def talk(self, act: Callable[[], Any]) -> Any:
-        """What an act gives that talks to the board; its errors with the cause, where known."""
+        """Do something that talks to the board; errors say what the board says of the cause."""
         try:
             with self._call():
                 return act()
@@ -198,7 +198,7 @@ class BoardLink:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """Calls to the board, none of them once it is gone."""
+        """Guard calls to the board; none are made once it is gone."""
         if self._gone is not None:
             raise DeviceError(self._gone)
         try:
@@ -221,7 +221,7 @@ class BoardLink:
         return ""
 
 
-def _opened(overlay: Any, path: Path, target: Any) -> Any:
+def _open_overlay(overlay: Any, path: Path, target: Any) -> Any:
     """An overlay whose clocks are all known, and are those of this board.
 
     PYNQ sets the clocks of the active device, and keeps the first one that it did so for; and 4.0
@@ -248,7 +248,7 @@ _UNCACHED = Lock()
 
 @contextmanager
 def _uncached() -> Iterator[None]:
-    """PYNQ reads handoffs from their files.
+    """Let PYNQ read handoffs from their files.
 
     It keeps the latest one it read in its own folder, for all processes that use it, and takes it
     for every overlay whose bitstream has the same hash: a handoff that was changed would be

@@ -1,4 +1,4 @@
-"""Does a board do what it should: registers, memory, a known join, and cycles as the model says."""
+"""Self-test of boards: registers, memory, a known join, and cycles against the model."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ...device.base import PAIRS, Folds, Result, Task
 from ...device.storage import key_dtype
 from .folding import Fold, limbs
 from .folds import run_band
-from .kernel import CpuKernel, CpuResources, Output
+from .kernel import Columns, CpuKernel, CpuResources, Output
 from .loops import EVALUATIONS, run_pairs
 from .vector import GRANULE
 
@@ -55,7 +55,7 @@ class BandKernel(CpuKernel):
         self._cubes = np.array(packed, np.int64) if packed else None
         self._compile()
 
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         output = Output(task, BLOCK_ROWS, self._tile(), self._resources.memory)
         if self.program.table:
             tests = self._arguments(window, task)
@@ -64,15 +64,13 @@ class BandKernel(CpuKernel):
             output.walk[EVALUATIONS] = (task.end - task.start).sum()
         return output.result()
 
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+    def _fold(self, window: Columns, task: Task) -> Folds:
         payload = window[-1] if task.mode.needs_value else None
         if payload is None or payload.dtype.kind == "i":
             return self._pass(window, payload, task, self.program.payload)
         return self._fold_beyond(window, payload, task)
 
-    def _fold_beyond(
-        self, window: tuple[np.ndarray, ...], payload: np.ndarray, task: Task
-    ) -> Folds:
+    def _fold_beyond(self, window: Columns, payload: np.ndarray, task: Task) -> Folds:
         """The fold of payloads beyond int64: ranks stand for them, or 32 bits of them at a time."""
         low, high = (int(task.start[0]), int(task.end[-1])) if task.rows else (0, 0)
         column = np.zeros(len(payload), np.int64)
@@ -93,11 +91,7 @@ class BandKernel(CpuKernel):
         return Folds(fold.found, value)
 
     def _pass(
-        self,
-        window: tuple[np.ndarray, ...],
-        payload: np.ndarray | None,
-        task: Task,
-        value: Type | None = None,
+        self, window: Columns, payload: np.ndarray | None, task: Task, value: Type | None = None
     ) -> Folds:
         """The fold of a payload in machine integers; ``value`` is its type, where known."""
         tile = self._tile(0 if payload is None else payload.itemsize)
@@ -112,7 +106,7 @@ class BandKernel(CpuKernel):
         row_bytes = len(self._tests) * self._key.itemsize + payload_bytes
         return max(TILE_BYTES // row_bytes, GRANULE) & ~(GRANULE - 1)
 
-    def _arguments(self, window: tuple[np.ndarray, ...], task: Task) -> tuple[Any, ...]:
+    def _arguments(self, window: Columns, task: Task) -> tuple[Any, ...]:
         """Keys, cubes, lower bounds and spans of the tests that are run."""
         low, span = zip(*(self._bounds(task, d) for d in self._tests), strict=True)
         return tuple(window[d] for d in self._tests), self._cubes, low, span
@@ -133,5 +127,5 @@ class BandKernel(CpuKernel):
 
 
 def _payload_dtype(stored: np.dtype) -> np.dtype:
-    """How a payload lies in memory: narrow ones as int32, so that fewer loops are compiled."""
+    """Dtype of a payload in memory: int32 for narrow ones, so that fewer loops are compiled."""
     return np.dtype(np.int32) if stored.kind == "i" and stored.itemsize < 4 else stored

@@ -29,7 +29,7 @@ LIMB_BITS = 31
 
 
 class Fold:
-    """What the compiled loops fold into, see :func:`penstock.host.devices.cpu.folds.fold`.
+    """State that the compiled loops fold into, see :func:`penstock.host.devices.cpu.folds.fold`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Fold:
         return self.rule, self.count, self.value, self.extra
 
     def folds(self) -> Folds:
-        """The outcome, in the contract's terms."""
+        """The outcome, as the device contract has it."""
         found = self.count > 0
         if self.mode is Mode.COUNT:
             return Folds(found, self.count)

@@ -1,4 +1,4 @@
-"""What becomes of the matches of a stream tuple where no pairs are wanted, and the band loops.
+"""Folds of the matches of a stream tuple, and the band loops that fold.
 
 A task is walked as for pairs, but there is no room to run out of: every tile is done once. Window
 positions ascend for each tuple.
@@ -97,7 +97,7 @@ def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, 
 
 @njit(nogil=True)
 def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, value, extra):
-    """As :func:`granules` for tuples i and i + 1 over whole chunks; where it stopped.
+    """As :func:`granules` for tuples i and i + 1 over whole chunks; returns where it stopped.
 
     It stops early for EXISTS, once one of the two is found.
     """

@@ -1,5 +1,6 @@
-"""The general kernel: compiled from the program's DAG, or interpreted where that cannot be, or
-would take longer than the join.
+"""The general kernel: compiled from the program's DAG, or interpreted.
+
+It is interpreted where it cannot be compiled, or compilation would take longer than the join.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import numpy as np
 from penstock.program import GeneralProgram, Mode
 
 from ...device.base import PAIRS, Folds, Result, Task
-from .codegen import FoldKind, NotCompilable, generate
+from .codegen import generate
 from .folding import Fold
 from .interpreted import InterpretedKernel
-from .kernel import CpuKernel, CpuResources, Output
+from .kernel import Columns, CpuKernel, CpuResources, Output
+from .operations import NotCompilable
 from .source_cache import load_source
+from .templates import FoldKind
 from .vector import GRANULE
 
 #: Stream tuples per block.
@@ -68,21 +71,19 @@ class CompiledKernel(CpuKernel):
             return FoldKind.INTEGER
         return FoldKind.FLOAT if mode is Mode.SUM else FoldKind.ORDER
 
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         output = Output(task, BLOCK_ROWS, self._tile, self._resources.memory)
         self._loop(window, task, output, output.i, output.j)
         return output.result()
 
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+    def _fold(self, window: Columns, task: Task) -> Folds:
         value = self.program.value if task.mode.needs_value else None
         fold = Fold(task, BLOCK_ROWS, self._tile, None if value is None else value.type)
         values = None if value is None else np.empty(FLAGS, fold.value.dtype)
         self._loop(window, task, fold, values, *fold.state)
         return fold.folds()
 
-    def _loop(
-        self, window: tuple[np.ndarray, ...], task: Task, walked: Output | Fold, *outcome: Any
-    ) -> None:
+    def _loop(self, window: Columns, task: Task, walked: Output | Fold, *outcome: Any) -> None:
         """Run the compiled loop of the task's mode; ``outcome`` is what it writes."""
         stream = tuple(map(np.array, task.stream, self._stream))
         flags = np.empty(FLAGS, np.uint8)

@@ -15,7 +15,7 @@ from penstock.program import GeneralProgram, Mode
 from penstock.types import Type
 
 from ...device.base import Folds, Result, Task
-from .kernel import CpuKernel, Output
+from .kernel import Columns, CpuKernel, Output
 from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
 
 #: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
@@ -30,7 +30,7 @@ class InterpretedKernel(CpuKernel):
 
     program: GeneralProgram
 
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         output = Output(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._resources.memory)
         walk, count = output.walk, 0
         while next_tile(walk, output.start, output.end, count):
@@ -44,7 +44,7 @@ class InterpretedKernel(CpuKernel):
             count = total
         return output.result()
 
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+    def _fold(self, window: Columns, task: Task) -> Folds:
         count = np.zeros(task.rows, np.int64)
         best: dict[int, tuple[Any, int]] = {}
         better = _BETTER.get(task.mode)
@@ -83,7 +83,7 @@ class InterpretedKernel(CpuKernel):
         return Folds(found, value, position if task.mode is Mode.NEAREST else None)
 
     def _matches(
-        self, window: tuple[np.ndarray, ...], task: Task, walk: np.ndarray
+        self, window: Columns, task: Task, walk: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Matches (i, j) in the walk's tile, by row and then position."""
         rows = np.arange(walk[FIRST], walk[LAST])
@@ -97,12 +97,7 @@ class InterpretedKernel(CpuKernel):
         return i[hit], j[hit]
 
     def _evaluate(
-        self,
-        expr: Expr,
-        window: tuple[np.ndarray, ...],
-        task: Task,
-        i: np.ndarray,
-        j: np.ndarray,
+        self, expr: Expr, window: Columns, task: Task, i: np.ndarray, j: np.ndarray
     ) -> Vector:
         program = self.program
         keys = _Keys({"s": (task.stream, program.stream, i), "w": (window, program.window, j)})

@@ -1,4 +1,4 @@
-"""What the CPU device's kernels share: checks, result memory, counters and threads."""
+"""Common parts of the CPU device's kernels: checks, result memory, counters and threads."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
 from .window import CpuWindow
 
+#: Window columns as the compiled loops take them.
+Columns = tuple[np.ndarray, ...]
+
 
 @dataclass(frozen=True)
 class CpuResources:
-    """What the CPU device lends to its kernels.
+    """Parts of the CPU device that its kernels use.
 
     Parameters
     ----------
@@ -85,7 +88,7 @@ class CpuKernel(Kernel):
         for mode in self.modes:
             self._dispatch(tuple(window), Task(stream, none, none, room=1, mode=mode))
 
-    def _dispatch(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _dispatch(self, window: Columns, task: Task) -> Result:
         if task.mode is Mode.PAIRS:
             return self._run(window, task)
         folds = self._fold(window, task)
@@ -94,15 +97,15 @@ class CpuKernel(Kernel):
         return Result(none, none, None, {"evaluations": evaluations}, folds)
 
     @abstractmethod
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         """Run a checked task for pairs."""
 
     @abstractmethod
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+    def _fold(self, window: Columns, task: Task) -> Folds:
         """Run a checked task for aggregates."""
 
-    def _check(self, window: WindowBuffer, task: Task) -> tuple[np.ndarray, ...]:
-        """The window's columns, once the task is known to be one that the loops can run."""
+    def _check(self, window: WindowBuffer, task: Task) -> Columns:
+        """Refuse a task that the loops cannot run; the window's columns."""
         if not isinstance(window, CpuWindow):
             raise DeviceError(
                 f"a {type(window).__name__} was passed to device cpu; use the window buffer that "
@@ -138,7 +141,7 @@ class Output:
         self.i, self.j = block_of_both[:entries], block_of_both[entries : 2 * entries]
 
     def result(self) -> Result:
-        """What was written; a small part of the memory is copied, so that the rest is free."""
+        """The result; if it fills little of the memory it is copied, so that the memory is free."""
         walk = self.walk
         count = int(walk[COUNT])
         i, j = self.i[:count], self.j[:count]
@@ -149,6 +152,6 @@ class Output:
 
 
 def _stored(column: Column) -> np.dtype:
-    """How a column lies in memory."""
+    """Dtype of a column in memory."""
     assert column is not None
     return storage_dtype(column) if isinstance(column, Type) else column

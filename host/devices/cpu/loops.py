@@ -232,7 +232,7 @@ def tile_all(window, low, span, start, end, dense, walk, out_i, out_j):
 
 @njit(nogil=True)
 def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
-    """Append the pairs of the walk's tile where all tests of some cube hold; as above."""
+    """As :func:`tile_all` where all tests of some cube must hold."""
     count = walk[COUNT]
     for i in range(walk[FIRST], walk[LAST]):
         a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])

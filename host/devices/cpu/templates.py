@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 _HEAD = '''"""Generated kernel: {title}"""
 
@@ -82,12 +83,25 @@ def run(stream, window, start, end, walk, flags, values, rule, count, value, ext
 """
 
 
+class FoldKind(Enum):
+    """What a generated loop is to fold, and how its values are held."""
+
+    #: Nothing: the matches are counted.
+    NONE = "none"
+    #: Integers as int64.
+    INTEGER = "integer"
+    #: Floats as int64 keys of the same order.
+    ORDER = "order"
+    #: Floats as float64, to be added.
+    FLOAT = "float"
+
+
 def module_source(
     title: str,
     stream: Sequence[str],
     slices: Sequence[str],
     body: Sequence[str],
-    folded: str | None,
+    folded: FoldKind | None,
 ) -> str:
     """Source of a module with a function ``run``.
 
@@ -96,10 +110,10 @@ def module_source(
     title : str
     stream, slices, body : sequence of str
         Statements per stream tuple, slices of the window, statements per pair.
-    folded : str or None
-        A value of :class:`penstock.host.devices.cpu.codegen.FoldKind`; None for pairs.
+    folded : FoldKind or None
+        None for pairs.
     """
-    has_values = folded not in (None, "none")
+    has_values = folded not in (None, FoldKind.NONE)
     head = _HEAD.format(
         title=title,
         stream="\n".join(f"    {line}" for line in stream),
@@ -111,6 +125,6 @@ def module_source(
         return head + _PAIRS
     return head + _FOLDS.format(
         values=", values" if has_values else "",
-        fold="add_floats" if folded == "float" else "fold",
+        fold="add_floats" if folded is FoldKind.FLOAT else "fold",
         held="values" if has_values else "None",
     )

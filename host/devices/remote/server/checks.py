@@ -1,4 +1,4 @@
-"""What a task of a client may take: its columns, time of the device, memory of its result."""
+"""Limits of a client's task: its columns, its time on the device, memory of its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def result_bytes(task: AnyTask) -> int:
 
 
 def check_asked(kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: Limits) -> None:
-    """Refuse what no client may ask of a kernel, whatever the device checks itself.
+    """Refuse a task that no client may ask for, whatever the device checks itself.
 
     Raises
     ------

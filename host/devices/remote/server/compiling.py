@@ -41,7 +41,7 @@ _NICE = 19
 
 
 class Compiler:
-    """Opens programs, each compiled beside the server if it must be; clients take turns.
+    """Opens programs; what must be compiled is compiled beside the server, in turns of clients.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Compiler:
         self._running: set[str] = set()
         self._latest: dict[str, int] = {}
 
-    def opened(
+    def open(
         self,
         client: str,
         program: AnyProgram,
@@ -66,14 +66,14 @@ class Compiler:
         act: Callable[[], Kernel],
         check: Callable[[], None],
     ) -> Kernel:
-        """What ``act`` opens, which needs a program in these modes.
+        """Open a kernel by ``act``, which needs a program compiled for these modes.
 
         Parameters
         ----------
         client : str
             Whose turn it takes to compile.
         check : callable
-            Raises when nobody waits for it any more.
+            Raises when the client is gone.
 
         Raises
         ------
@@ -95,7 +95,10 @@ class Compiler:
 
     @contextmanager
     def _turn(self, client: str, check: Callable[[], None]) -> Iterator[None]:
-        """One of a client at a time; the client whose latest turn is longest ago comes next."""
+        """Wait for a client's turn to compile, and take it.
+
+        A client has one turn at a time; the one whose latest turn is longest ago comes next.
+        """
         ticket = next(self._numbers)
         with self._changed:
             self._waiting[ticket] = client
@@ -118,7 +121,7 @@ class Compiler:
                 self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """The ticket that goes on; None if nobody can now."""
+        """The ticket whose turn it is; None if all have to wait."""
         if len(self._running) >= _AT_A_TIME:
             return None
         free = [
@@ -171,7 +174,7 @@ class Compiler:
 
 
 def _if_kept(act: Callable[[], Kernel]) -> Kernel | None:
-    """What ``act`` opens; None if that takes a compilation."""
+    """Open a kernel by ``act``; None if that would compile."""
     try:
         with only_kept():
             return act()
@@ -180,7 +183,7 @@ def _if_kept(act: Callable[[], Kernel]) -> Kernel | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile the program on standard input; say how that went on standard output."""
+    """Compile the program on standard input; what fails is said on standard output."""
     from ...cpu import CpuDevice
 
     os.nice(_NICE)

@@ -1,4 +1,4 @@
-"""What one client holds on a server: kernels and windows, freed after their last use."""
+"""Kernels and windows that one client holds on a server; they are freed after their last use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .residents import Resident
 
 
 class SessionOverError(DeviceError):
-    """A call came in a session that has ended; the message is why it did."""
+    """A call in a session that has ended; the message says why it ended."""
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Holdings:
             return bool(self._windows)
 
     def check(self) -> None:
-        """Refuse what comes after the end of the session.
+        """Refuse calls after the end of the session.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Holdings:
 
     def add_kernel(self, opened: HeldKernel) -> int:
         """The number under which the client knows a kernel from now on."""
-        return self._numbered(self._kernels, opened)
+        return self._number(self._kernels, opened)
 
     def close_kernel(self, header: Header) -> None:
         """Close the kernel that a call names, once nothing uses it, unless it is closed."""
@@ -150,7 +150,7 @@ class Holdings:
 
     def add_window(self, window: HeldWindow) -> int:
         """The number under which the client knows a window from now on."""
-        number = self._numbered(self._windows, window)
+        number = self._number(self._windows, window)
         if window.resident is None:
             return number
         with self._lock:
@@ -196,7 +196,7 @@ class Holdings:
                     f"this client has {len(held)} {what}, which is the most; {end} some"
                 )
 
-    def _numbered(self, all_held: dict[int, Held], held: Held) -> int:
+    def _number(self, all_held: dict[int, Held], held: Held) -> int:
         number = next(self._numbers)
         with self._lock:
             if self._over is None:

@@ -1,4 +1,4 @@
-"""Where connections come in: a thread for each, and limits on how many there are."""
+"""Accepts connections: a thread for each, and limits on their number."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Connection:
     thread : Thread
         Serves it.
     greeted : bool
-        Whether it has said what it is for.
+        Whether the client has said what the connection is for.
     """
 
     frames: Frames
@@ -79,7 +79,7 @@ class Listener:
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
         self._stopping = threading.Event()
-        self._socket = _listening(address)
+        self._socket = _listen(address)
         self.address = address
         if address.path is None:
             self.address = Address(host=address.host, port=self._socket.getsockname()[1])
@@ -87,7 +87,7 @@ class Listener:
         self._thread.start()
 
     def hurry(self) -> None:
-        """End the connections that have not said in time what they are for."""
+        """End connections that have not said what they are for within :data:`GREETING_S`."""
         late = time.monotonic() - GREETING_S
         with self._lock:
             silent = [c for c in self._connections if not c.greeted and c.began < late]
@@ -95,12 +95,12 @@ class Listener:
             connection.frames.cancel()
 
     def count(self) -> int:
-        """Connections of this moment."""
+        """Number of connections now."""
         with self._lock:
             return len(self._connections)
 
     def close(self, timeout_s: float) -> bool:
-        """Accept nothing any more, and end what is connected; whether that came to an end."""
+        """Accept nothing any more and end all connections; whether they ended in time."""
         deadline = time.monotonic() + timeout_s
         self._stopping.set()
         with suppress(OSError):
@@ -170,7 +170,7 @@ class Listener:
                 self._connections.discard(connection)
 
 
-def _listening(address: Address) -> socket.socket:
+def _listen(address: Address) -> socket.socket:
     before = os.umask(_SOCKET_MASK)
     try:
         if address.path is not None:
@@ -201,7 +201,7 @@ def _peer(accepted: socket.socket) -> str:
 
 
 def _refuse(frames: Frames, why: str) -> None:
-    """Say that there is no room, to a client that may not listen."""
+    """Tell a client, which may not listen, that there is no room."""
     error = OverloadError(
         f"the server takes no more connections ({why}); close some, or try again later"
     )

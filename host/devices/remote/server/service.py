@@ -95,7 +95,7 @@ class DeviceServer:
         self._leases.start()
 
     def sessions(self) -> list[ClientSession]:
-        """Sessions of this moment."""
+        """Sessions that there are now."""
         with self._lock:
             return list(self._sessions.values())
 
@@ -129,7 +129,7 @@ class DeviceServer:
     # -- sessions ---------------------------------------------------------------------------------
 
     def _serve(self, connection: Connection) -> None:
-        """Serve a connection to its end."""
+        """Serve a connection until it ends."""
         frames = connection.frames
         try:
             place = self._places.of(connection.peer)
@@ -137,7 +137,7 @@ class DeviceServer:
                 wants = welcome(frames, self._token)
                 connection.greeted = True
             if wants.get("stream") == "session":
-                self._hold(self._begun(wants, connection.peer, place), frames)
+                self._hold(self._begin_session(wants, connection.peer, place), frames)
             elif wants.get("stream") == "calls":
                 self._serve_calls(field(wants, "session", str), frames)
             else:
@@ -153,7 +153,7 @@ class DeviceServer:
             pass
 
     def _hold(self, session: ClientSession, frames: Frames) -> None:
-        """Serve the connection of a session to its end."""
+        """Serve the connection of a session until it ends."""
         reason = Reason.LEFT
         try:
             with self._lock:
@@ -174,7 +174,7 @@ class DeviceServer:
         finally:
             self._end(session, reason)
 
-    def _begun(self, hello: Header, peer: str, place: PeerPlace) -> ClientSession:
+    def _begin_session(self, hello: Header, peer: str, place: PeerPlace) -> ClientSession:
         names = list(self.owners)
         wanted = hello.get("device") or names[0]
         if not isinstance(wanted, str) or wanted not in self.owners:
@@ -253,7 +253,7 @@ class DeviceServer:
     # -- calls ------------------------------------------------------------------------------------
 
     def _serve_calls(self, key: str, frames: Frames) -> None:
-        """Serve a connection for calls of a session to its end."""
+        """Serve a connection for calls of a session until it ends."""
         with self._lock:
             session = self._sessions.get(key)
             known = len(session.calling) if session is not None else 0

@@ -1,4 +1,4 @@
-"""What one client has on a server: kernels, windows, tasks; all of it goes when the client goes."""
+"""One client's calls for kernels, windows and tasks; all it has goes when the client goes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ClientSession:
         self._held = Holdings(self.key, self.owner)
 
     def renew(self) -> None:
-        """The client has given a sign of life.
+        """Note a sign of life of the client.
 
         Raises
         ------
@@ -77,12 +77,12 @@ class ClientSession:
         self.seen = time.monotonic()
 
     def call(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        """Do what a request says.
+        """Do what a call asks for.
 
         Raises
         ------
         PenstockError
-            Whatever is wrong with it, or with the device.
+            Something is wrong with the call, or with the device.
         """
         self._held.check()
         self._called = time.monotonic()
@@ -162,7 +162,7 @@ class ClientSession:
         with self._held.using(header) as window:
             if window.resident is None:
                 raise DeviceError("a window without a name is never complete")
-            self.owner.residents.loaded(window.resident)
+            self.owner.residents.mark_loaded(window.resident)
 
     def _keep(self, header: Header) -> Header:
         blocks = field(header, "blocks", list)
@@ -177,7 +177,7 @@ class ClientSession:
             offset = count_field(header, "offset", MAX_POSITION)
             check_columns("window keys", window_columns(window.opened.kernel.program), columns)
             window.buffer.write(offset, columns)
-        self.owner.written(len(columns[0]) if columns else 0)
+        self.owner.count_written(len(columns[0]) if columns else 0)
 
     def _task(self, header: Header, columns: Columns, hold: Hold) -> Reply:
         held = self._held.window(header) if "window" in header else self._held.kernel(header)

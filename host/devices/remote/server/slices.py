@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,22 +23,6 @@ _FIRST = 1 << 18
 _LEAST = 1 << 10
 
 
-class Steps(Protocol):
-    """What a client wants of a device, in one step or several."""
-
-    def begin(self, shared: bool) -> Future[Any]:
-        """Give the next step to the device; whether other clients wait for it, too."""
-        ...
-
-    def took(self, result: Any) -> bool:
-        """Take a step's result; whether it was the last step."""
-        ...
-
-    def result(self) -> Any:
-        """What came of all steps."""
-        ...
-
-
 class Whole:
     """A task in one step.
 
@@ -53,13 +37,16 @@ class Whole:
         self._result: Any = None
 
     def begin(self, shared: bool) -> Future[Any]:
+        """Give the next step to the device; ``shared`` if other clients use it, too."""
         return self._start()
 
-    def took(self, result: Any) -> bool:
+    def take(self, result: Any) -> bool:
+        """Take a step's result; whether it was the last step."""
         self._result = result
         return True
 
     def result(self) -> Any:
+        """The result of all steps."""
         return self._result
 
 
@@ -70,13 +57,13 @@ class KernelSpeed:
         self._per_s = 0.0
 
     def evaluations(self, shared: bool) -> int:
-        """How many take as long as a slice."""
+        """How many evaluations take as long as a slice."""
         if not self._per_s:
             return _FIRST
         return max(int(self._per_s * (SHARED_S if shared else ALONE_S)), _LEAST)
 
     def learn(self, result: Result) -> None:
-        """Take the time that a slice took."""
+        """Learn from the time that a slice took."""
         evaluations = result.counters.get("evaluations", 0)
         if result.ran is not None and evaluations >= _LEAST:
             began, ended = result.ran
@@ -97,7 +84,7 @@ class _Step:
 
 @dataclass(eq=False)
 class Sliced:
-    """A task of which a few tuples, or a part of one tuple's range, run at a time.
+    """A task in steps of a few tuples, or of a part of one tuple's range; as :class:`Whole`.
 
     Parameters
     ----------
@@ -126,7 +113,7 @@ class Sliced:
 
     @property
     def evaluations(self) -> int:
-        """Of the whole task."""
+        """Evaluations of the whole task."""
         return int(self._upto[-1]) if len(self._upto) else 0
 
     def begin(self, shared: bool) -> Future[Result]:
@@ -144,7 +131,7 @@ class Sliced:
         )
         return self.kernel.submit(self.window, part)
 
-    def took(self, result: Result) -> bool:
+    def take(self, result: Result) -> bool:
         step = self._step
         assert step is not None
         self.speed.learn(result)
@@ -192,7 +179,7 @@ class Sliced:
         )
 
     def _next(self, most: int) -> _Step:
-        """As many tuples as have so many evaluations; of one that has more, a part of its range."""
+        """The next step, of ``most`` evaluations: some tuples, or a part of one tuple's range."""
         low, task = self._at, self.task
         if low >= task.rows:
             return _Step(0, task.rows, 0, self.window.capacity)

@@ -11,7 +11,7 @@ from penstock.errors import OverloadError
 
 
 class Traffic:
-    """Bytes that calls of clients hold at a moment.
+    """Bytes that the calls of clients hold now.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Traffic:
             self._held[client] += size
 
     def give_back(self, client: str, size: int) -> None:
-        """Bytes are free again."""
+        """Count bytes that are free again."""
         with self._lock:
             self._held[client] -= size
             if not self._held[client]:

@@ -66,7 +66,8 @@ class Address:
     def __str__(self) -> str:
         if self.path is not None:
             return f"unix://{self.path}"
-        return f"tcp://{self._bracketed}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tcp://{host}:{self.port}"
 
     @property
     def loopback(self) -> bool:
@@ -78,13 +79,9 @@ class Address:
         except ValueError:
             return False
 
-    @property
-    def _bracketed(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
-
 
 def check_listen(address: Address, token: str | None) -> None:
-    """Refuse to listen where anybody could connect.
+    """Refuse to listen where everybody could connect.
 
     Raises
     ------

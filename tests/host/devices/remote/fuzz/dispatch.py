@@ -137,8 +137,8 @@ class Dispatch:
         made = None
         try:
             if shared:
-                made = Segment.made(1, key)
-                bodies.arriving = Segment.found(made.header(), key)
+                made = Segment.create(1, key)
+                bodies.arriving = Segment.open(made.header(), key)
                 assert bodies.arriving.size == LEAST_BYTES
             memory = None if made is None else made.memory
             for _ in range(PER_SESSION):
