@@ -21,10 +21,13 @@ INDEX = "packages"
 #: Where a virtual board says what went wrong in it.
 FAULTS = "/sys/kernel/debug/penstock/faults"
 _DEFAULT_PORT = 7967
-
-
 #: Seconds that one access to a remote board may take.
 TIMEOUT_S = 60.0
+#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
+_ZYNQ_PLL_MHZ = 1000
+
+#: Held while PYNQ's cache of handoffs is off.
+_UNCACHED = Lock()
 
 
 @contextmanager
@@ -160,16 +163,14 @@ class BoardLink:
             ]
 
     def _load(self, package: Package) -> Any:
-        from pynq import Overlay  # pyright: ignore
-
         assert package.folder is not None
         if package.folder.is_absolute():
-            return _open_overlay(Overlay, package.path, self._target)
+            return _open_overlay(package.path, self._target)
         with tempfile.TemporaryDirectory(prefix="penstock-overlay-") as folder:
             for name in package.files:
                 data = self._target.read_file(f"{DEPLOYED}/{package.folder}/{name}")
                 Path(folder, name).write_bytes(data)
-            return _open_overlay(Overlay, Path(folder, package.overlay), self._target)
+            return _open_overlay(Path(folder, package.overlay), self._target)
 
     def allocate(self, size: int) -> BoardMemory:
         """Memory that the kernels reach."""
@@ -221,13 +222,13 @@ class BoardLink:
         return ""
 
 
-def _open_overlay(overlay: Any, path: Path, target: Any) -> Any:
+def _open_overlay(path: Path, target: Any) -> Any:
     """An overlay whose clocks are all known, and are those of this board.
 
     PYNQ sets the clocks of the active device, and keeps the first one that it did so for; and 4.0
     cannot set clocks of a Zynq-7000, whose handoff names dividers, not frequencies.
     """
-    from pynq import Device  # pyright: ignore
+    from pynq import Device, Overlay  # pyright: ignore
     from pynq.ps import Clocks  # pyright: ignore
 
     Device.active_device = target
@@ -235,15 +236,12 @@ def _open_overlay(overlay: Any, path: Path, target: Any) -> Any:
     if hasattr(Clocks, "_real_instance"):
         del Clocks._real_instance
     with _uncached():
-        found = overlay(str(path), download=False, device=target)
+        found = Overlay(str(path), download=False, device=target)
     for clock in getattr(found, "clock_dict", {}).values():
         if "divisor0" in clock and clock.get("frequency", 0) is None:
             clock["frequency"] = _ZYNQ_PLL_MHZ / (clock["divisor0"] * clock.get("divisor1", 1))
     found.download()
     return found
-
-
-_UNCACHED = Lock()
 
 
 @contextmanager
@@ -266,7 +264,3 @@ def _uncached() -> Iterator[None]:
             yield
         finally:
             handlers._get_cache = kept
-
-
-#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
-_ZYNQ_PLL_MHZ = 1000

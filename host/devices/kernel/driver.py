@@ -60,10 +60,12 @@ class KernelDriver:
         self._plan = plan_batches if geometry["batched"] else plan
         self._result_words = result_words
         columns, values = len(window_columns(program)), 0
+        #: Registers of the truth table, if the program has one.
+        self._registers: dict[str, int] = {}
         if isinstance(program, BandProgram):
             values = columns - program.tests
+            self._registers = truth_table(program.table, program.tests, geometry["tests"], "table")
         self.packing = Packing(table, window_keys=columns - values, window_values=values)
-        self._registers = _truth_table(program, table)
 
     def job(self, work: PipelineTask, capacity: int) -> JoinKernelTask:
         """The kernel's task for a window of ``capacity`` positions.
@@ -166,10 +168,3 @@ def _stop(cut: int, work: PipelineTask, passes: Sequence[Pass]) -> Stop:
         np.searchsorted(work.end[part.first : loaded], position, side="right")
     )
     return Stop(complete, loaded, position)
-
-
-def _truth_table(program: Program, table: Mapping[str, Any]) -> dict[str, int]:
-    """Registers of a program's truth table, if it has one."""
-    if not isinstance(program, BandProgram):
-        return {}
-    return truth_table(program.table, program.tests, table["geometry"]["tests"], "table")
