@@ -182,8 +182,8 @@ class Kernel(ABC):
     min_room: int = 1
     #: Banks of memory that its windows can lie in, each with room of its own.
     banks: int = 1
-    #: Evaluations up to which a task is sooner run by its caller than handed to another thread;
-    #: 0 for a kernel that has no :meth:`run`.
+    #: Most evaluations of a task that runs faster in the calling thread than in another one; 0 for
+    #: a kernel that has no :meth:`run`.
     here_evaluations: int = 0
     program: Any
 

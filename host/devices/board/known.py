@@ -14,7 +14,7 @@ from ..cpu import CpuDevice
 from .device import BoardDevice
 from .package import Package
 
-#: What the cycles may be away from the model.
+#: Largest relative difference of cycles from the model.
 _TOLERANCE = 0.05
 
 

@@ -47,7 +47,7 @@ class BandKernel(CpuKernel):
         self._tests = tuple(d for d in range(program.tests) if needed >> d & 1)
         packed = [sum(1 << k for k, d in enumerate(self._tests) if c >> d & 1) for c in cubes]
         if not self._tests:
-            # Always true: one test, whose outcome the only cube does not look at.
+            # Always true: one test is run, and the only cube ignores it.
             self._tests = (0,)
         elif len(packed) == 1:
             packed = []

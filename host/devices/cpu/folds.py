@@ -15,7 +15,7 @@ from .loops import DENSE, EDGE, FIRST, LAST, POSITION, granule, next_tile
 from .reduce import masked_max, masked_min, masked_sum
 from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, popcount, row_of
 
-#: What a loop does with matches: ``Mode``, and sums whose total may need more than 64 bits.
+#: Rules of a fold: those of ``Mode``, and sums whose total may need more than 64 bits.
 COUNT, EXISTS, SUM, WIDE_SUM, MIN, MAX, NEAREST = range(7)
 
 _ONE = np.uint64(1)

@@ -25,7 +25,7 @@ from .vector import GRANULE
 BLOCK_ROWS = 256
 #: Window keys per tile in bytes: half of a 32 KiB first-level data cache.
 TILE_BYTES = 16 * 1024
-#: Outcomes that are computed before they are looked at, one byte each.
+#: Outcomes that are computed at a time, one byte each.
 FLAGS = 8 * GRANULE
 
 

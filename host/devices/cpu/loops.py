@@ -128,7 +128,7 @@ def emit(mask, i, position, room, out_i, out_j, count):
     if total > room:
         return -1
     # Four entries a turn, whether or not there are as many: a loop that ends by the number of
-    # bits would be mispredicted each time. What is written too much lies in the slack.
+    # bits would be mispredicted each time. Entries beyond the last pair lie in the slack.
     while True:
         for k in range(4):
             out_i[count + k] = i

@@ -55,7 +55,7 @@ _over: deque[ModuleType] = deque()
 def load_source(text: str) -> CompiledSource:
     """Load a source once; the latest sources stay loaded."""
     name = f"penstock_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    # What leaves is freed when the lock is free again: that takes a lock of LLVM's.
+    # A source that leaves is freed after the lock is released, since that takes a lock of LLVM.
     oldest = None
     with _lock:
         source = _used.get(name)

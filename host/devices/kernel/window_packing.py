@@ -10,7 +10,7 @@ import numpy as np
 from ...device.window_join import Arrivals
 from .packing import KernelLayout, item_slots
 
-#: The side takes a bit; what is above it in its byte is not looked at.
+#: Bits of a tuple's side; the kernel looks at the lowest one.
 _SIDE_BITS = 8
 
 

@@ -19,7 +19,7 @@ from ..wire.segment import Segment
 if TYPE_CHECKING:
     from .session import RemoteSession
 
-#: Characters of what a server says of the end of a session that are shown.
+#: Most characters that are shown of a server's reason for the end of a session.
 MOST_REASON = 500
 
 

@@ -21,14 +21,14 @@ from .failures import AbsentError
 from .kernels import RemoteKernel, program_fields
 from .session import RemoteSession
 
-#: Seconds between two looks for a server that was there before.
+#: Seconds between two attempts to reach a server again.
 _RETRY_S = 0.05
-#: Programs of which it is remembered whether the server's device refuses them.
+#: Most programs whose refusals are remembered.
 _REMEMBERED = 256
-#: Calls that wait for tasks at a time, whatever a server says that it has lanes for.
+#: Most calls that wait for tasks at a time, however many lanes a server says it has.
 _MOST_THREADS = 64
 
-#: How bodies of calls travel, as whether they are shared.
+#: Whether columns go through shared memory, by the name of the transport; None: if possible.
 TRANSPORTS = {"auto": None, "shared": True, "socket": False}
 
 

@@ -24,7 +24,7 @@ from .failures import LostError, unwelcome
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
-#: Seconds for the reason to arrive why a call failed: it comes on another connection.
+#: Seconds to wait for the reason of a failed call: it comes on another connection.
 _REASON_S = 1.0
 
 

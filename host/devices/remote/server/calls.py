@@ -25,7 +25,7 @@ def serve_calls(session: ClientSession, frames: Frames) -> None:
     try:
         with session.place.serving(frames):
             while going_on:
-                # What a call takes is counted until its answer has left.
+                # The memory of a call is counted until its answer has left.
                 with Hold(session.traffic, session.key) as hold:
                     answer, parts, going_on = _answer(session, frames, bodies, hold)
                     frames.send(answer, parts)

@@ -10,8 +10,8 @@ from ....device.checks import check_task, check_window_task, stream_columns
 from ....device.window_join import WindowTask
 from .limits import Limits
 
-#: Bytes of an aggregate of a stream tuple: whether it is there, value, position, and the integer
-#: that the value is where it has more than 64 bits.
+#: Bytes of an aggregate of a stream tuple: ``found``, value, position, and a Python integer where
+#: the value has more than 64 bits.
 _FOLD_BYTES = 1 + 8 + 8 + 104
 #: Pairs that devices may write beyond a result's room.
 _SLACK = 1 << 10

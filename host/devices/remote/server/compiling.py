@@ -53,7 +53,7 @@ class Compiler:
         self._limit_s = limit_s
         self._changed = threading.Condition()
         self._numbers = count()
-        # Who waits, by ticket, and who is at it. Of a client the latest turn, while it waits.
+        # Clients that wait, by ticket; clients that compile; the latest turn of clients that wait.
         self._waiting: dict[int, str] = {}
         self._running: set[str] = set()
         self._latest: dict[str, int] = {}

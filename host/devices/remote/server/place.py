@@ -18,7 +18,7 @@ from ..wire.frames import Frames
 
 #: Seconds after which the use of a place counts a third.
 FADING_S = 0.05
-#: What others must have used of late, in seconds, for a busier place to pause.
+#: Seconds that others must have used recently for a busier place to pause.
 LEAST_LOAD_S = 100e-6
 #: Seconds of a pause.
 LEAST_PAUSE_S, MOST_PAUSE_S = 200e-6, 5e-3
@@ -84,7 +84,7 @@ class PeerPlace:
         self._places = places
         self._line = _Line()
         self._entered = 0.0
-        # Seconds that it was in use, fading, until a moment; those since its latest pause.
+        # Seconds of recent use, fading, as of a moment; seconds of use since its latest pause.
         self._load, self._until = 0.0, 0.0
         self._since_pause = 0.0
 

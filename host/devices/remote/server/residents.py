@@ -55,10 +55,10 @@ class Resident:
     buffer: WindowBuffer | None = None
     size: int = 0
     loaded: bool = False
-    #: Clients that read it, or write it.
+    #: Clients that read or write it now.
     holds: int = 1
     used: float = 0.0
-    #: Not to be found any more.
+    #: Whether it is no longer kept: it is freed after its last reader.
     dropped: bool = False
 
     @property
@@ -91,7 +91,7 @@ class Residents:
         self.gone: Counter[Gone] = Counter()
         self._changed = threading.Condition()
         self._windows: dict[Key, Resident] = {}
-        #: Moments at which memory may have become free.
+        #: Counts the times that memory may have become free.
         self._moments = 0
 
     def hold(

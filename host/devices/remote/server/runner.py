@@ -35,7 +35,7 @@ class ClientTask:
     client: str
     work: Whole | Sliced
     future: Future[Any] = field(default_factory=Future)
-    #: Set when nobody wants it any more: why.
+    #: Set when nobody wants it any more; makes the error that says why.
     dropped: Callable[[], Exception] | None = None
     evaluations: int = 0
 

@@ -187,11 +187,11 @@ class ClientSession:
             if isinstance(opened.program, WindowProgram) is is_window:
                 raise MalformedError("a task names the window, or the kernel of a window join")
             task, limits = task_from(header, columns, opened.program), self.owner.limits
-            # What the kernel may find at once needs room, whatever the limit.
+            # A kernel needs room for what it may find at once, whatever the limit.
             most = max(limits.room, opened.kernel.least_room(task))
             task = replace(task, room=min(task.room, most))
             check_asked(opened.kernel, buffer, task, limits)
-            # Its result, before the device makes it.
+            # The result is counted before the device makes it.
             hold.more(result_bytes(task))
             with self.place.left():
                 future = self.owner.run(self.key, opened.kernel, buffer, task)

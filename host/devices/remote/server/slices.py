@@ -15,9 +15,9 @@ from penstock.program import Mode
 from ....device.base import Kernel, Pause, Result, Task, WindowBuffer
 from ....device.merge import Merged
 
-#: Seconds of a slice: where other clients run tasks, and where none does but one may come.
+#: Seconds of a slice where other clients run tasks, and where another client may come.
 SHARED_S, ALONE_S = 0.001, 0.02
-#: Evaluations of a kernel's first slice, of which nobody knows yet how long it takes.
+#: Evaluations of a kernel's first slice, when its speed is not known yet.
 _FIRST = 1 << 18
 #: Evaluations of a slice, at least.
 _LEAST = 1 << 10
@@ -78,7 +78,7 @@ class _Step:
     begins: int
     ends: int
     is_cut: bool = False
-    #: Whether a part of it comes after this one.
+    #: Whether another part of the tuple's range comes after this one.
     left: bool = False
 
 
@@ -99,7 +99,7 @@ class Sliced:
     window: WindowBuffer
     task: Task
     speed: KernelSpeed
-    # The tuple that is next, and from which window position on.
+    # The next tuple, and the window position at which it goes on.
     _at: int = 0
     _position: int = 0
     _pairs: int = 0
@@ -196,6 +196,6 @@ class Sliced:
         """Where the whole task pauses if a step does."""
         if not step.is_cut:
             return Pause(step.low + pause.i0, step.low + pause.i1, pause.p)
-        # One tuple, of which all below the step is complete.
+        # A part of one tuple's range: what lies before the part is complete.
         position = pause.p if pause.i0 < pause.i1 else step.ends if pause.i0 else step.begins
         return Pause(step.low, step.low + 1, position)

@@ -31,7 +31,7 @@ PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"PSTK"
 #: Seconds for which a frame that has begun may make no progress, either way.
 STALL_S = 15.0
-#: Bytes of a frame that nobody wants that are read at a time.
+#: Bytes that are read at a time of a frame that is skipped.
 _SKIPPED = 1 << 16
 #: Buffers of one system call, at most; Linux takes 1024.
 _MOST_BUFFERS = 512
@@ -73,7 +73,7 @@ class Frames:
         self._over = False
         #: Entered while the other side is waited for.
         self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
-        #: Greetings are short; who has a session may send more.
+        #: Most bytes of a message that is received; greetings are short.
         self.most_header, self.most_body = MOST_WELCOME_BYTES, 0
         connection.settimeout(None)
         seconds, rest = divmod(stall_s, 1)

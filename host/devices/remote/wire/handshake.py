@@ -18,7 +18,7 @@ from ....device.fields import Header, MalformedError, field
 from .frames import Frames
 from .message import PROTOCOL
 
-#: Bytes of a nonce; it is said as twice as many digits.
+#: Bytes of a nonce; as text it has twice as many digits.
 _NONCE_BYTES = 32
 
 

@@ -72,7 +72,7 @@ class Segment:
             raise DeviceError(
                 f"no shared memory of {size} bytes: {cause}; use transport socket"
             ) from cause
-        # The other side opens it by this descriptor.
+        # The other side opens the memory by this descriptor.
         segment._file = file
         return segment
 
@@ -112,7 +112,7 @@ class Segment:
         except (OSError, ValueError) as cause:
             raise DeviceError(f"the client's memory cannot be shared: {cause}") from cause
         finally:
-            # What is mapped stays; descriptors are few.
+            # The mapping stays without the descriptor, and descriptors are few.
             os.close(file)
 
     def close(self) -> None:
