@@ -106,22 +106,19 @@ class RemoteSession:
             try:
                 return stream.call(header, columns, time.monotonic() + self.answer_s)
             except EndedSessionError as cause:
-                self.lose(str(cause))
-                raise self._loss() from cause
+                raise self._lose(str(cause)) from cause
             except FrameError as cause:
-                self.lose(f"it is no server of Penstock any more ({cause})")
-                raise self._loss() from cause
+                raise self._lose(f"it is no server of Penstock any more ({cause})") from cause
             except GoneError as cause:
                 self._over.wait(_REASON_S)
-                self.lose(f"it went away ({cause})")
-                raise self._loss() from cause
+                raise self._lose(f"it went away ({cause})") from cause
 
     @contextmanager
     def _stream(self) -> Iterator[CallStream]:
         """A connection for calls that nobody else uses now."""
         with self._lock:
             if self.lost is not None:
-                raise self._loss()
+                raise LostError(str(self.lost))
             stream = self._idle.pop() if self._idle else None
             if stream is not None:
                 self._busy.add(stream)
@@ -142,12 +139,10 @@ class RemoteSession:
         try:
             frames, answer = self._connect({"stream": "calls", "session": self.key})
         except PenstockError as cause:
-            self.lose(f"it takes no call ({cause})")
-            raise self._loss() from cause
+            raise self._lose(f"it takes no call ({cause})") from cause
         if "over" in answer:
             frames.close()
-            self.lose(str(answer["over"])[:MOST_REASON])
-            raise self._loss()
+            raise self._lose(str(answer["over"])[:MOST_REASON])
         frames.open_up()
         stream = CallStream(frames, self)
         with self._lock:
@@ -156,9 +151,12 @@ class RemoteSession:
                 stream.cancel()  # it came too late to be told with the others
         return stream
 
-    def _loss(self) -> LostError:
-        """A new error each time: one that several threads raise would mix their tracebacks."""
-        assert self.lost is not None
+    def _lose(self, why: str) -> LostError:
+        """End the session; the error for a call.
+
+        It is a new one each time: one that several threads raise would mix their tracebacks.
+        """
+        self.lose(why)
         return LostError(str(self.lost))
 
     # -- the session stream -----------------------------------------------------------------------
