@@ -103,8 +103,8 @@ class Result:
     Parameters
     ----------
     i, j : ndarray of uint32, shape (m,)
-        Stream index within the task, and window position; of a window join the rows of A's and of
-        B's columns. Empty if the task is not for pairs.
+        Stream index within the task, and window position; of a window join rows of A and of B.
+        Empty if the task is not for pairs.
     pause : Pause or None
         None if the task is complete, as a task for aggregates always is. A window join pauses
         between tuples: ``i0 == i1``.
@@ -127,7 +127,7 @@ class Result:
 
 @dataclass(frozen=True)
 class WindowName:
-    """What a window is kept under by a device that keeps windows for its clients.
+    """Name of a window on a device that keeps windows for its clients.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class WindowName:
     block : str
         Rows that never change.
     content : str
-        Digest of program, modes and keys, so that a name has one content whatever happens.
+        Digest of program, modes and keys, so that a name never has two contents.
     """
 
     scope: str
@@ -152,12 +152,12 @@ class WindowBuffer(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of this process's main memory that it takes."""
+        """Bytes of this process's main memory that the buffer takes."""
         return 0
 
     @property
     def lost(self) -> bool:
-        """Whether the device has lost what was written; it is then only to be freed."""
+        """Whether the device has lost what was written; such a buffer can only be freed."""
         return False
 
     @abstractmethod
@@ -182,8 +182,8 @@ class Kernel(ABC):
     min_room: int = 1
     #: Banks of memory that its windows can lie in, each with room of its own.
     banks: int = 1
-    #: Evaluations up to which a task is sooner run by its caller than handed to another thread;
-    #: 0 for a kernel that has no :meth:`run`.
+    #: Most evaluations of a task that runs faster in the calling thread than in another one; 0 for
+    #: a kernel that has no :meth:`run`.
     here_evaluations: int = 0
     program: Any
 
@@ -211,7 +211,7 @@ class Kernel(ABC):
     def resident(
         self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
     ) -> WindowBuffer | None:
-        """The window that is kept under a name; written now, if it is not there yet.
+        """The window that is kept under a name; it is written now if it is not there yet.
 
         Parameters
         ----------
@@ -221,7 +221,7 @@ class Kernel(ABC):
         Returns
         -------
         WindowBuffer or None
-            To be freed when it is not read any more; the device keeps it for who asks next. None
+            Free it when it is not read any more; the device keeps it for whoever asks next. None
             from a device that keeps no windows by name.
         """
         return None
@@ -253,14 +253,14 @@ class Device(ABC):
     name: str = ""
     #: Tasks that run at the same time; submit at least as many to keep the device busy.
     lanes: int = 1
-    #: Stream tuples that it holds while a window passes: a multiple of it makes the best tasks.
+    #: Stream tuples that it holds while a window passes: tasks of a multiple of that are the best.
     units: int = 1
     #: Widths of band codes that the device offers, ascending.
     key_widths: Sequence[int] = (16, 32, 64)
-    #: Evaluations of a task, at most, for a device that would take seconds for a task of the usual
+    #: Most evaluations of a task, for a device that would need seconds for a task of the usual
     #: size; None for others.
     task_evaluations: int | None = None
-    #: Whether a task takes as long as its evaluations, however few: then a server cuts heavy ones.
+    #: Whether the time of a task follows from its evaluations: a server then cuts heavy tasks.
     is_even: bool = False
     #: Whether :meth:`Kernel.resident` keeps windows.
     keeps_windows: bool = False
@@ -283,7 +283,7 @@ class Device(ABC):
         """
 
     def keep_windows(self, scope: str, blocks: Collection[str]) -> None:  # noqa: B027
-        """Say which blocks of a scope are still wanted; windows of its others may go."""
+        """Say which blocks of a scope are still wanted; windows of its other blocks may go."""
 
     @abstractmethod
     def counters(self) -> dict[str, int]:

@@ -20,8 +20,7 @@ from .window_join import WindowTask
 #: Positions of a window, at most: results name them with 32 bits.
 MAX_POSITION = (1 << 32) - 1
 
-#: Of a column: its dtype; or its type, whose bounds its values are compared with; None if any will
-#: do.
+#: What a column must be: of a dtype; of a type, with values within its bounds; None: anything.
 Column = np.dtype | Type | None
 
 
@@ -41,7 +40,7 @@ def window_columns(program: Program) -> Sequence[Column]:
 
 
 def check_capacity(capacity: int) -> None:
-    """Refuse a window that results could not name all positions of."""
+    """Refuse a window with more positions than results can name."""
     if not 0 <= capacity <= MAX_POSITION:
         raise DeviceError(
             f"a window cannot have room for {capacity} tuples, only for 0 to {MAX_POSITION}; split "
@@ -52,7 +51,7 @@ def check_capacity(capacity: int) -> None:
 def check_write(
     window: WindowBuffer, wanted: Sequence[Column], offset: int, columns: Sequence[np.ndarray]
 ) -> int:
-    """Refuse keys that a window does not take; how many tuples they are of."""
+    """Refuse keys that do not fit a window; returns the number of tuples."""
     check_columns("window keys", wanted, columns)
     count = len(columns[0]) if columns else 0
     if any(len(column) != count for column in columns):
@@ -133,7 +132,7 @@ def _check_room(kernel: Kernel, task: AnyTask) -> None:
 
 
 def check_columns(what: str, wanted: Sequence[Column], columns: Sequence[np.ndarray]) -> None:
-    """Refuse columns that are none of a program's."""
+    """Refuse columns that are not what a program has."""
     if len(columns) != len(wanted):
         raise DeviceError(f"the program has {len(wanted)} {what}, not {len(columns)}")
     for column, own in zip(columns, wanted, strict=True):
@@ -149,7 +148,7 @@ def check_columns(what: str, wanted: Sequence[Column], columns: Sequence[np.ndar
 
 
 def _check_integers(what: str, own: Type, column: np.ndarray) -> None:
-    """Refuse integers beyond the bounds that devices choose their widths by."""
+    """Refuse integers beyond the bounds of their type, by which devices choose widths."""
     if column.dtype.kind in "iu":
         info = np.iinfo(column.dtype)
         if own.lo <= info.min and info.max <= own.hi:

@@ -11,7 +11,7 @@ Header = dict[str, Any]
 
 
 class MalformedError(DeviceError):
-    """A description that nothing of this version writes."""
+    """A description that this version would never write."""
 
 
 def field(header: Mapping[str, Any], name: str, kind: type) -> Any:

@@ -38,7 +38,7 @@ class Merged:
         turns = _turns(rows)
         if turns is not None:
             for chosen in turns:
-                self.add(rows[chosen], _picked(part, chosen))
+                self.add(rows[chosen], _pick(part, chosen))
             return
         value = part.value
         if value.dtype != self.value.dtype:
@@ -88,7 +88,7 @@ def merged_once(mode: Mode, rows: np.ndarray, part: Folds) -> tuple[np.ndarray, 
 
 
 def _turns(rows: np.ndarray) -> list[np.ndarray] | None:
-    """The first places of all rows, their second ones and so on; None if no row comes twice."""
+    """Places of the first occurrences, of the second ones and so on; None if no row comes twice."""
     if (rows[1:] > rows[:-1]).all():  # the rule
         return None
     order = np.argsort(rows, kind="stable")
@@ -102,7 +102,7 @@ def _turns(rows: np.ndarray) -> list[np.ndarray] | None:
     return np.split(by_turn, np.cumsum(np.bincount(turn))[:-1])
 
 
-def _picked(part: Folds, chosen: np.ndarray) -> Folds:
+def _pick(part: Folds, chosen: np.ndarray) -> Folds:
     position = None if part.position is None else part.position[chosen]
     return Folds(part.found[chosen], part.value[chosen], position)
 

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Operator(Enum):
-    """An operation of a device, and so what a kernel is for."""
+    """An operation of a device; a kernel does one of them."""
 
     #: Range joins: the host finds what each row may meet. Every query.
     RANGE = "range"

@@ -5,7 +5,8 @@ A DAG is a list of nodes in which arguments come before the nodes that use them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.errors import PenstockError
@@ -103,10 +104,17 @@ def modes_from(names: Any) -> frozenset[Mode]:
     ------
     MalformedError
     """
-    try:
+    with _reading("unknown modes", names):
         return frozenset(Mode(name) for name in names)
-    except (TypeError, ValueError) as cause:
-        raise MalformedError(f"unknown modes {names!r:.80}") from cause
+
+
+@contextmanager
+def _reading(what: str, given: Any) -> Iterator[None]:
+    """Say what is wrong where a part of a description cannot be taken apart."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, OverflowError) as cause:
+        raise MalformedError(f"{what} {given!r:.80}") from cause
 
 
 def _band(header: Header) -> BandProgram:
@@ -142,11 +150,9 @@ def _general(header: Header) -> GeneralProgram:
 
 
 def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...]]) -> Expr:
-    try:
+    with _reading("a node of a predicate is", described):
         name, arguments, dtype, attr = described
         op = Op[name]
-    except (TypeError, ValueError, KeyError) as cause:
-        raise MalformedError(f"a node of a predicate is {described!r:.80}") from cause
     own = _type_in(dtype)
     if not isinstance(arguments, list):
         raise MalformedError(f"a node of a predicate has the arguments {arguments!r:.80}")
@@ -178,11 +184,9 @@ def _members(attr: Any, args: tuple[Expr, ...]) -> Members:
 
 
 def _key(attr: Any, args: tuple[Expr, ...], own: Type, keys: dict[str, tuple[Type, ...]]) -> Expr:
-    try:
+    with _reading("a key is given as", attr):
         side, index = attr
         declared = keys[side]
-    except (TypeError, ValueError, KeyError) as cause:
-        raise MalformedError(f"a key is given as {attr!r:.80}") from cause
     if args or type(index) is not int or not 0 <= index < len(declared):
         raise MalformedError(f"there is no key {attr!r:.80}")
     if own != declared[index].as_nullable(False):
@@ -230,14 +234,12 @@ def _value_out(value: Any) -> list:
 
 
 def _attr_in(attr: Any) -> bool | int | float:
-    try:
+    with _reading("a constant is given as", attr):
         kind, text = attr
         if kind == "bool" and isinstance(text, bool):
             return text
         if kind == "float":
             return float.fromhex(text)
-    except (TypeError, ValueError, OverflowError) as cause:
-        raise MalformedError(f"a constant is given as {attr!r:.80}") from cause
     if kind == "int" and isinstance(text, str):
         return _integer(text, 10)
     raise MalformedError(f"a constant is given as {attr!r:.80}")
@@ -258,11 +260,9 @@ def _type_out(dtype: Type) -> list:
 
 
 def _type_in(described: Any) -> Type:
-    try:
+    with _reading("a type is given as", described):
         name, low, high, scale, unit, nullable = described
         kind = Kind(name)
-    except (TypeError, ValueError) as cause:
-        raise MalformedError(f"a type is given as {described!r:.80}") from cause
     plain = all(isinstance(text, str) for text in (low, high, unit))
     if not (plain and type(scale) is int and isinstance(nullable, bool)):
         raise MalformedError(f"a type is given as {described!r:.80}")

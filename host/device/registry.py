@@ -31,6 +31,14 @@ def device_names() -> list[str]:
     return sorted(_entries())
 
 
+def _entry(name: str) -> EntryPoint:
+    if name not in _entries():
+        raise DeviceError(
+            f"there is no device named {name!r}; choose one of {', '.join(device_names())}"
+        )
+    return _entries()[name]
+
+
 def parse_device(text: str) -> tuple[str, dict[str, Any]]:
     """Name and options of a device, from ``name`` or ``name?option=value&option=value``.
 
@@ -43,10 +51,7 @@ def parse_device(text: str) -> tuple[str, dict[str, Any]]:
         There is no such device.
     """
     name, _, query = text.strip().partition("?")
-    if name not in device_names():
-        raise DeviceError(
-            f"there is no device named {name!r}; choose one of {', '.join(device_names())}"
-        )
+    _entry(name)
     pairs = parse_qsl(query, keep_blank_values=True)
     return name, {k: int(v) if v.isdecimal() else v for k, v in pairs}
 
@@ -68,13 +73,9 @@ def open_device(name: str, **options: Any) -> Device:
     MissingToolError
         The device needs a package that is not installed; the message names the extra.
     """
-    entries = _entries()
-    if name not in entries:
-        raise DeviceError(
-            f"there is no device named {name!r}; choose one of {', '.join(sorted(entries))}"
-        )
+    entry = _entry(name)
     try:
-        device_class = entries[name].load()
+        device_class = entry.load()
     except ModuleNotFoundError as cause:
         missing = cause.name or str(cause)
         if missing.partition(".")[0] == "penstock":

@@ -1,4 +1,8 @@
-"""A device around another one: a subclass changes what it wants to, the rest is the other's."""
+"""A device around another one: a subclass changes what it wants to, the rest is the other's.
+
+Tasks never run in the caller's thread (:meth:`.base.Kernel.run`): a subclass sees each of them in
+``submit``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from penstock.program import AnyProgram, Mode
 
 from .base import PAIRS, Device, Kernel, Result, WindowBuffer, WindowName
 
-#: What a device says of itself, and runs in other threads than the caller's.
+#: What a device says of itself.
 _TOLD = ("name", "lanes", "units", "key_widths", "task_evaluations", "is_even", "keeps_windows")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -17,14 +17,38 @@ from .report import Report
 
 
 @dataclass(frozen=True)
-class _Series:
-    """Values of one metric: by label, or one alone under no label."""
+class Series:
+    """Values of one metric.
+
+    Parameters
+    ----------
+    name, text : str
+        As Prometheus shows them.
+    values : mapping of tuple of str to float
+        By what the labels are.
+    labels : tuple of str
+        Names of the labels.
+    total : bool
+        Whether it only grows.
+    """
 
     name: str
     text: str
-    values: Mapping[str, float]
-    label: str = ""
+    values: Mapping[tuple[str, ...], float]
+    labels: tuple[str, ...] = ()
     total: bool = False
+
+
+def families(all_series: Iterable[Series]) -> Iterable[Metric]:
+    """Series as Prometheus' client wants them; several of one metric are put together."""
+    found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+    for series in all_series:
+        if series.name not in found:
+            kind = CounterMetricFamily if series.total else GaugeMetricFamily
+            found[series.name] = kind(series.name, series.text, labels=series.labels)
+        for labels, value in series.values.items():
+            found[series.name].add_metric(labels, value)
+    return found.values()
 
 
 #: What gives the report of this moment: of one join, or of several by name.
@@ -32,7 +56,7 @@ Reports = Callable[[], Report | Mapping[str, Report]]
 
 
 class ReportCollector(Collector):
-    """Turns reports into metrics whenever somebody asks for them.
+    """Gives reports as metrics whenever Prometheus asks.
 
     Parameters
     ----------
@@ -46,85 +70,64 @@ class ReportCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         found = self._reports()
-        several = None if isinstance(found, Report) else found
-        named = {"": found} if isinstance(found, Report) else found
-        families: dict[str, Metric] = {}
-        for query, report in named.items():
-            for series in _series(report):
-                labels = [series.label] if series.label else []
-                if several is not None:
-                    labels.append("query")
-                if series.name not in families:
-                    kind = CounterMetricFamily if series.total else GaugeMetricFamily
-                    families[series.name] = kind(series.name, series.text, labels=labels)
-                for key, value in series.values.items():
-                    own = [key] if series.label else []
-                    families[series.name].add_metric(  # type: ignore[attr-defined]
-                        own if several is None else [*own, query], value
-                    )
-        return families.values()
+        if isinstance(found, Report):
+            return families(_series(found))
+        return families(
+            replace(
+                series,
+                values={(*labels, query): value for labels, value in series.values.items()},
+                labels=(*series.labels, "query"),
+            )
+            for query, report in found.items()
+            for series in _series(report)
+        )
 
 
-def _series(report: Report) -> Iterable[_Series]:
+def _series(report: Report) -> Iterator[Series]:
     """All metrics of a join."""
-
-    def one(name: str, text: str, value: float, total: bool = True) -> _Series:
-        return _Series(name, text, {"": value}, total=total)
-
-    yield _Series("penstock_arrived_rows", "Rows that came.", report.arrived, "source", True)
-    yield _Series("penstock_late_rows", "Rows that came too late.", report.late, "source", True)
-    yield one("penstock_rows", "Rows delivered.", report.rows)
-    yield one("penstock_evaluations", "Predicate tests executed.", report.evaluations)
-    yield one(
-        "penstock_pruned_pairs",
-        "Predicate tests that bounds made superfluous.",
-        report.pairs_pruned,
-    )
-    yield one("penstock_pairs_in_window", "Pairs that the window admits.", report.pairs_in_window)
-    yield one(
-        "penstock_window_rows", "Rows that later ones may still meet.", report.window_rows, False
-    )
-    yield _Series("penstock_memory_bytes", "Main memory.", report.memory_bytes, "part")
-    yield _Series(
-        "penstock_watermark_lag",
-        "How far a source's promise lies behind its largest time, in the window's unit.",
-        report.watermark_lag,
-        "source",
-    )
-    yield _Series(
-        "penstock_latency_seconds",
-        "From the arrival of a pair's later tuple until it can be polled; in Spark, of a "
-        "micro-batch.",
-        {str(share): value for share, value in report.latency_s.items()},
-        "quantile",
-    )
-    lanes = {lane.name: lane for lane in report.lanes}
-    yield _Series(
-        "penstock_lane_queue",
-        "Orders that wait for a lane or run on it.",
-        {name: lane.queued for name, lane in lanes.items()},
-        "lane",
-    )
-    yield _Series(
-        "penstock_lane_busy_seconds",
-        "Seconds of tasks on the device.",
-        {name: lane.busy_s for name, lane in lanes.items()},
-        "lane",
-        True,
-    )
-    yield _Series(
-        "penstock_lane_failures",
-        "Tasks that failed or hung.",
-        {name: lane.failures for name, lane in lanes.items()},
-        "lane",
-        True,
-    )
-    yield _Series(
-        "penstock_lane_parked",
-        "1 for lanes out of service.",
-        {name: int(lane.parked) for name, lane in lanes.items()},
-        "lane",
-    )
+    for name, text, number, total in (
+        ("rows", "Rows delivered.", report.rows, True),
+        ("evaluations", "Predicate tests executed.", report.evaluations, True),
+        (
+            "pruned_pairs",
+            "Predicate tests that bounds made superfluous.",
+            report.pairs_pruned,
+            True,
+        ),
+        ("pairs_in_window", "Pairs that the window admits.", report.pairs_in_window, True),
+        ("window_rows", "Rows that later ones may still meet.", report.window_rows, False),
+    ):
+        yield Series(f"penstock_{name}", text, {(): number}, total=total)
+    for name, text, label, values, total in (
+        ("arrived_rows", "Rows that came.", "source", report.arrived, True),
+        ("late_rows", "Rows that came too late.", "source", report.late, True),
+        ("memory_bytes", "Main memory.", "part", report.memory_bytes, False),
+        (
+            "watermark_lag",
+            "How far a source's promise lies behind its largest time, in the window's unit.",
+            "source",
+            report.watermark_lag,
+            False,
+        ),
+        (
+            "latency_seconds",
+            "From the arrival of a pair's later tuple until it can be polled; in Spark, of a "
+            "micro-batch.",
+            "quantile",
+            report.latency_s,
+            False,
+        ),
+    ):
+        by_label = {(str(key),): value for key, value in values.items()}
+        yield Series(f"penstock_{name}", text, by_label, (label,), total)
+    for name, text, what, total in (
+        ("queue", "Orders that wait for a lane or run on it.", "queued", False),
+        ("busy_seconds", "Seconds of tasks on the device.", "busy_s", True),
+        ("failures", "Tasks that failed or hung.", "failures", True),
+        ("parked", "1 for lanes out of service.", "parked", False),
+    ):
+        by_lane = {(lane.name,): float(getattr(lane, what)) for lane in report.lanes}
+        yield Series(f"penstock_lane_{name}", text, by_lane, ("lane",), total)
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ def serve_metrics(reports: Reports, port: int, address: str = "127.0.0.1") -> Me
     port : int
         0 takes a free one.
     address : str
-        Who may ask: by default programs on this machine.
+        Where to listen; by default only programs on this machine can ask.
 
     Raises
     ------

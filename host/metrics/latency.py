@@ -28,7 +28,7 @@ class Latency:
         self._lock = threading.Lock()
 
     def arrived(self, ids: np.ndarray, now: float) -> None:
-        """Tuples of these arrival numbers came."""
+        """Note when tuples of these arrival numbers came."""
         if len(ids):
             with self._lock:
                 if self._used == len(self._last):
@@ -39,7 +39,7 @@ class Latency:
                 self._used += 1
 
     def left(self, later: np.ndarray, now: float) -> None:
-        """Pairs whose later tuples have these arrival numbers can be polled."""
+        """Count pairs that can be polled now, by the arrival numbers of their later tuples."""
         if not len(later):
             return
         with self._lock:

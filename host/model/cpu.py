@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
@@ -76,7 +76,7 @@ class Cores:
     def utilisation(self, load: Load) -> float:
         """Share of the cores' time, or of the host's where that is larger."""
         host_s = (
-            self._batches_per_s(load) * self.batch_s
+            min(1 / load.interval_s, load.rate_per_s) * self.batch_s
             + load.rate_per_s * self.tuple_s
             + sum(map(self._tasks, load.probes)) / load.interval_s * self.task_s
             + load.rows_per_s * self.row_s
@@ -85,15 +85,8 @@ class Cores:
         # The host's work is done by the same cores, and most of it by one at a time.
         return max(host_s, (device_s + host_s) / self.lanes)
 
-    def with_lanes(self, lanes: int) -> Cores:
-        """As many cores of the same speed."""
-        return replace(self, lanes=lanes)
-
-    def _batches_per_s(self, load: Load) -> float:
-        return min(1 / load.interval_s, load.rate_per_s)
-
     def _tasks(self, probe: BatchHalf) -> float:
-        """Tasks that a batch's tuples of one stream are cut into (host.scheduling.order)."""
+        """Tasks that a batch's tuples of one stream are cut into (see ``execute.order``)."""
         if probe.window_tuples == 0:
             return 0.0
         aim = max(probe.evaluations / (TASKS_PER_LANE * self.lanes), LEAST_EVALUATIONS)
@@ -186,7 +179,7 @@ def _mean_s(run: Callable[[], None], seconds: float) -> float:
 
 @dataclass(frozen=True)
 class _Cost:
-    """What a batch of both streams took and gave, on average."""
+    """Averages of a batch of both streams."""
 
     cpu_s: float
     tasks: float

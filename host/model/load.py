@@ -1,4 +1,4 @@
-"""What a join is asked to do, and what any model of a device answers."""
+"""The load of a join, and what a model of a device tells about it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,20 @@ from penstock.errors import UsageError
 
 from ..execute.batcher import AT_ONCE, WAIT
 from .equations import evaluations_per_s, mean_window_s
+
+
+def check_above_0(**values: float) -> None:
+    """Refuse arguments that are not above 0 and finite."""
+    for name, value in values.items():
+        if not 0 < value < math.inf:
+            raise UsageError(f"{name} must be above 0, not {value!r}")
+
+
+def check_not_negative(**values: float) -> None:
+    """Refuse arguments that are below 0 or infinite."""
+    for name, value in values.items():
+        if not 0 <= value < math.inf:
+            raise UsageError(f"{name} must not be negative, not {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,26 +57,12 @@ class Load:
     selectivity: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("rate_per_s", "ratio", "latency_s"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise UsageError(f"{name} must be above 0, not {value!r}")
-        for name in ("before_s", "after_s"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise UsageError(f"{name} must not be negative, not {value!r}")
+        check_above_0(rate_per_s=self.rate_per_s, ratio=self.ratio, latency_s=self.latency_s)
+        check_not_negative(before_s=self.before_s, after_s=self.after_s)
         if not 0 <= self.selectivity <= 1:
             raise UsageError(f"selectivity must be from 0 to 1, not {self.selectivity!r}")
         if self.before_s + self.after_s == 0:
             raise UsageError("the window must have a length above 0")
-
-    @property
-    def rate_r_per_s(self) -> float:
-        return self.rate_per_s * self.ratio / (1 + self.ratio)
-
-    @property
-    def rate_s_per_s(self) -> float:
-        return self.rate_per_s / (1 + self.ratio)
 
     @property
     def window_s(self) -> float:
@@ -87,24 +87,21 @@ class Load:
     @property
     def probes(self) -> tuple[BatchHalf, BatchHalf]:
         """What a batch does: its tuples of R against the window of S, and the other way."""
-        r, s = self.rate_r_per_s, self.rate_s_per_s
+        s = self.rate_per_s / (1 + self.ratio)
+        r = self.rate_per_s * self.ratio / (1 + self.ratio)
         return (
             BatchHalf(r * self.interval_s, s * self.before_s, s / r),
             BatchHalf(s * self.interval_s, r * self.after_s, r / s),
         )
 
-    def at(self, *, rate_per_s: float | None = None, latency_s: float | None = None) -> Load:
-        """The same at another rate or target."""
-        return replace(
-            self,
-            rate_per_s=self.rate_per_s if rate_per_s is None else rate_per_s,
-            latency_s=self.latency_s if latency_s is None else latency_s,
-        )
+    def at(self, **changes: float) -> Load:
+        """The same at another rate or target: ``rate_per_s=...``, ``latency_s=...``."""
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
 class BatchHalf:
-    """The half of a batch that comes from one stream; means, not whole numbers.
+    """The half of a batch that comes from one stream; its numbers are means.
 
     Parameters
     ----------
@@ -126,7 +123,7 @@ class BatchHalf:
 
 
 class Model(Protocol):
-    """What is known of a device."""
+    """A model of a device."""
 
     def utilisation(self, load: Load) -> float:
         """Share of the device's time that a load takes; above 1, it is not sustained."""

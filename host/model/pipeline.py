@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 
-from .load import BatchHalf, Load
+from .load import BatchHalf, Load, check_above_0
 
 #: Flits that load a stream tuple of two band tests.
 LOAD_FLITS = 2
@@ -76,10 +76,7 @@ class Pipelines:
     def __post_init__(self) -> None:
         if not 0 < self.units <= MOST_UNITS:
             raise UsageError(f"units must be 1 to {MOST_UNITS}, not {self.units!r}")
-        if not 0 < self.clock_hz < math.inf:
-            raise UsageError(f"clock must be above 0, not {self.clock_hz!r}")
-        if not self.pipelines > 0:
-            raise UsageError(f"pipelines must be above 0, not {self.pipelines!r}")
+        check_above_0(clock=self.clock_hz, pipelines=self.pipelines)
 
     def cycles_per_s(self, load: Load) -> float:
         """Cycles that each pipeline needs per second."""

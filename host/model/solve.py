@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,16 +38,13 @@ def units_needed(
 ) -> int | None:
     """Fewest units of each pipeline that sustain a load; None if ``most`` do not."""
 
-    def enough(units: int) -> bool:
-        model = Pipelines(units=units, clock_hz=clock_hz, pipelines=pipelines)
-        return model.utilisation(load) <= 1
-
-    return _fewest(enough, most)
+    model = Pipelines(units=1, clock_hz=clock_hz, pipelines=pipelines)
+    return _fewest(lambda units: replace(model, units=units).utilisation(load) <= 1, most)
 
 
 def lanes_needed(model: Cores, load: Load, *, most: int = 1 << 16) -> int | None:
     """Fewest cores that sustain a load; None if the host's own work is too much for one."""
-    return _fewest(lambda lanes: model.with_lanes(lanes).utilisation(load) <= 1, most)
+    return _fewest(lambda lanes: replace(model, lanes=lanes).utilisation(load) <= 1, most)
 
 
 def _fewest(enough: Callable[[int], bool], most: int) -> int | None:

@@ -6,12 +6,9 @@ other is evaluated. Transfers are hidden as long as those of a batch end before 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from penstock.errors import UsageError
-
-from .load import Load
+from .load import Load, check_above_0, check_not_negative
 
 #: Transfers of a batch: new window tuples, stream tuples and results, for both streams.
 TRANSFERS = 6
@@ -42,12 +39,10 @@ class TransferLink:
     tuple_bytes: float = 40.0
 
     def __post_init__(self) -> None:
-        for name in ("bandwidth_bytes_per_s", "tuple_bytes"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise UsageError(f"{name} must be above 0, not {value!r}")
-        if not 0 <= self.transfer_s < math.inf:
-            raise UsageError(f"transfer_s must not be negative, not {self.transfer_s!r}")
+        check_above_0(
+            bandwidth_bytes_per_s=self.bandwidth_bytes_per_s, tuple_bytes=self.tuple_bytes
+        )
+        check_not_negative(transfer_s=self.transfer_s)
 
     def batch_s(self, load: Load) -> float:
         """Seconds that the transfers of a batch take."""

@@ -19,10 +19,11 @@ from penstock.host.device import registry
 from penstock.host.device.base import Kernel, Result, Task, WindowBuffer
 from penstock.host.device.storage import key_dtype, storage_dtype
 from penstock.host.devices.cpu import CpuDevice, loops
-from penstock.host.devices.cpu.codegen import NotCompilable, generate
+from penstock.host.devices.cpu.codegen import generate
 from penstock.host.devices.cpu.general import CompiledKernel
 from penstock.host.devices.cpu.interpreted import InterpretedKernel
 from penstock.host.devices.cpu.memory import ResultMemory
+from penstock.host.devices.cpu.operations import NotCompilable
 from penstock.host.execute.run import run_task
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer
@@ -148,19 +149,19 @@ def test_the_compiled_loop_uses_full_vectors(bits: int) -> None:
     keys = (np.zeros(0, kernel),) * 2
     none = np.zeros(0, np.int64)
     out = np.zeros(loops.SLACK, np.uint32)
-    run = loops.run_all.py_func
-    compiled = type(loops.run_all)(run, targetoptions={"nogil": True, "nopython": True})
-    compiled(keys, keys, keys, none, none, 0, loops.new_walk(1, 1, 1), out, out)
+    run = loops.run_pairs.py_func
+    compiled = type(loops.run_pairs)(run, targetoptions={"nogil": True, "nopython": True})
+    compiled(keys, None, keys, keys, none, none, loops.new_walk(1, 1, 1), out, out)
     (text,) = compiled.inspect_asm().values()
     assert re.search(compare, text)
 
 
 def test_other_programs_of_the_same_shape_compile_nothing(device: CpuDevice) -> None:
     device.open(BandProgram(3, 0b10101000, 32))
-    before = len(loops.run_cubes.signatures)
+    before = len(loops.run_pairs.signatures)
     device.open(BandProgram(3, 0b11101000, 32))
     device.open(BandProgram(3, 0b11111110, 32))
-    assert len(loops.run_cubes.signatures) == before
+    assert len(loops.run_pairs.signatures) == before
 
 
 # -- the general kernel ---------------------------------------------------------------------------

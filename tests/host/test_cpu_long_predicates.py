@@ -13,9 +13,10 @@ from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns, int_vector
 from penstock.expr.node import Expr
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.devices.cpu.codegen import MAX_KEYS, MAX_STEPS, NotCompilable, generate
+from penstock.host.devices.cpu.codegen import MAX_KEYS, generate
 from penstock.host.devices.cpu.general import CompiledKernel
 from penstock.host.devices.cpu.interpreted import InterpretedKernel
+from penstock.host.devices.cpu.operations import MAX_STEPS, NotCompilable
 from penstock.program import GeneralProgram
 from penstock.types import FLOAT32, FLOAT64, Type, integer
 from tests.host.kit.predicates import column

@@ -61,7 +61,7 @@ def limit_calls(target: Any, timeout_s: float) -> None:
 
 
 def is_gone(error: BaseException | None) -> bool:
-    """Whether an error of a call says that nobody answers any more."""
+    """Whether the cause of an error is that nobody answers any more."""
     while error is not None:
         if isinstance(error, grpc.Call):
             return error.code() in (

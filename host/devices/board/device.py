@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from penstock.errors import DeviceError
@@ -78,7 +78,7 @@ class BoardDevice(Device):
         self._open: dict[Kernel, Package] = {}
         self._instances: KernelInstances | None = None
         self._sums: Counter[str] = Counter()
-        self._lock = Lock()
+        self._lock = RLock()
 
     def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
         if address is not None:
@@ -87,33 +87,27 @@ class BoardDevice(Device):
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         try:
-            self._chosen(program, modes)
+            self._choose(program, modes)
         except DeviceError as error:
             return str(error)
         return None
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         try:
-            package = self._chosen(program, modes)
+            package = self._choose(program, modes)
         except DeviceError as error:
             raise DeviceError(f"the board device cannot run this program: {error}") from error
         return self.open_with(package, program, modes)
 
-    def _chosen(self, program: AnyProgram, modes: frozenset[Mode]) -> Package:
+    def _choose(self, program: AnyProgram, modes: frozenset[Mode]) -> Package:
         return choose(self.packages, lambda package: package.refuses(program, modes))
 
     def open_with(
         self, package: Package, program: AnyProgram, modes: frozenset[Mode] = PAIRS
     ) -> Kernel:
-        """Load a program into the kernels of a package that runs it.
-
-        Raises
-        ------
-        DeviceError
-            Another overlay is in use, or the board does not load this one.
-        """
+        """Load a program into the kernels of a package that runs it; raises as :meth:`load`."""
         with self._lock:
-            instances = self._load(package)
+            instances = self.load(package)
             if isinstance(program, WindowProgram):
                 kernel = BoardWindowKernel(self, program, instances)
             else:
@@ -122,7 +116,7 @@ class BoardDevice(Device):
         return kernel
 
     def load(self, package: Package) -> KernelInstances:
-        """The kernels of a package, which is loaded unless it is.
+        """The kernels of a package; it is loaded if need be.
 
         Raises
         ------
@@ -130,28 +124,25 @@ class BoardDevice(Device):
             Another overlay is in use, or the board does not load this one.
         """
         with self._lock:
-            return self._load(package)
-
-    def _load(self, package: Package) -> KernelInstances:
-        if self._instances is not None and self._instances.package == package:
-            for link in self.links:
-                link.load(package)  # says so where a board is gone
+            if self._instances is not None and self._instances.package == package:
+                for link in self.links:
+                    link.load(package)  # says so where a board is gone
+                return self._instances
+            if others := list(self._open.values()):
+                raise DeviceError(
+                    f"{others[0].overlay} is in use, and this program needs {package.overlay}; "
+                    "close what uses it first"
+                )
+            if self._instances is not None:
+                self._instances.close()
+                self._instances = None
+            self._instances = KernelInstances(self.links, package, self.timeout_s)
             return self._instances
-        if others := list(self._open.values()):
-            raise DeviceError(
-                f"{others[0].overlay} is in use, and this program needs {package.overlay}; "
-                "close what uses it first"
-            )
-        if self._instances is not None:
-            self._instances.close()
-            self._instances = None
-        self._instances = KernelInstances(self.links, package, self.timeout_s)
-        return self._instances
 
-    def closed(self, kernel: object) -> None:
-        """Note that a kernel was closed."""
+    def forget(self, kernel: Kernel) -> None:
+        """Forget a kernel that was closed."""
         with self._lock:
-            self._open = {one: used for one, used in self._open.items() if one is not kernel}
+            self._open.pop(kernel, None)
 
     def start(self, run: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Run a task in a thread of the device."""

@@ -21,7 +21,7 @@ _LEAST_BYTES = 4096
 
 
 class KernelInstance:
-    """A kernel on a board, with memory for its tasks that only grows.
+    """A kernel on a board, with memory for its tasks; the memory only grows.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class KernelInstance:
         return np.array(results.array[: task.result_bytes])
 
     def _memory(self, name: str, size: int) -> BoardMemory:
-        """Memory for an argument, of so many bytes or more."""
+        """Memory of at least ``size`` bytes for an argument."""
         known = self._memories.get(name)
         if known is None or known.size < size:
             if known is not None:
@@ -109,8 +109,8 @@ class KernelInstances:
         self.patience_s = timeout_s * (len(self.all) + 1)
 
     @contextmanager
-    def lent(self) -> Iterator[KernelInstance]:
-        """A kernel that is free."""
+    def lend(self) -> Iterator[KernelInstance]:
+        """A free kernel, for the length of a block."""
         try:
             instance = self._free.get(timeout=self.patience_s)
         except Empty:
@@ -162,7 +162,7 @@ class KernelUse:
                 raise DeviceError("the kernel was closed; open the program again")
             self._running += 1
         try:
-            with self.instances.lent() as instance:
+            with self.instances.lend() as instance:
                 link, timeout_s = instance.link, self.instances.timeout_s
                 return link.talk(
                     lambda: instance.run(task, addresses(link) if addresses else {}, timeout_s)

@@ -104,7 +104,7 @@ class BoardKernel(PipelineKernel):
     def close(self) -> None:
         """Wait for the kernel's tasks."""
         self._use.close()
-        self._device.closed(self)
+        self._device.forget(self)
 
     def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
         if not isinstance(window, BoardWindow) or window.freed:
@@ -141,7 +141,7 @@ class BoardWindowKernel(DrivenWindowKernel):
     def close(self) -> None:
         """Wait for the kernel's tasks."""
         self._use.close()
-        self._device.closed(self)
+        self._device.forget(self)
 
     def _execute(self, job: WindowKernelTask) -> np.ndarray:
         return self._use.run(job)

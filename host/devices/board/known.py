@@ -1,19 +1,21 @@
-"""What the self-tests of both sorts of kernels have: keys of known joins, and verdicts."""
+"""Known joins for the self-tests of both sorts of kernels: keys, and checks of what they give."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.program import BandProgram
+from penstock.program import AnyProgram, BandProgram
 
+from ...device.base import Kernel, Result
+from ..cpu import CpuDevice
+from .device import BoardDevice
 from .package import Package
 
-#: What the cycles may be away from the model.
+#: Largest relative difference of cycles from the model.
 _TOLERANCE = 0.05
-
-#: Pairs of a join.
-Pairs = set[tuple[int, int]]
 
 
 def all_tests(package: Package) -> BandProgram:
@@ -25,18 +27,18 @@ def all_tests(package: Package) -> BandProgram:
 
 
 def dtype_of(program: BandProgram) -> np.dtype:
-    """Of its codes."""
+    """Dtype of a program's codes."""
     return np.dtype(f"u{program.key_bits // 8}")
 
 
 def codes(rng: np.random.Generator, program: BandProgram, count: int) -> list[np.ndarray]:
-    """Window keys of so many tuples."""
+    """Random window keys of ``count`` tuples."""
     dtype = dtype_of(program)
     return [rng.integers(0, _most(dtype), count, dtype) for _ in range(program.tests)]
 
 
 def bounds(rng: np.random.Generator, program: BandProgram, count: int) -> list[np.ndarray]:
-    """Stream keys of so many tuples, which about every other window tuple matches."""
+    """Random stream keys of ``count`` tuples; about every other pair matches."""
     dtype = dtype_of(program)
     most, share = _most(dtype), 0.5 ** (1 / program.tests)
     found = []
@@ -56,14 +58,23 @@ def _most(dtype: np.dtype) -> int:
     return np.iinfo(dtype).max // 4
 
 
-def compared(ours: Pairs, right: Pairs, evaluations: int) -> str:
-    """What a known join gave.
+def compare(
+    device: BoardDevice,
+    package: Package,
+    program: AnyProgram,
+    run: Callable[[Kernel], Iterable[Result]],
+    evaluations: int,
+) -> str:
+    """Run a known join on a board and on the CPU device; returns a line for the user.
 
     Raises
     ------
     DeviceError
-        Not what it should.
+        The pairs differ, or the kernel does not run.
     """
+    with CpuDevice() as cpu:
+        kernels = device.open_with(package, program), cpu.open(program)
+        ours, right = (_pairs(kernel, run) for kernel in kernels)
     if ours != right:
         raise DeviceError(
             f"the kernel computes another predicate: {len(ours - right)} pairs that do not match, "
@@ -72,8 +83,18 @@ def compared(ours: Pairs, right: Pairs, evaluations: int) -> str:
     return f"{len(right):,} pairs of {evaluations:,} as on the CPU device"
 
 
+def _pairs(kernel: Kernel, run: Callable[[Kernel], Iterable[Result]]) -> set[tuple[int, int]]:
+    found: set[tuple[int, int]] = set()
+    try:
+        for result in run(kernel):
+            found |= set(zip(result.i.tolist(), result.j.tolist(), strict=True))
+    finally:
+        kernel.close()
+    return found
+
+
 def timed(cycles: int, expected: float, rate: str) -> str:
-    """What a task took.
+    """Compare the cycles of a task with the model's; returns a line for the user.
 
     Raises
     ------

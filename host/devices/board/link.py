@@ -21,15 +21,18 @@ INDEX = "packages"
 #: Where a virtual board says what went wrong in it.
 FAULTS = "/sys/kernel/debug/penstock/faults"
 _DEFAULT_PORT = 7967
-
-
 #: Seconds that one access to a remote board may take.
 TIMEOUT_S = 60.0
+#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
+_ZYNQ_PLL_MHZ = 1000
+
+#: Held while PYNQ's cache of handoffs is off.
+_UNCACHED = Lock()
 
 
 @contextmanager
 def _talking(name: str) -> Iterator[None]:
-    """Errors of PYNQ and of its connection as errors of the device."""
+    """Turn errors of PYNQ and of its connection into errors of the device."""
     try:
         yield
     except DeviceError:
@@ -148,7 +151,7 @@ class BoardLink:
             ]
 
     def load(self, package: Package) -> list[Port]:
-        """Load an overlay, unless it is loaded; its kernels."""
+        """Load an overlay unless it is loaded; returns its kernels."""
         with self._call():
             if package != self._loaded:
                 self._loaded = None
@@ -160,16 +163,14 @@ class BoardLink:
             ]
 
     def _load(self, package: Package) -> Any:
-        from pynq import Overlay  # pyright: ignore
-
         assert package.folder is not None
         if package.folder.is_absolute():
-            return _opened(Overlay, package.path, self._target)
+            return _open_overlay(package.path, self._target)
         with tempfile.TemporaryDirectory(prefix="penstock-overlay-") as folder:
             for name in package.files:
                 data = self._target.read_file(f"{DEPLOYED}/{package.folder}/{name}")
                 Path(folder, name).write_bytes(data)
-            return _opened(Overlay, Path(folder, package.overlay), self._target)
+            return _open_overlay(Path(folder, package.overlay), self._target)
 
     def allocate(self, size: int) -> BoardMemory:
         """Memory that the kernels reach."""
@@ -177,7 +178,7 @@ class BoardLink:
             return BoardMemory(self._target, size)
 
     def free(self, memory: BoardMemory) -> None:
-        """Give memory back; that of a board which is gone is gone with it."""
+        """Give memory back; the memory of a board that is gone is gone, too."""
         if self._gone is not None:
             return
         try:
@@ -187,7 +188,7 @@ class BoardLink:
                 raise
 
     def talk(self, act: Callable[[], Any]) -> Any:
-        """What an act gives that talks to the board; its errors with the cause, where known."""
+        """Do something that talks to the board; errors say what the board says of the cause."""
         try:
             with self._call():
                 return act()
@@ -198,7 +199,7 @@ class BoardLink:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """Calls to the board, none of them once it is gone."""
+        """Guard calls to the board; none are made once it is gone."""
         if self._gone is not None:
             raise DeviceError(self._gone)
         try:
@@ -221,13 +222,13 @@ class BoardLink:
         return ""
 
 
-def _opened(overlay: Any, path: Path, target: Any) -> Any:
+def _open_overlay(path: Path, target: Any) -> Any:
     """An overlay whose clocks are all known, and are those of this board.
 
     PYNQ sets the clocks of the active device, and keeps the first one that it did so for; and 4.0
     cannot set clocks of a Zynq-7000, whose handoff names dividers, not frequencies.
     """
-    from pynq import Device  # pyright: ignore
+    from pynq import Device, Overlay  # pyright: ignore
     from pynq.ps import Clocks  # pyright: ignore
 
     Device.active_device = target
@@ -235,7 +236,7 @@ def _opened(overlay: Any, path: Path, target: Any) -> Any:
     if hasattr(Clocks, "_real_instance"):
         del Clocks._real_instance
     with _uncached():
-        found = overlay(str(path), download=False, device=target)
+        found = Overlay(str(path), download=False, device=target)
     for clock in getattr(found, "clock_dict", {}).values():
         if "divisor0" in clock and clock.get("frequency", 0) is None:
             clock["frequency"] = _ZYNQ_PLL_MHZ / (clock["divisor0"] * clock.get("divisor1", 1))
@@ -243,12 +244,9 @@ def _opened(overlay: Any, path: Path, target: Any) -> Any:
     return found
 
 
-_UNCACHED = Lock()
-
-
 @contextmanager
 def _uncached() -> Iterator[None]:
-    """PYNQ reads handoffs from their files.
+    """Let PYNQ read handoffs from their files.
 
     It keeps the latest one it read in its own folder, for all processes that use it, and takes it
     for every overlay whose bitstream has the same hash: a handoff that was changed would be
@@ -266,7 +264,3 @@ def _uncached() -> Iterator[None]:
             yield
         finally:
             handlers._get_cache = kept
-
-
-#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
-_ZYNQ_PLL_MHZ = 1000

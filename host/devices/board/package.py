@@ -60,7 +60,7 @@ class Package:
 
     @staticmethod
     def parse(text: str, origin: str, folder: Path | None = None) -> Package:
-        """A package by its description.
+        """Parse a description.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Package:
 
     @staticmethod
     def read(folder: Path) -> Package:
-        """A package on disk.
+        """Read a package from disk.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class Package:
 
     @property
     def files(self) -> list[str]:
-        """What PYNQ needs: the overlay, and for a bitstream its handoff."""
+        """Files that PYNQ needs: the overlay, and the handoff of a bitstream."""
         stem, _, suffix = self.overlay.rpartition(".")
         return [self.overlay] if suffix == "xclbin" else [self.overlay, f"{stem}.hwh"]
 
@@ -192,18 +192,18 @@ class Package:
 
 
 def choose(packages: Iterable[Package], reason: Callable[[Package], str | None]) -> Package:
-    """The first package that will do.
+    """The first package that serves.
 
     Parameters
     ----------
     packages : iterable of Package
     reason : callable
-        Why a package will not do; None if it will.
+        Why a package does not serve; None if it does.
 
     Raises
     ------
     DeviceError
-        None will; the message says why of each.
+        None serves; the message says why for each.
     """
     reasons = []
     for package in packages:

@@ -1,4 +1,4 @@
-"""Does a board do what it should: registers, memory, a known join, and cycles as the model says."""
+"""Self-test of boards: registers, memory, a known join, and cycles against the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .device import BoardDevice
 from .link import BoardLink
 from .package import Package
 
-#: What registers are written with, one after the other.
+#: Values that are written to registers, one after the other.
 _PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
 _MEMORY_BYTES = 1 << 20
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from ...device.base import Kernel, Task
+from ...device.base import Kernel, Result, Task
 from ...execute.run import run_task
 from ...model.load import BatchHalf
 from ...model.pipeline import task_cycles
-from ..cpu import CpuDevice
 from .device import BoardDevice
-from .known import Pairs, all_tests, bounds, codes, compared, no_bounds, timed
+from .known import all_tests, bounds, codes, compare, no_bounds, timed
 from .package import Package
 
 #: Tuples and window of the known join.
@@ -34,27 +35,15 @@ def known_join(device: BoardDevice, package: Package) -> str:
     window = codes(rng, program, _WINDOW)
     stream = bounds(rng, program, _TUPLES)
     start = np.sort(rng.integers(0, _WINDOW // 2, _TUPLES))
-    task = Task(stream, start, start + _WINDOW // 2, room=_TUPLES * _WINDOW)
-    with CpuDevice() as cpu:
-        kernels = device.open_with(package, program), cpu.open(program)
-        ours, right = (_pairs(kernel, window, task) for kernel in kernels)
-    return compared(ours, right, _TUPLES * _WINDOW // 2)
 
-
-def _pairs(kernel: Kernel, window: list[np.ndarray], task: Task) -> Pairs:
-    found: Pairs = set()
-    room = max(kernel.min_room, task.room)
-    try:
+    def run(kernel: Kernel) -> Iterator[Result]:
         buffer = kernel.allocate(_WINDOW)
         buffer.write(0, window)
-        for chunk in run_task(
-            kernel, buffer, task.stream, task.start, task.end, room=room, lanes=1
-        ):
-            found |= set(zip(chunk.i.tolist(), chunk.j.tolist(), strict=True))
+        room = max(kernel.min_room, _TUPLES * _WINDOW)
+        yield from run_task(kernel, buffer, stream, start, start + _WINDOW // 2, room=room, lanes=1)
         buffer.free()
-    finally:
-        kernel.close()
-    return found
+
+    return compare(device, package, program, run, _TUPLES * _WINDOW // 2)
 
 
 def cycles(device: BoardDevice, package: Package) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from penstock.program import BandProgram, WindowProgram
 
-from ...device.base import Kernel
+from ...device.base import Kernel, Result
 from ...device.window_join import Arrivals, WindowTask
 from ...execute.run_window import run_window_join
 from ...model.window import window_task_cycles
-from ..cpu import CpuDevice
 from .device import BoardDevice
-from .known import Pairs, all_tests, bounds, codes, compared, no_bounds, timed
+from .known import all_tests, bounds, codes, compare, no_bounds, timed
 from .package import Package
 
 #: Tuples of the known join, of both sides, and the most ROWS of its windows.
@@ -52,21 +53,12 @@ def known_join(device: BoardDevice, package: Package) -> str:
     is_b = np.random.default_rng(3).random(_TUPLES) < 0.5
     tuples, program = _arrivals(part, is_b, match=True), WindowProgram(part, part, rows)
     start, end = tuples.met(rows)
-    with CpuDevice() as cpu:
-        kernels = device.open_with(package, program), cpu.open(program)
-        ours, right = (_pairs(kernel, tuples) for kernel in kernels)
-    return compared(ours, right, int((end - start).sum()))
 
+    def run(kernel: Kernel) -> Iterator[Result]:
+        room = max(kernel.min_room, len(tuples) * _ROWS)
+        return run_window_join(kernel, tuples, room=room, lanes=1)
 
-def _pairs(kernel: Kernel, tuples: Arrivals) -> Pairs:
-    found: Pairs = set()
-    room = max(kernel.min_room, len(tuples) * _ROWS)
-    try:
-        for result in run_window_join(kernel, tuples, room=room, lanes=1):
-            found |= set(zip(result.i.tolist(), result.j.tolist(), strict=True))
-    finally:
-        kernel.close()
-    return found
+    return compare(device, package, program, run, int((end - start).sum()))
 
 
 def cycles(device: BoardDevice, package: Package) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from penstock.program import BandProgram, Mode, empty_code
+from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Result, Task
-from ...device.storage import key_dtype, storage_dtype
+from ...device.storage import key_dtype
 from .folding import Fold, limbs
 from .folds import run_band
-from .kernel import CpuKernel, CpuResources, Output
-from .loops import EVALUATIONS, run_all, run_cubes
+from .kernel import Columns, CpuKernel, CpuResources, Output
+from .loops import EVALUATIONS, run_pairs
 from .vector import GRANULE
 
 #: Stream tuples per block: enough to reuse a tile of the window many times.
@@ -34,60 +37,40 @@ class BandKernel(CpuKernel):
     def __init__(
         self, program: BandProgram, resources: CpuResources, modes: frozenset[Mode] = PAIRS
     ) -> None:
-        key = key_dtype(program.key_bits)
-        columns = [key] * program.tests
+        super().__init__(program, resources, modes)
+        self._key = key_dtype(program.key_bits)
         if program.payload is not None:
-            columns.append(_payload_dtype(storage_dtype(program.payload)))
-        super().__init__(program, resources, [key] * 2 * program.tests, columns, modes)
-        self._key = key
+            self._window = *self._window[:-1], _payload_dtype(self._window[-1])
         cubes = program.cubes
         # Tests that no cube needs are not run; a single cube then is the AND of all tests.
         needed = int(np.bitwise_or.reduce(np.array(cubes, np.int64), initial=0))
         self._tests = tuple(d for d in range(program.tests) if needed >> d & 1)
         packed = [sum(1 << k for k, d in enumerate(self._tests) if c >> d & 1) for c in cubes]
         if not self._tests:
-            # Always true: one test, whose outcome the only cube does not look at.
+            # Always true: one test is run, and the only cube ignores it.
             self._tests = (0,)
         elif len(packed) == 1:
             packed = []
-        self._cubes = np.array(packed, np.int64)
-        self._tile = TILE_BYTES // (len(self._tests) * key.itemsize)
+        #: Sets of tests that suffice, by their numbers in ``_tests``; None: all must hold.
+        self._cubes = np.array(packed, np.int64) if packed else None
         self._compile()
 
-    def _compile(self) -> None:
-        """Compile now, or load what an earlier process compiled; not in the first task."""
-        keys = tuple(np.zeros(0, dtype) for dtype in self._window)
-        bounds = [np.zeros(0, self._key)] * 2 * self.program.tests
-        none = np.zeros(0, np.int64)
-        for mode in self.modes:
-            self._dispatch(keys, Task(bounds, none, none, room=1, mode=mode))
-
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
-        output = Output(task, BLOCK_ROWS, self._tile, self._resources.memory)
-        if not self.program.table:
-            output.walk[EVALUATIONS] = (task.end - task.start).sum()
-            return output.result()
-        arguments = self._arguments(window, task)
-        walked = (output.start, output.end, output.room, output.walk, output.i, output.j)
-        if len(self._cubes):
-            run_cubes(*arguments, self._cubes, *walked)
+    def _run(self, window: Columns, task: Task) -> Result:
+        output = Output(task, BLOCK_ROWS, self._tile(), self._resources.memory)
+        if self.program.table:
+            tests = self._arguments(window, task)
+            run_pairs(*tests, output.start, output.end, output.walk, output.i, output.j)
         else:
-            run_all(*arguments, *walked)
+            output.walk[EVALUATIONS] = (task.end - task.start).sum()
         return output.result()
 
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
-        if not task.mode.needs_value:
-            return self._pass(window, None, task, Fold(task)).folds()
-        payload = window[-1]
-        if payload.dtype.kind == "i":
-            assert self.program.payload is not None
-            fold = Fold(task, self.program.payload)
-            return self._pass(window, payload, task, fold).folds()
+    def _fold(self, window: Columns, task: Task) -> Folds:
+        payload = window[-1] if task.mode.needs_value else None
+        if payload is None or payload.dtype.kind == "i":
+            return self._pass(window, payload, task, self.program.payload)
         return self._fold_beyond(window, payload, task)
 
-    def _fold_beyond(
-        self, window: tuple[np.ndarray, ...], payload: np.ndarray, task: Task
-    ) -> Folds:
+    def _fold_beyond(self, window: Columns, payload: np.ndarray, task: Task) -> Folds:
         """The fold of payloads beyond int64: ranks stand for them, or 32 bits of them at a time."""
         low, high = (int(task.start[0]), int(task.end[-1])) if task.rows else (0, 0)
         column = np.zeros(len(payload), np.int64)
@@ -96,41 +79,37 @@ class BandKernel(CpuKernel):
             total, found = np.zeros(task.rows, object), np.zeros(task.rows, bool)
             for shift, limb in limbs(part):
                 column[low:high] = limb
-                fold = self._pass(window, column, task, Fold(task)).folds()
+                fold = self._pass(window, column, task)
                 total += fold.value.astype(object) << shift
                 found = fold.found
             return Folds(found, total)
         distinct, ranks = np.unique(part, return_inverse=True)
         column[low:high] = ranks
-        fold = self._pass(window, column, task, Fold(task)).folds()
+        fold = self._pass(window, column, task)
         value = np.zeros(task.rows, object)
         value[fold.found] = distinct[fold.value[fold.found]]
         return Folds(fold.found, value)
 
     def _pass(
-        self, window: tuple[np.ndarray, ...], payload: np.ndarray | None, task: Task, fold: Fold
-    ) -> Fold:
-        """Run the compiled loop over the task; ``fold`` holds the outcome."""
-        if not self.program.table:
-            return fold
-        row_bytes = len(self._tests) * self._key.itemsize
-        row_bytes += 0 if payload is None else payload.itemsize
-        tile = max(TILE_BYTES // row_bytes, GRANULE) & ~(GRANULE - 1)
-        keys, low, span = self._arguments(window, task)
-        cubes = self._cubes if len(self._cubes) else None
-        run_band(
-            keys, payload, low, span, cubes, fold.start, fold.end, BLOCK_ROWS, tile, *fold.state
-        )
-        return fold
+        self, window: Columns, payload: np.ndarray | None, task: Task, value: Type | None = None
+    ) -> Folds:
+        """The fold of a payload in machine integers; ``value`` is its type, where known."""
+        tile = self._tile(0 if payload is None else payload.itemsize)
+        fold = Fold(task, BLOCK_ROWS, tile, value)
+        if self.program.table:
+            keys, *tests = self._arguments(window, task)
+            run_band(keys, payload, *tests, fold.start, fold.end, fold.walk, *fold.state)
+        return fold.folds()
 
-    def _arguments(self, window: tuple[np.ndarray, ...], task: Task) -> tuple[tuple, tuple, tuple]:
-        """Keys, lower bounds and spans of the tests that are run."""
-        bounds = [self._bounds(task, d) for d in self._tests]
-        return (
-            tuple(window[d] for d in self._tests),
-            tuple(low for low, _ in bounds),
-            tuple(span for _, span in bounds),
-        )
+    def _tile(self, payload_bytes: int = 0) -> int:
+        """Window positions of a tile."""
+        row_bytes = len(self._tests) * self._key.itemsize + payload_bytes
+        return max(TILE_BYTES // row_bytes, GRANULE) & ~(GRANULE - 1)
+
+    def _arguments(self, window: Columns, task: Task) -> tuple[Any, ...]:
+        """Keys, cubes, lower bounds and spans of the tests that are run."""
+        low, span = zip(*(self._bounds(task, d) for d in self._tests), strict=True)
+        return tuple(window[d] for d in self._tests), self._cubes, low, span
 
     def _bounds(self, task: Task, test: int) -> tuple[np.ndarray, np.ndarray]:
         """Lower bound and span of a test: one subtraction and one comparison per key.
@@ -148,5 +127,5 @@ class BandKernel(CpuKernel):
 
 
 def _payload_dtype(stored: np.dtype) -> np.dtype:
-    """How a payload lies in memory: narrow ones as int32, so that fewer loops are compiled."""
+    """Dtype of a payload in memory: int32 for narrow ones, so that fewer loops are compiled."""
     return np.dtype(np.int32) if stored.kind == "i" and stored.itemsize < 4 else stored

@@ -11,6 +11,7 @@ from penstock.types import Type
 
 from ...device.base import Folds, Task
 from . import folds
+from .loops import new_walk
 
 _INT64 = np.iinfo(np.int64)
 _RULES = {
@@ -28,22 +29,24 @@ LIMB_BITS = 31
 
 
 class Fold:
-    """What the compiled loops fold into, see :func:`penstock.host.devices.cpu.folds.fold`.
+    """State that the compiled loops fold into, see :func:`penstock.host.devices.cpu.folds.fold`.
 
     Parameters
     ----------
     task : Task
         Its mode is not PAIRS.
+    block, tile : int
+        Most stream tuples and window positions of a tile.
     value : Type, optional
         Of what is folded. Sums of integers need 64 bits unless it says so; floats are folded as
         their :func:`ordered` keys, except in sums.
     """
 
-    def __init__(self, task: Task, value: Type | None = None) -> None:
+    def __init__(self, task: Task, block: int, tile: int, value: Type | None = None) -> None:
         self.mode = task.mode
         # Arrays of one kind only: read-only ones would be another type to Numba.
-        self.start = np.array(task.start, np.int64)
-        self.end = np.array(task.end, np.int64)
+        self.start, self.end = np.array(task.start, np.int64), np.array(task.end, np.int64)
+        self.walk = new_walk(block, tile)
         self.is_float = value is not None and value.is_float
         self.rule = _RULES[task.mode]
         if task.mode is Mode.SUM and value is not None and value.is_integral:
@@ -64,7 +67,7 @@ class Fold:
         return self.rule, self.count, self.value, self.extra
 
     def folds(self) -> Folds:
-        """The outcome, in the contract's terms."""
+        """The outcome, as the device contract has it."""
         found = self.count > 0
         if self.mode is Mode.COUNT:
             return Folds(found, self.count)

@@ -1,7 +1,7 @@
-"""What becomes of the matches of a stream tuple where no pairs are wanted, and the band loops.
+"""Folds of the matches of a stream tuple, and the band loops that fold.
 
-A task is walked as for pairs, in blocks of stream tuples and tiles of window positions, but there
-is no room to run out of: every tile is done once. Window positions ascend for each tuple.
+A task is walked as for pairs, but there is no room to run out of: every tile is done once. Window
+positions ascend for each tuple.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from numba import njit
 
 from ...kept_code import kept
 from . import loops, reduce, vector
-from .loops import DENSE, any_cube, inside
+from .loops import DENSE, EDGE, FIRST, LAST, POSITION, granule, next_tile
 from .reduce import masked_max, masked_min, masked_sum
-from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
+from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, popcount, row_of
 
-#: What a loop does with matches: ``Mode``, and sums whose total may need more than 64 bits.
+#: Rules of a fold: those of ``Mode``, and sums whose total may need more than 64 bits.
 COUNT, EXISTS, SUM, WIDE_SUM, MIN, MAX, NEAREST = range(7)
 
 _ONE = np.uint64(1)
@@ -83,38 +83,11 @@ def order_key(x):
 
 
 @njit(nogil=True)
-def pass_tiles(walk, start, end, block, tile):
-    """Go on to the next tile of ``walk``: FIRST, LAST (tuples), POSITION, EDGE.
-
-    ``tile`` is a multiple of GRANULE, and so is the position of every tile. False at the end.
-    """
-    first, last, position, edge = walk
-    rows = len(start)
-    position = edge
-    while True:
-        while first < last and end[first] <= position:
-            first += 1
-        if first < last:
-            break
-        if last == rows:
-            return False
-        first, last = last, min(rows, last + block)
-        position = 0
-    position = max(position, start[first] & ~(GRANULE - 1))
-    walk[0], walk[1], walk[2], walk[3] = first, last, position, position + tile
-    return True
-
-
-@njit(nogil=True)
 def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, extra):
     """Fold the matches of one tuple over ``[start, end)``, granule by granule."""
     position = start & ~(GRANULE - 1)
     while position < end:
-        if cubes is None:
-            mask = match_all(window, position, lo, sp)
-        else:
-            mask = any_cube(match_each(window, position, lo, sp), cubes)
-        mask = inside(mask, position, start, end)
+        mask = granule(window, cubes, position, lo, sp, start, end)
         if mask:
             fold(mask, payload, position, position, i, rule, count, value, extra)
             if rule == EXISTS:
@@ -124,7 +97,7 @@ def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, 
 
 @njit(nogil=True)
 def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, value, extra):
-    """As :func:`granules` for tuples i and i + 1 over whole chunks; where it stopped.
+    """As :func:`granules` for tuples i and i + 1 over whole chunks; returns where it stopped.
 
     It stops early for EXISTS, once one of the two is found.
     """
@@ -145,26 +118,21 @@ def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, va
 
 
 @kept(loops, reduce, vector)
-def run_band(window, payload, low, span, cubes, start, end, block, tile, rule, count, value, extra):
+def run_band(window, payload, cubes, low, span, start, end, walk, rule, count, value, extra):
     """Fold a band task.
 
     Parameters
     ----------
     window : tuple of D arrays of the key dtype, longer than every range by a granule
     payload : ndarray of int32 or int64, as long, or None
-    low, span : tuple of D arrays of the key dtype, shape (n,)
-        Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
-    cubes : ndarray of int64, or None
-        Sets of tests that together suffice, as bits; None: all tests must hold.
-    start, end : ndarray of int64, shape (n,)
-    block, tile : int
-        Most stream tuples and window positions of a tile, the latter a multiple of GRANULE.
+    cubes, low, span, start, end, walk
+        As for :func:`.loops.run_pairs`.
     rule, count, value, extra
         As for :func:`fold`.
     """
-    walk, dense = np.zeros(4, np.int64), False
-    while pass_tiles(walk, start, end, block, tile):
-        first, last, position, edge = walk
+    dense = False
+    while next_tile(walk, start, end, 0):
+        first, last, position, edge = walk[FIRST], walk[LAST], walk[POSITION], walk[EDGE]
         matches, pairs = 0, (last - first) * (edge - position)
         i = first
         while i < last and start[i] < edge:

@@ -1,27 +1,31 @@
-"""The general kernel: compiled from the program's DAG, or interpreted where that cannot be, or
-would take longer than the join.
+"""The general kernel: compiled from the program's DAG, or interpreted.
+
+It is interpreted where it cannot be compiled, or compilation would take longer than the join.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from penstock.program import GeneralProgram, Mode
 
 from ...device.base import PAIRS, Folds, Result, Task
-from ...device.storage import storage_dtype
-from .codegen import FoldKind, NotCompilable, generate
+from .codegen import generate
 from .folding import Fold
 from .interpreted import InterpretedKernel
-from .kernel import CpuKernel, CpuResources, Output
+from .kernel import Columns, CpuKernel, CpuResources, Output
+from .operations import NotCompilable
 from .source_cache import load_source
+from .templates import FoldKind
 from .vector import GRANULE
 
 #: Stream tuples per block.
 BLOCK_ROWS = 256
 #: Window keys per tile in bytes: half of a 32 KiB first-level data cache.
 TILE_BYTES = 16 * 1024
-#: Outcomes that are computed before they are looked at, one byte each.
+#: Outcomes that are computed at a time, one byte each.
 FLAGS = 8 * GRANULE
 
 
@@ -50,20 +54,12 @@ class CompiledKernel(CpuKernel):
     def __init__(
         self, program: GeneralProgram, resources: CpuResources, modes: frozenset[Mode] = PAIRS
     ) -> None:
-        stream = [storage_dtype(dtype) for dtype in program.stream]
-        window = [storage_dtype(dtype) for dtype in program.window]
-        super().__init__(program, resources, stream, window, modes)
+        super().__init__(program, resources, modes)
         forms = {self._folded(mode) for mode in modes}
         self._modules = {form: load_source(generate(program, form)) for form in forms}
-        row_bytes = sum(dtype.itemsize for dtype in window)
+        row_bytes = sum(dtype.itemsize for dtype in self._window)
         self._tile = max(TILE_BYTES // max(row_bytes, 1), FLAGS) & ~(GRANULE - 1)
-        none = np.zeros(0, np.int64)
-        # Compile now, or load what an earlier process compiled; not in the first task.
-        for mode in modes:
-            self._dispatch(
-                tuple(np.zeros(0, dtype) for dtype in window),
-                Task([np.zeros(0, dtype) for dtype in stream], none, none, room=1, mode=mode),
-            )
+        self._compile()
 
     def _folded(self, mode: Mode) -> FoldKind | None:
         if mode is Mode.PAIRS:
@@ -75,34 +71,21 @@ class CompiledKernel(CpuKernel):
             return FoldKind.INTEGER
         return FoldKind.FLOAT if mode is Mode.SUM else FoldKind.ORDER
 
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         output = Output(task, BLOCK_ROWS, self._tile, self._resources.memory)
-        self._modules[None].run(
-            tuple(map(np.array, task.stream, self._stream)),
-            window,
-            output.start,
-            output.end,
-            output.room,
-            output.walk,
-            np.empty(FLAGS, np.uint8),
-            output.i,
-            output.j,
-        )
+        self._loop(window, task, output, output.i, output.j)
         return output.result()
 
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
-        form = self._folded(task.mode)
+    def _fold(self, window: Columns, task: Task) -> Folds:
         value = self.program.value if task.mode.needs_value else None
-        fold = Fold(task, None if value is None else value.type)
-        self._modules[form].run(
-            tuple(map(np.array, task.stream, self._stream)),
-            window,
-            fold.start,
-            fold.end,
-            BLOCK_ROWS,
-            self._tile,
-            np.empty(FLAGS, np.uint8),
-            None if value is None else np.empty(FLAGS, fold.value.dtype),
-            *fold.state,
-        )
+        fold = Fold(task, BLOCK_ROWS, self._tile, None if value is None else value.type)
+        values = None if value is None else np.empty(FLAGS, fold.value.dtype)
+        self._loop(window, task, fold, values, *fold.state)
         return fold.folds()
+
+    def _loop(self, window: Columns, task: Task, walked: Output | Fold, *outcome: Any) -> None:
+        """Run the compiled loop of the task's mode; ``outcome`` is what it writes."""
+        stream = tuple(map(np.array, task.stream, self._stream))
+        flags = np.empty(FLAGS, np.uint8)
+        run = self._modules[self._folded(task.mode)].run
+        run(stream, window, walked.start, walked.end, walked.walk, flags, *outcome)

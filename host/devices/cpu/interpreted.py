@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,9 @@ from penstock.expr.values import order_key
 from penstock.program import GeneralProgram, Mode
 from penstock.types import Type
 
-from ...device.base import PAIRS, Folds, Result, Task
-from ...device.storage import storage_dtype
-from .kernel import CpuKernel, CpuResources, Output
-from .loops import COUNT, EDGE, FIRST, LAST, POSITION, next_tile
+from ...device.base import Folds, Result, Task
+from .kernel import Columns, CpuKernel, Output
+from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
 
 #: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
 INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
@@ -30,34 +30,31 @@ class InterpretedKernel(CpuKernel):
 
     program: GeneralProgram
 
-    def __init__(
-        self, program: GeneralProgram, resources: CpuResources, modes: frozenset[Mode] = PAIRS
-    ) -> None:
-        stream = [storage_dtype(dtype) for dtype in program.stream]
-        window = [storage_dtype(dtype) for dtype in program.window]
-        super().__init__(program, resources, stream, window, modes)
-
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         output = Output(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._resources.memory)
         walk, count = output.walk, 0
         while next_tile(walk, output.start, output.end, count):
             count = int(walk[COUNT])
-            i, j = self._matches(window, task, *_pairs(output))
+            i, j = self._matches(window, task, walk)
             total = count + len(i)
-            if total > output.room:
+            if total > task.room:
                 count = -1
                 continue
             output.i[count:total], output.j[count:total] = i, j
             count = total
         return output.result()
 
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+    def _fold(self, window: Columns, task: Task) -> Folds:
         count = np.zeros(task.rows, np.int64)
         best: dict[int, tuple[Any, int]] = {}
         better = _BETTER.get(task.mode)
-        for i, j in self._tiles(window, task):
+        start, end = np.array(task.start, np.int64), np.array(task.end, np.int64)
+        rows = min(max(task.rows, 1), INTERPRETED_ROWS)
+        walk = new_walk(rows, INTERPRETED_ROWS * INTERPRETED_TILE // rows)
+        while next_tile(walk, start, end, 0):
+            i, j = self._matches(window, task, walk)
             np.add.at(count, i, 1)
-            if not task.mode.needs_value:
+            if not (task.mode.needs_value and len(i)):
                 continue
             assert self.program.value is not None
             values = self._evaluate(self.program.value, window, task, i, j).values.tolist()
@@ -85,52 +82,36 @@ class InterpretedKernel(CpuKernel):
             value[row], position[row] = fold, at
         return Folds(found, value, position if task.mode is Mode.NEAREST else None)
 
-    def _tiles(
-        self, window: tuple[np.ndarray, ...], task: Task
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Matches (i, j), tile by tile."""
-        widest = INTERPRETED_ROWS * INTERPRETED_TILE
-        for first in range(0, task.rows, INTERPRETED_ROWS):
-            rows = np.arange(first, min(first + INTERPRETED_ROWS, task.rows))
-            start, end = task.start[rows], task.end[rows]
-            for at in range(int(start[0]), int(end[-1]), widest // len(rows)):
-                low = np.maximum(start, at)
-                high = np.minimum(end, at + widest // len(rows))
-                i, j = self._matches(window, task, *_spread(rows, low, high))
-                if len(i):
-                    yield i, j
-
     def _matches(
-        self, window: tuple[np.ndarray, ...], task: Task, i: np.ndarray, j: np.ndarray
+        self, window: Columns, task: Task, walk: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Matches (i, j) in the walk's tile, by row and then position."""
+        rows = np.arange(walk[FIRST], walk[LAST])
+        low = np.maximum(task.start[rows], walk[POSITION])
+        length = np.maximum(np.minimum(task.end[rows], walk[EDGE]) - low, 0)
+        i = np.repeat(rows, length)
+        before = np.cumsum(length) - length
+        j = np.arange(len(i)) + np.repeat(low - before, length)
         outcome = self._evaluate(self.program.predicate, window, task, i, j)
         hit = outcome.values if outcome.valid is None else outcome.values & outcome.valid
         return i[hit], j[hit]
 
     def _evaluate(
-        self,
-        expr: Expr,
-        window: tuple[np.ndarray, ...],
-        task: Task,
-        i: np.ndarray,
-        j: np.ndarray,
+        self, expr: Expr, window: Columns, task: Task, i: np.ndarray, j: np.ndarray
     ) -> Vector:
-        keys = _Keys(self.program, task.stream, window, i, j)
+        program = self.program
+        keys = _Keys({"s": (task.stream, program.stream, i), "w": (window, program.window, j)})
         return evaluate_columns(expr, keys, len(i))
 
 
+@dataclass(frozen=True, eq=False)
 class _Keys(Mapping[tuple[str, int], Vector]):
-    """Keys of the pairs (i, j), each gathered when it is asked for: there may be thousands."""
+    """Keys of pairs by side: columns, types, and the row of each pair.
 
-    def __init__(
-        self,
-        program: GeneralProgram,
-        stream: Sequence[np.ndarray],
-        window: Sequence[np.ndarray],
-        i: np.ndarray,
-        j: np.ndarray,
-    ) -> None:
-        self.sides = {"s": (stream, program.stream, i), "w": (window, program.window, j)}
+    A key is gathered when it is asked for, since there may be thousands.
+    """
+
+    sides: Mapping[str, tuple[Sequence[np.ndarray], tuple[Type, ...], np.ndarray]]
 
     def __getitem__(self, key: tuple[str, int]) -> Vector:
         side, k = key
@@ -149,22 +130,6 @@ _BETTER: dict[Mode, Callable[[Any, Any], bool]] = {
     Mode.NEAREST: lambda value, best: value < best,
     Mode.MAX: lambda value, best: value > best,
 }
-
-
-def _pairs(output: Output) -> tuple[np.ndarray, np.ndarray]:
-    """All (i, j) of the walk's tile."""
-    rows = np.arange(output.walk[FIRST], output.walk[LAST])
-    low = np.maximum(output.start[rows], output.walk[POSITION])
-    return _spread(rows, low, np.minimum(output.end[rows], output.walk[EDGE]))
-
-
-def _spread(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All (i, j) of these rows with ``low <= j < high``, by row and then position."""
-    length = np.maximum(high - low, 0)
-    i = np.repeat(rows, length)
-    before = np.cumsum(length) - length
-    j = np.arange(len(i)) + np.repeat(low - before, length)
-    return i, j
 
 
 def key_vector(values: np.ndarray, dtype: Type) -> Vector:

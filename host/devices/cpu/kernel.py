@@ -1,10 +1,10 @@
-"""What the CPU device's kernels share: checks, result memory, counters and threads."""
+"""Common parts of the CPU device's kernels: checks, result memory, counters and threads."""
 
 from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -12,17 +12,22 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.program import Mode, Program
+from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
-from ...device.checks import check_task
+from ...device.checks import Column, check_task, stream_columns, window_columns
+from ...device.storage import storage_dtype
 from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
 from .window import CpuWindow
 
+#: Window columns as the compiled loops take them.
+Columns = tuple[np.ndarray, ...]
+
 
 @dataclass(frozen=True)
 class CpuResources:
-    """What the CPU device lends to its kernels.
+    """Parts of the CPU device that its kernels use.
 
     Parameters
     ----------
@@ -45,25 +50,17 @@ class CpuKernel(Kernel):
     ----------
     program : Program
     resources : CpuResources
-        The device's threads, counters and memory.
-    stream, window : sequence of dtype
-        Layout of a task's stream columns and of a window's columns.
     modes : frozenset of Mode
         What tasks may ask for.
     """
 
     def __init__(
-        self,
-        program: Program,
-        resources: CpuResources,
-        stream: Sequence[np.dtype],
-        window: Sequence[np.dtype],
-        modes: frozenset[Mode] = PAIRS,
+        self, program: Program, resources: CpuResources, modes: frozenset[Mode] = PAIRS
     ) -> None:
         super().__init__(program, modes)
         self._resources = resources
-        self._stream = tuple(stream)
-        self._window = tuple(window)
+        self._stream = tuple(map(_stored, stream_columns(program)))
+        self._window = tuple(map(_stored, window_columns(program)))
 
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window)
@@ -84,7 +81,14 @@ class CpuKernel(Kernel):
         self._resources.count(result)
         return result
 
-    def _dispatch(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _compile(self) -> None:
+        """Compile now, or load what an earlier process compiled; not in the first task."""
+        window, stream = ([np.zeros(0, t) for t in s] for s in (self._window, self._stream))
+        none = np.zeros(0, np.int64)
+        for mode in self.modes:
+            self._dispatch(tuple(window), Task(stream, none, none, room=1, mode=mode))
+
+    def _dispatch(self, window: Columns, task: Task) -> Result:
         if task.mode is Mode.PAIRS:
             return self._run(window, task)
         folds = self._fold(window, task)
@@ -93,15 +97,15 @@ class CpuKernel(Kernel):
         return Result(none, none, None, {"evaluations": evaluations}, folds)
 
     @abstractmethod
-    def _run(self, window: tuple[np.ndarray, ...], task: Task) -> Result:
+    def _run(self, window: Columns, task: Task) -> Result:
         """Run a checked task for pairs."""
 
     @abstractmethod
-    def _fold(self, window: tuple[np.ndarray, ...], task: Task) -> Folds:
+    def _fold(self, window: Columns, task: Task) -> Folds:
         """Run a checked task for aggregates."""
 
-    def _check(self, window: WindowBuffer, task: Task) -> tuple[np.ndarray, ...]:
-        """The window's columns, once the task is known to be one that the loops can run."""
+    def _check(self, window: WindowBuffer, task: Task) -> Columns:
+        """Refuse a task that the loops cannot run; the window's columns."""
         if not isinstance(window, CpuWindow):
             raise DeviceError(
                 f"a {type(window).__name__} was passed to device cpu; use the window buffer that "
@@ -129,19 +133,15 @@ class Output:
     """
 
     def __init__(self, task: Task, block: int, tile: int, memory: ResultMemory) -> None:
-        self.start = np.ascontiguousarray(task.start, np.int64)
-        self.end = np.ascontiguousarray(task.end, np.int64)
-        if not self.start.flags.writeable or not self.end.flags.writeable:
-            # Read-only arrays are another type to Numba, which would compile a second time.
-            self.start, self.end = self.start.copy(), self.end.copy()
-        self.room = task.room
+        # Copies, since read-only arrays are another type to Numba, which would compile twice.
+        self.start, self.end = np.array(task.start, np.int64), np.array(task.end, np.int64)
         self.walk = new_walk(block, tile, task.room)
         entries = task.room + SLACK
         block_of_both = memory.lend(2 * entries)
         self.i, self.j = block_of_both[:entries], block_of_both[entries : 2 * entries]
 
     def result(self) -> Result:
-        """What was written; a small part of the memory is copied, so that the rest is free."""
+        """The result; if it fills little of the memory it is copied, so that the memory is free."""
         walk = self.walk
         count = int(walk[COUNT])
         i, j = self.i[:count], self.j[:count]
@@ -149,3 +149,9 @@ class Output:
             i, j = i.copy(), j.copy()
         pause = Pause(int(walk[I0]), int(walk[I1]), int(walk[POSITION])) if walk[PAUSED] else None
         return Result(i, j, pause, {"evaluations": int(walk[EVALUATIONS])})
+
+
+def _stored(column: Column) -> np.dtype:
+    """Dtype of a column in memory."""
+    assert column is not None
+    return storage_dtype(column) if isinstance(column, Type) else column

@@ -34,8 +34,16 @@ _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)
 
 
-def new_walk(block: int, tile: int, room: int) -> np.ndarray:
-    """A walk before its first tile: ``block`` stream tuples by ``tile`` window positions."""
+def new_walk(block: int, tile: int, room: int = 0) -> np.ndarray:
+    """A walk before its first tile.
+
+    Parameters
+    ----------
+    block, tile : int
+        Most stream tuples and window positions of a tile, the latter at least GRANULE.
+    room : int
+        Most pairs to write; not looked at by loops that fold.
+    """
     walk = np.zeros(WALK_FIELDS, np.int64)
     walk[BLOCK], walk[TILE], walk[ROOM] = block, tile, room
     return walk
@@ -82,7 +90,8 @@ def next_tile(walk, start, end, count):
         while end[walk[FIRST]] <= walk[POSITION]:
             walk[FIRST] += 1
         walk[POSITION] = max(walk[POSITION], start[walk[FIRST]])
-        walk[EDGE] = min(end[walk[I1] - 1], walk[POSITION] + walk[TILE])
+        # Tiles end where granules do, so that no granule is tested for two tiles.
+        walk[EDGE] = min(end[walk[I1] - 1], (walk[POSITION] + walk[TILE]) & ~(GRANULE - 1))
     walk[LAST] = walk[FIRST]
     while walk[LAST] < walk[I1] and start[walk[LAST]] < walk[EDGE]:
         walk[LAST] += 1
@@ -119,7 +128,7 @@ def emit(mask, i, position, room, out_i, out_j, count):
     if total > room:
         return -1
     # Four entries a turn, whether or not there are as many: a loop that ends by the number of
-    # bits would be mispredicted each time. What is written too much lies in the slack.
+    # bits would be mispredicted each time. Entries beyond the last pair lie in the slack.
     while True:
         for k in range(4):
             out_i[count + k] = i
@@ -131,12 +140,28 @@ def emit(mask, i, position, room, out_i, out_j, count):
 
 
 @njit(nogil=True)
-def scan_all(window, low, span, i, start, end, room, out_i, out_j, count):
-    """Pairs of one tuple over ``[start, end)`` where all tests hold."""
+def granule(window, cubes, position, lo, sp, start, end):
+    """Mask of the matches of one tuple in the granule at ``position``, within ``[start, end)``.
+
+    Parameters
+    ----------
+    cubes : ndarray of int64, or None
+        Sets of tests that together suffice, as bits; None: all tests must hold.
+    """
+    if cubes is None:
+        mask = match_all(window, position, lo, sp)
+    else:
+        mask = any_cube(match_each(window, position, lo, sp), cubes)
+    return inside(mask, position, start, end)
+
+
+@njit(nogil=True)
+def scan(window, cubes, low, span, i, start, end, room, out_i, out_j, count):
+    """Append the pairs of one tuple over ``[start, end)``."""
     lo, sp = row_of(low, i), row_of(span, i)
     position = start & ~(GRANULE - 1)
     while position < end:
-        mask = inside(match_all(window, position, lo, sp), position, start, end)
+        mask = granule(window, cubes, position, lo, sp, start, end)
         if mask:
             count = emit(mask, i, position, room, out_i, out_j, count)
             if count < 0:
@@ -147,7 +172,7 @@ def scan_all(window, low, span, i, start, end, room, out_i, out_j, count):
 
 @njit(nogil=True)
 def scan_two(window, low, span, i, start, end, dense, room, out_i, out_j, count):
-    """As :func:`scan_all` for tuples i and i + 1 and whole chunks from ``start``.
+    """As :func:`scan` for tuples i and i + 1 and whole chunks, where all tests must hold.
 
     Each load of a key serves both tuples. Where matches are ``dense``, nearly every chunk has one,
     and the masks are built at once.
@@ -170,9 +195,9 @@ def scan_two(window, low, span, i, start, end, dense, room, out_i, out_j, count)
 
 
 @njit(nogil=True)
-def tile_all(window, low, span, start, end, dense, room, walk, out_i, out_j):
-    """Pairs of the walk's tile where all tests hold; the new count, or -1."""
-    count = walk[COUNT]
+def tile_all(window, low, span, start, end, dense, walk, out_i, out_j):
+    """Append the pairs of the walk's tile where all tests hold; the new count, or -1."""
+    count, room = walk[COUNT], walk[ROOM]
     for i in range(walk[FIRST], walk[LAST], 2):
         if count < 0:
             break
@@ -198,58 +223,46 @@ def tile_all(window, low, span, start, end, dense, room, walk, out_i, out_j):
             if edge & 1:
                 low_edge, high_edge = (a2, middle) if edge < 2 else (rest, b2)
             high_edge = min(high_edge, b2 if edge & 1 else b)
-            count = scan_all(
-                window, low, span, i + (edge & 1), low_edge, high_edge, room, out_i, out_j, count
-            )
+            count = scan(
+                window, None, low, span, i + (edge & 1), low_edge, high_edge, room, out_i, out_j,
+                count,
+            )  # fmt: skip
     return count
 
 
 @njit(nogil=True)
-def scan_cubes(window, low, span, cubes, i, start, end, room, out_i, out_j, count):
-    """Pairs of one tuple over ``[start, end)`` where all tests of some cube hold."""
-    lo, sp = row_of(low, i), row_of(span, i)
-    position = start & ~(GRANULE - 1)
-    while position < end:
-        mask = inside(any_cube(match_each(window, position, lo, sp), cubes), position, start, end)
-        if mask:
-            count = emit(mask, i, position, room, out_i, out_j, count)
-            if count < 0:
-                return count
-        position += GRANULE
+def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
+    """As :func:`tile_all` where all tests of some cube must hold."""
+    count = walk[COUNT]
+    for i in range(walk[FIRST], walk[LAST]):
+        a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
+        count = scan(window, cubes, low, span, i, a, b, walk[ROOM], out_i, out_j, count)
+        if count < 0:
+            break
     return count
 
 
 @kept(vector)
-def run_all(window, low, span, start, end, room, walk, out_i, out_j):
-    """Run a band task whose predicate is the AND of all tests.
+def run_pairs(window, cubes, low, span, start, end, walk, out_i, out_j):
+    """Run a band task for pairs.
 
     Parameters
     ----------
     window : tuple of D arrays of the key dtype, longer than every range by a granule
+    cubes : ndarray of int64, or None
+        As for :func:`granule`.
     low, span : tuple of D arrays of the key dtype, shape (n,)
         Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
     start, end : ndarray of int64, shape (n,)
-    room : int
-        Most pairs to write.
     walk : ndarray of int64, shape (WALK_FIELDS,)
         From :func:`new_walk`; holds the outcome afterwards.
     out_i, out_j : ndarray of uint32, shape (room + SLACK,)
     """
     count, dense = 0, False
     while next_tile(walk, start, end, count):
-        count = tile_all(window, low, span, start, end, dense, room, walk, out_i, out_j)
+        if cubes is None:
+            count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
+        else:
+            count = tile_any(window, cubes, low, span, start, end, walk, out_i, out_j)
         pairs = (walk[LAST] - walk[FIRST]) * (walk[EDGE] - walk[POSITION])
         dense = count < 0 or (count - walk[COUNT]) * DENSE > pairs
-
-
-@kept(vector)
-def run_cubes(window, low, span, cubes, start, end, room, walk, out_i, out_j):
-    """Run a band task whose predicate is an OR of ANDs; ``cubes`` is int64, the rest as above."""
-    count = 0
-    while next_tile(walk, start, end, count):
-        count = walk[COUNT]
-        for i in range(walk[FIRST], walk[LAST]):
-            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
-            count = scan_cubes(window, low, span, cubes, i, a, b, room, out_i, out_j, count)
-            if count < 0:
-                break

@@ -53,9 +53,9 @@ _over: deque[ModuleType] = deque()
 
 
 def load_source(text: str) -> CompiledSource:
-    """One for each source; the latest are there at once."""
+    """Load a source once; the latest sources stay loaded."""
     name = f"penstock_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    # What leaves is freed when the lock is free again: that takes a lock of LLVM's.
+    # A source that leaves is freed after the lock is released, since that takes a lock of LLVM.
     oldest = None
     with _lock:
         source = _used.get(name)
@@ -71,7 +71,7 @@ def load_source(text: str) -> CompiledSource:
 
 
 def _forget(module: ModuleType) -> None:
-    """A source has gone. Any thread may be here, holding any lock, so none is waited for."""
+    """Note that a source is gone. Any thread may call, holding any lock, so this waits for none."""
     _over.append(module)
     _tidy()
 

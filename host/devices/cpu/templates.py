@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 _HEAD = '''"""Generated kernel: {title}"""
 
 import numpy as np
 from numba import njit
 
-{imports}
+from penstock.host.devices.cpu.folds import EXISTS, add_floats, fold, order_key
+from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, ROOM
+from penstock.host.devices.cpu.loops import emit, inside, next_tile
+from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
+
 
 @njit(nogil=True)
 def fill(stream, window, i, position, flags{values}):
@@ -39,8 +44,8 @@ def scan(stream, window, flags, i, start, end, room, out_i, out_j, count):
 
 
 @njit(nogil=True)
-def run(stream, window, start, end, room, walk, flags, out_i, out_j):
-    count = 0
+def run(stream, window, start, end, walk, flags, out_i, out_j):
+    count, room = 0, walk[ROOM]
     while next_tile(walk, start, end, count):
         count = walk[COUNT]
         for i in range(walk[FIRST], walk[LAST]):
@@ -69,27 +74,26 @@ def scan(stream, window, flags, values, i, start, end, rule, count, value, extra
 
 
 @njit(nogil=True)
-def run(stream, window, start, end, block, tile, flags, values, rule, count, value, extra):
-    walk = np.zeros(4, np.int64)
-    while pass_tiles(walk, start, end, block, tile):
-        first, last, position, edge = walk
-        for i in range(first, last):
-            a, b = max(start[i], position), min(end[i], edge)
+def run(stream, window, start, end, walk, flags, values, rule, count, value, extra):
+    while next_tile(walk, start, end, 0):
+        for i in range(walk[FIRST], walk[LAST]):
+            a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
             if a < b and not (rule == EXISTS and count[i] > 0):
                 scan(stream, window, flags, values, i, a, b, rule, count, value, extra)
 """
 
-_IMPORTS_OF_PAIRS = """\
-from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION
-from penstock.host.devices.cpu.loops import emit, inside, next_tile
-from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
-"""
-_IMPORTS_OF_FOLDS = """\
-from penstock.host.devices.cpu.folds import EXISTS, add_floats, fold
-from penstock.host.devices.cpu.folds import order_key, pass_tiles
-from penstock.host.devices.cpu.loops import inside
-from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
-"""
+
+class FoldKind(Enum):
+    """What a generated loop is to fold, and how its values are held."""
+
+    #: Nothing: the matches are counted.
+    NONE = "none"
+    #: Integers as int64.
+    INTEGER = "integer"
+    #: Floats as int64 keys of the same order.
+    ORDER = "order"
+    #: Floats as float64, to be added.
+    FLOAT = "float"
 
 
 def module_source(
@@ -97,7 +101,7 @@ def module_source(
     stream: Sequence[str],
     slices: Sequence[str],
     body: Sequence[str],
-    folded: str | None,
+    folded: FoldKind | None,
 ) -> str:
     """Source of a module with a function ``run``.
 
@@ -106,13 +110,12 @@ def module_source(
     title : str
     stream, slices, body : sequence of str
         Statements per stream tuple, slices of the window, statements per pair.
-    folded : str or None
-        A value of :class:`penstock.host.devices.cpu.codegen.FoldKind`; None for pairs.
+    folded : FoldKind or None
+        None for pairs.
     """
-    has_values = folded not in (None, "none")
+    has_values = folded not in (None, FoldKind.NONE)
     head = _HEAD.format(
         title=title,
-        imports=_IMPORTS_OF_PAIRS if folded is None else _IMPORTS_OF_FOLDS,
         stream="\n".join(f"    {line}" for line in stream),
         slices="\n".join(f"    {line}" for line in slices),
         body="\n".join(f"        {line}" for line in body),
@@ -122,6 +125,6 @@ def module_source(
         return head + _PAIRS
     return head + _FOLDS.format(
         values=", values" if has_values else "",
-        fold="add_floats" if folded == "float" else "fold",
+        fold="add_floats" if folded is FoldKind.FLOAT else "fold",
         held="values" if has_values else "None",
     )

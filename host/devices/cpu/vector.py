@@ -9,6 +9,7 @@ lanes into whatever the machine has: 512-bit registers, 256-bit ones, or none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Protocol
 
 from llvmlite import ir
@@ -58,11 +59,17 @@ def _load(context, builder, array_type, array, position, lanes=GRANULE):
     )
 
 
-def _in_range(context, builder, array_type, array, position, low, span):
-    """<64 x i1>: whether ``low <= key <= low + span``, given no wrap from low to low + span."""
-    keys = _load(context, builder, array_type, array, position)
-    above = builder.sub(keys, _splat(builder, low))
-    return builder.icmp_unsigned("<=", above, _splat(builder, span))
+def _tests(context, builder, signature, args):
+    """<64 x i1> for each test: whether ``low <= key <= low + span``, given no wrap.
+
+    The arguments are those of :func:`match_all`.
+    """
+    window, position, low, span = args
+    for d, array_type in enumerate(signature.args[0]):
+        array = builder.extract_value(window, d)
+        keys = _load(context, builder, array_type, array, position)
+        above = builder.sub(keys, _splat(builder, builder.extract_value(low, d)))
+        yield builder.icmp_unsigned("<=", above, _splat(builder, builder.extract_value(span, d)))
 
 
 @intrinsic
@@ -83,19 +90,7 @@ def match_all(typingctx, window, position, low, span):
     """
 
     def codegen(context, builder, signature, args):
-        window_value, position_value, low_value, span_value = args
-        mask = None
-        for d in range(len(signature.args[0])):
-            test = _in_range(
-                context,
-                builder,
-                signature.args[0][d],
-                builder.extract_value(window_value, d),
-                position_value,
-                builder.extract_value(low_value, d),
-                builder.extract_value(span_value, d),
-            )
-            mask = test if mask is None else builder.and_(mask, test)
+        mask = reduce(builder.and_, _tests(context, builder, signature, args))
         return builder.bitcast(mask, _I64)
 
     return types.uint64(window, types.int64, low, span), codegen
@@ -146,20 +141,17 @@ def any_match(typingctx, window, position, low, span):
                 for d in range(tests)
             ]
             for t in range(len(bounds)):
-                passed = None
-                for d in range(tests - 1):
-                    above = builder.sub(keys[d], lows[t][d])
-                    test = builder.icmp_unsigned("<=", above, spans[t][d])
-                    passed = test if passed is None else builder.and_(passed, test)
+                passed = [
+                    builder.icmp_unsigned("<=", builder.sub(keys[d], lows[t][d]), spans[t][d])
+                    for d in range(tests - 1)
+                ]
                 above = builder.sub(keys[-1], lows[t][-1])
                 nearer = builder.call(least, [nearest[t], above])
-                if passed is not None:
-                    nearer = builder.select(passed, nearer, nearest[t])
+                if passed:
+                    nearer = builder.select(reduce(builder.and_, passed), nearer, nearest[t])
                 nearest[t] = nearer
-        found = None
-        for t in range(len(bounds)):
-            test = builder.icmp_unsigned("<=", nearest[t], spans[t][-1])
-            found = test if found is None else builder.or_(found, test)
+        within = [builder.icmp_unsigned("<=", nearest[t], spans[t][-1]) for t in range(len(bounds))]
+        found = reduce(builder.or_, within)
         some = builder.bitcast(found, ir.IntType(lanes))
         return builder.icmp_unsigned("!=", some, ir.Constant(some.type, 0))
 
@@ -171,19 +163,7 @@ def match_each(typingctx, window, position, low, span):
     """As :func:`match_all`, but one mask per test: a tuple of D uint64."""
 
     def codegen(context, builder, signature, args):
-        window_value, position_value, low_value, span_value = args
-        masks = []
-        for d in range(len(signature.args[0])):
-            test = _in_range(
-                context,
-                builder,
-                signature.args[0][d],
-                builder.extract_value(window_value, d),
-                position_value,
-                builder.extract_value(low_value, d),
-                builder.extract_value(span_value, d),
-            )
-            masks.append(builder.bitcast(test, _I64))
+        masks = [builder.bitcast(t, _I64) for t in _tests(context, builder, signature, args)]
         return context.make_tuple(builder, signature.return_type, masks)
 
     result = types.UniTuple(types.uint64, len(window))

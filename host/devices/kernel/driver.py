@@ -1,4 +1,4 @@
-"""A task as a kernel's arguments and memory, and what the kernel left there as an outcome."""
+"""Tasks as arguments and memory of a kernel, and outcomes from what the kernel wrote there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JoinKernelTask(KernelTask):
 
 
 class KernelDriver:
-    """Runs a program on a build of the join kernel; its port to the memory is somebody else's.
+    """Runs a program on a build of the join kernel; it does not access memory itself.
 
     Parameters
     ----------
@@ -60,13 +60,15 @@ class KernelDriver:
         self._plan = plan_batches if geometry["batched"] else plan
         self._result_words = result_words
         columns, values = len(window_columns(program)), 0
+        #: Registers of the truth table, if the program has one.
+        self._registers: dict[str, int] = {}
         if isinstance(program, BandProgram):
             values = columns - program.tests
+            self._registers = truth_table(program.table, program.tests, geometry["tests"], "table")
         self.packing = Packing(table, window_keys=columns - values, window_values=values)
-        self._registers = _truth_table(program, table)
 
     def job(self, work: PipelineTask, capacity: int) -> JoinKernelTask:
-        """A task on a window of so many positions.
+        """The kernel's task for a window of ``capacity`` positions.
 
         Raises
         ------
@@ -104,7 +106,7 @@ class KernelDriver:
         )
 
     def outcome(self, job: JoinKernelTask, results: np.ndarray) -> Outcome:
-        """What a task came to.
+        """The outcome of a task.
 
         Parameters
         ----------
@@ -141,7 +143,7 @@ class KernelDriver:
 
 
 def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
-    """Which matches count, and the ordinal up to which they are all there.
+    """Which matches count, and the ordinal below which they are complete.
 
     Matches below ``seen`` are there; where there are more than the room, the kernel having counted
     words and the contract counting pairs, what is too much is cut off at a window tuple.
@@ -156,7 +158,7 @@ def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
 
 
 def _stop(cut: int, work: PipelineTask, passes: Sequence[Pass]) -> Stop:
-    """Where a task stops whose matches below an ordinal count."""
+    """Where a task stops of which the matches below an ordinal count."""
     upto = np.cumsum([part.end - part.begin for part in passes])
     number = int(np.searchsorted(upto, cut, side="right"))
     part = passes[number]
@@ -166,10 +168,3 @@ def _stop(cut: int, work: PipelineTask, passes: Sequence[Pass]) -> Stop:
         np.searchsorted(work.end[part.first : loaded], position, side="right")
     )
     return Stop(complete, loaded, position)
-
-
-def _truth_table(program: Program, table: Mapping[str, Any]) -> dict[str, int]:
-    """Registers of a program's truth table, if it has one."""
-    if not isinstance(program, BandProgram):
-        return {}
-    return truth_table(program.table, program.tests, table["geometry"]["tests"], "table")

@@ -1,4 +1,4 @@
-"""From what a pipeline gives for its stream tuples to the aggregates of the device contract."""
+"""Aggregates by the device contract from the values that a pipeline gives for stream tuples."""
 
 from __future__ import annotations
 
@@ -60,15 +60,6 @@ def read_folds(
     if mode is Mode.NEAREST:
         position = np.where(found, start + np.array(field("position"), np.int64), -1)
     return Folds(found, np.array(kept, dtype), position)
-
-
-def no_folds(mode: Mode, like: Folds | None, rows: int) -> Folds:
-    """Aggregates of tuples without matches, of the same type as others."""
-    dtype = np.dtype(bool if mode is Mode.EXISTS else np.int64)
-    if like is not None:
-        dtype = like.value.dtype
-    position = np.full(rows, -1, np.int64) if mode is Mode.NEAREST else None
-    return Folds(np.zeros(rows, bool), np.zeros(rows, dtype), position)
 
 
 def _number(word: int, bits: int, signed: bool) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Records:
-    """Matches as records tell them, one element per match."""
+    """Matches from the records of a kernel, one element per match."""
 
     #: Number among the units of all pipelines: tuple i of a pass is in unit i modulo their number.
     unit: np.ndarray
@@ -23,22 +23,16 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Packing:
-    """The memory layout of one kernel.
+class KernelLayout:
+    """The memory layout of a kernel of any sort.
 
     Parameters
     ----------
     table : mapping
         The kernel's exported table.
-    window_keys : int
-        Window keys of the program, where the kernel has more; the others are 0.
-    window_values : int
-        Columns behind the keys, 0 or 1: values that the kernel may fold.
     """
 
     table: Mapping[str, Any]
-    window_keys: int
-    window_values: int = 0
 
     @property
     def _geometry(self) -> Mapping[str, Any]:
@@ -48,9 +42,36 @@ class Packing:
     def word_bytes(self) -> int:
         return self._geometry["word_bytes"]
 
+    def _whole(self, rows: np.ndarray) -> np.ndarray:
+        """Slots of items one after the other, filled up to a whole word with zeros."""
+        flat = rows.reshape(-1)
+        padded = np.zeros(self._rounded(len(flat)), np.uint8)
+        padded[: len(flat)] = flat
+        return padded
+
+    def _rounded(self, size: int) -> int:
+        """Bytes of the whole words that so many bytes take."""
+        return -(-size // self.word_bytes) * self.word_bytes
+
+
+@dataclass(frozen=True)
+class Packing(KernelLayout):
+    """The memory layout of a join kernel.
+
+    Parameters
+    ----------
+    window_keys : int
+        Window keys of the program, where the kernel has more; the others are 0.
+    window_values : int
+        Columns behind the keys, 0 or 1: values that the kernel may fold.
+    """
+
+    window_keys: int
+    window_values: int = 0
+
     def window_bytes(self, positions: int) -> int:
         """Memory that a window takes, in whole words."""
-        return self._bytes(positions, "window_slot_bits")
+        return self._rounded(positions * self._geometry["window_slot_bits"] // 8)
 
     def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Window keys and values, a row of bytes per position."""
@@ -84,7 +105,7 @@ class Packing:
         return 8 * self.word_bytes // self._geometry["value_slot_bits"]
 
     def values(self, words: np.ndarray, count: int) -> list[int]:
-        """Aggregates of so many stream tuples in result words (bytes), as their fields lie."""
+        """Aggregates of ``count`` stream tuples from result words (bytes), each as one integer."""
         size = self._geometry["value_slot_bits"] // 8
         raw = words.tobytes()
         return [
@@ -108,21 +129,6 @@ class Packing:
         pipeline, own = np.divmod(block[record], geometry["blocks"])
         unit = own * geometry["units_per_block"] + unit
         return Records(unit * geometry["pipelines"] + pipeline, ordinal[record])
-
-    def _bytes(self, items: int, slot: str) -> int:
-        size = items * self._geometry[slot] // 8
-        return -(-size // self.word_bytes) * self.word_bytes
-
-    def _whole(self, rows: np.ndarray) -> np.ndarray:
-        return whole_words(rows, self.word_bytes)
-
-
-def whole_words(rows: np.ndarray, word_bytes: int) -> np.ndarray:
-    """Slots of items one after the other, filled up to a whole word with zeros."""
-    flat = rows.reshape(-1)
-    padded = np.zeros(-(-len(flat) // word_bytes) * word_bytes, np.uint8)
-    padded[: len(flat)] = flat
-    return padded
 
 
 def header_fields(table: Mapping[str, Any], word: np.ndarray) -> dict[str, int]:
@@ -152,7 +158,7 @@ def item_slots(columns: Sequence[np.ndarray], widths: Sequence[int], slot_bits: 
 def _byte_slots(
     columns: Sequence[np.ndarray], widths: Sequence[int], slot_bytes: int
 ) -> np.ndarray:
-    """The same where each column fills bytes: columns are copied whole."""
+    """As :func:`item_slots` where each column fills whole bytes: columns are copied."""
     kinds = [f"<u{width // 8}" for width in widths]
     names = [f"k{number}" for number in range(len(widths))]
     rows = np.zeros(

@@ -1,4 +1,4 @@
-"""What kernels of every sort have in common: a task's memory and arguments, and how it ended."""
+"""Tasks of kernels of every sort: memory and arguments, and how they ended."""
 
 from __future__ import annotations
 

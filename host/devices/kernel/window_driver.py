@@ -1,4 +1,4 @@
-"""Window tasks as a window kernel's arguments and memory, and results of what it left there."""
+"""Window tasks as arguments and memory of a window kernel, and results from what it wrote."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def operator_refusal(program: WindowProgram, modes: frozenset[Mode] = PAIRS) -> 
 
 
 class WindowDriver:
-    """Runs a program on a build of the window kernel; its port to the memory is somebody else's.
+    """Runs a program on a build of the window kernel; it does not access memory itself.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class WindowDriver:
             )
 
     def job(self, task: WindowTask) -> WindowKernelTask:
-        """A task with at least one tuple."""
+        """The kernel's task, of at least one tuple."""
         packing = self._packing
         room = packing.words(min(task.room, self._most_results))
         return WindowKernelTask(
@@ -94,7 +94,7 @@ class WindowDriver:
         )
 
     def result(self, job: WindowKernelTask, results: np.ndarray) -> Result:
-        """What a task came to.
+        """The result of a task.
 
         Parameters
         ----------
@@ -144,10 +144,10 @@ class DrivenWindowKernel(Kernel):
 
     @abstractmethod
     def _execute(self, job: WindowKernelTask) -> np.ndarray:
-        """Run a task; the memory of its results."""
+        """Run a task; returns the memory of its results."""
 
     def _run(self, task: WindowTask) -> Result:
-        """Check a task, run it, and say what it did in the caller's terms."""
+        """Check a task and run it."""
         check_window_task(self, task)
         facts = self._driver.facts
         if not task.rows:

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...device.window_join import Arrivals
-from .packing import item_slots, whole_words
+from .packing import KernelLayout, item_slots
 
-#: The side takes a bit; what is above it in its byte is not looked at.
+#: Bits of a tuple's side; the kernel looks at the lowest one.
 _SIDE_BITS = 8
 
 
 @dataclass(frozen=True)
-class WindowPacking:
-    """The memory layout of one kernel.
-
-    Parameters
-    ----------
-    table : mapping
-        The kernel's exported table.
-    """
-
-    table: Mapping[str, Any]
-
-    @property
-    def _geometry(self) -> Mapping[str, Any]:
-        return self.table["geometry"]
-
-    @property
-    def word_bytes(self) -> int:
-        return self._geometry["word_bytes"]
+class WindowPacking(KernelLayout):
+    """The memory layout of a window kernel."""
 
     def tuples(self, tuples: Arrivals) -> np.ndarray:
         """Tuples in order of arrival, as whole words.
@@ -51,28 +34,28 @@ class WindowPacking:
         ):
             for test in range(tests):
                 a, b = (side[test] if test < len(side) else None for side in part)
-                columns.append(none if a is None and b is None else _merged(tuples, a, b))
+                columns.append(none if a is None and b is None else _merge_sides(tuples, a, b))
         widths = [*[bits] * len(columns), _SIDE_BITS]
         slots = item_slots([*columns, tuples.is_b], widths, geometry["tuple_slot_bits"])
-        return whole_words(slots, self.word_bytes)
+        return self._whole(slots)
 
     def results(self, words: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the tuples of A and of B of so many results (bytes)."""
+        """Numbers of the tuples of A and of B in the first ``count`` results."""
         pairs = words.view("<u4").reshape(-1, 2)[:count]
         return pairs[:, 0], pairs[:, 1]
 
     def least_room(self, rows: Sequence[int]) -> int:
-        """Results, in whole words, that the kernel wants room for with windows of these sizes."""
+        """Results that the kernel needs room for with windows of these sizes, in whole words."""
         geometry = self._geometry
         results = geometry["tuples_in_flight"] * max(rows) + geometry["spare_results"]
         return -(-results // geometry["results_per_word"]) * geometry["results_per_word"]
 
     def words(self, results: int) -> int:
-        """Words that so many results fill."""
+        """Whole words that ``results`` fill."""
         return results // self._geometry["results_per_word"]
 
 
-def _merged(tuples: Arrivals, a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
+def _merge_sides(tuples: Arrivals, a: np.ndarray | None, b: np.ndarray | None) -> np.ndarray:
     """A column of both sides in order of arrival."""
     merged = np.zeros(len(tuples), np.uint64)
     for chosen, column in ((~tuples.is_b, a), (tuples.is_b, b)):

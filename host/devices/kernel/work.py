@@ -1,4 +1,4 @@
-"""The device contract around what a join pipeline does: checks, order of columns, empty ranges."""
+"""Kernels of join pipelines by the device contract: checks, order of columns, empty ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.program import BandProgram, Mode, Program
 
 from ...device.base import Folds, Kernel, Pause, Result, Task, WindowBuffer
 from ...device.checks import check_capacity, check_task, check_write, stream_columns
-from .folds import no_folds
+from ...device.merge import Merged
 
 
 class PipelineWindow(WindowBuffer):
@@ -32,7 +32,7 @@ class PipelineWindow(WindowBuffer):
 
     @abstractmethod
     def _store(self, offset: int, count: int, columns: Sequence[np.ndarray]) -> None:
-        """Write so many tuples, which fit."""
+        """Write ``count`` tuples, which fit."""
 
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         if self.freed:
@@ -75,7 +75,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a pipeline made of its work.
+    """Outcome of a task on a pipeline.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class PipelineKernel(Kernel):
         """Run a task with at least one tuple."""
 
     def _run(self, window: WindowBuffer, task: Task) -> Result:
-        """Check a task, run it, and say what it did in the caller's terms."""
+        """Check a task and run it; indices and counters are the caller's."""
         self._check(window, task)
         start, end = np.asarray(task.start, np.int64), np.asarray(task.end, np.int64)
         kept = np.flatnonzero(start < end)
@@ -181,9 +181,8 @@ class PipelineKernel(Kernel):
         i, j = kept[outcome.i].astype(np.uint32), outcome.j.astype(np.uint32)
         folds = None
         if task.mode is not Mode.PAIRS:
-            folds = no_folds(task.mode, outcome.folds, task.rows)
-            if (some := outcome.folds) is not None:
-                folds.found[kept], folds.value[kept] = some.found, some.value
-                if folds.position is not None:
-                    folds.position[kept] = some.position
+            merged = Merged(task.mode, task.rows)
+            if outcome.folds is not None:
+                merged.add(kept, outcome.folds)
+            folds = merged.folds()
         return Result(i, j, pause, counters, folds)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from penstock.host.device.base import WindowBuffer, WindowName
+from penstock.host.device.base import Device, Kernel, WindowBuffer, WindowName
 from penstock.host.device.wrapped import WrappedBuffer, WrappedDevice, WrappedKernel
 from penstock.host.devices.cpu import CpuDevice
 from penstock.program import BandProgram, WindowProgram
@@ -79,3 +79,18 @@ def test_window_joins_go_through_it() -> None:
         kernel = device.open(program)
         assert kernel.min_room == 7
         kernel.close()
+
+
+def test_all_of_the_contract_goes_through_it() -> None:
+    """All but tasks in the thread that asks, which a subclass would not see."""
+    with WrappedDevice(CpuDevice(1)) as device:
+        kernel = device.open(PROGRAM)
+        buffer = kernel.allocate(5)
+        for contract, wrapped, but in (
+            (Device, device, {"runs_here"}),
+            (Kernel, kernel, {"run", "here_evaluations"}),
+            (WindowBuffer, buffer, set()),
+        ):
+            offered = {*vars(contract), *contract.__annotations__}
+            wanted = {name for name in offered if not name.startswith("_")} - but
+            assert wanted <= {*vars(type(wrapped)), *vars(wrapped)}

@@ -34,12 +34,12 @@ def test_cores_are_equation_4_and_a_little(rate):
     assert lanes is not None
     least = cores_needed(rate, load.ratio, load.window_s, CORES.lane_evaluations_per_s)
     assert least <= lanes
-    assert CORES.with_lanes(lanes).utilisation(load) <= 1
+    assert replace(CORES, lanes=lanes).utilisation(load) <= 1
 
 
 def test_the_hosts_own_work_is_not_shared():
     load = LOAD.at(rate_per_s=1.1e6)
-    assert CORES.with_lanes(1 << 16).utilisation(load) > 1
+    assert replace(CORES, lanes=1 << 16).utilisation(load) > 1
     assert solve.lanes_needed(CORES, load) is None
 
 

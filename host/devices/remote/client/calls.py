@@ -1,4 +1,4 @@
-"""One connection for calls to a server: a request, its answer, and where their columns lie."""
+"""Connections for calls to a server, and where the columns of calls lie."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..wire.segment import Segment
 if TYPE_CHECKING:
     from .session import RemoteSession
 
-#: Characters of what a server says of the end of a session that are shown.
+#: Most characters that are shown of a server's reason for the end of a session.
 MOST_REASON = 500
 
 
@@ -47,14 +47,14 @@ class CallStream:
     def call(
         self, header: Header, columns: Sequence[np.ndarray] | None, deadline: float
     ) -> tuple[Header, list[np.ndarray]]:
-        """Ask, and wait; the columns of the answer are the caller's own."""
+        """Send a request and wait for its answer, whose columns are the caller's own."""
         packed = None if columns is None else pack(columns)
         self._deadline = deadline
         try:
             if packed is not None:
                 self._share("requests", packed.layout.size)
             where, parts = self._bodies.pack(packed)
-            answer, body = self._exchanged({**header, **where}, parts)
+            answer, body = self._exchange({**header, **where}, parts)
             found = self._bodies.unpack(answer, body)
             if body is not None:
                 # The next answer of this size finds room.
@@ -77,7 +77,7 @@ class CallStream:
         self._frames.close()
         self._bodies.close()
 
-    def _exchanged(
+    def _exchange(
         self, header: Header, parts: Sequence[np.ndarray]
     ) -> tuple[Header, np.ndarray | None]:
         self._frames.send(header, parts)
@@ -89,7 +89,7 @@ class CallStream:
         return answer, body
 
     def _share(self, direction: str, size: int) -> None:
-        """See that columns of this size can go through shared memory, unless they should not."""
+        """Make shared memory for columns of this size, where there is none and it may be used."""
         session, bodies = self._session, self._bodies
         if session.shared is False:
             return
@@ -98,10 +98,10 @@ class CallStream:
         if old is not None and size <= old.size:
             return
         try:
-            made = Segment.made(size, session.key)
+            made = Segment.create(size, session.key)
             header = {"call": "share", "direction": direction, "segment": made.header()}
             try:
-                self._exchanged(header, ())
+                self._exchange(header, ())
             except BaseException:
                 made.close()
                 raise

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from os import PathLike
 
 from penstock.errors import DeviceError, UsageError
@@ -20,14 +21,14 @@ from .failures import AbsentError
 from .kernels import RemoteKernel, program_fields
 from .session import RemoteSession
 
-#: Seconds between two looks for a server that was there before.
+#: Seconds between two attempts to reach a server again.
 _RETRY_S = 0.05
-#: Programs of which it is remembered whether the server's device refuses them.
+#: Most programs whose refusals are remembered.
 _REMEMBERED = 256
-#: Calls that wait for tasks at a time, whatever a server says that it has lanes for.
+#: Most calls that wait for tasks at a time, however many lanes a server says it has.
 _MOST_THREADS = 64
 
-#: How bodies of calls travel, as whether they are shared.
+#: Whether columns go through shared memory, by the name of the transport; None: if possible.
 TRANSPORTS = {"auto": None, "shared": True, "socket": False}
 
 
@@ -89,14 +90,20 @@ class RemoteDevice(Device):
             if not value > 0:
                 raise UsageError(f"{name} must be above 0, not {value!r}")
         self.address = Address.parsed(address)
-        self._wanted = device
-        self._token = None if token_file is None else read_token(token_file)
-        self._shared = TRANSPORTS[transport]
-        self._connect_s, self._resume_s, self._answer_s = connect_s, resume_s, answer_s
+        self._resume_s = resume_s
+        self._connect = partial(
+            RemoteSession,
+            self.address,
+            device=device,
+            token=None if token_file is None else read_token(token_file),
+            shared=TRANSPORTS[transport],
+            connect_s=connect_s,
+            answer_s=answer_s,
+        )
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._sums: Counter[str] = Counter(tasks=0, evaluations=0, pairs=0)
-        self._session = self._connected()
+        self._session = self._connect()
         welcome = self._session.welcome
         self.lanes, self.key_widths = welcome.lanes, welcome.key_widths
         self.task_evaluations = welcome.task_evaluations
@@ -141,7 +148,7 @@ class RemoteDevice(Device):
     # -- for kernels ------------------------------------------------------------------------------
 
     def session(self) -> RemoteSession:
-        """The session with the server; a new one if that of before was lost.
+        """The session with the server; a new one if the last one was lost.
 
         Raises
         ------
@@ -155,7 +162,7 @@ class RemoteDevice(Device):
                 until = time.monotonic() + self._resume_s
                 while True:
                     try:
-                        self._session = self._connected()
+                        self._session = self._connect()
                         break
                     except AbsentError:
                         if time.monotonic() >= until or self._closed.wait(_RETRY_S):
@@ -163,7 +170,7 @@ class RemoteDevice(Device):
             return self._session
 
     def run(self, act: Callable[[], Result]) -> Future[Result]:
-        """Run a task's call beside others; its result is counted."""
+        """Run a task's call in a thread, and count its result."""
 
         def counted() -> Result:
             result = act()
@@ -176,13 +183,3 @@ class RemoteDevice(Device):
             return self._pool.submit(counted)
         except RuntimeError as cause:
             raise DeviceError("device remote is closed; open it again to run tasks") from cause
-
-    def _connected(self) -> RemoteSession:
-        return RemoteSession(
-            self.address,
-            device=self._wanted,
-            token=self._token,
-            shared=self._shared,
-            connect_s=self._connect_s,
-            answer_s=self._answer_s,
-        )

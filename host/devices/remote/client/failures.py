@@ -1,4 +1,4 @@
-"""What can become of a session with a server, in words."""
+"""Errors of sessions with servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AbsentError(DeviceError):
 
 
 def unwelcome(where: Address, cause: BaseException, late: bool, connect_s: float) -> DeviceError:
-    """Why there is no session."""
+    """The error that says why there is no session."""
     serve = f"penstock serve --listen {where}"
     if isinstance(cause, TokenError):
         return DeviceError(

@@ -1,4 +1,4 @@
-"""Kernels and windows that are in a server."""
+"""Kernels and windows on a server."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class RemoteKernel(Kernel):
 
 
 class RemoteWindow(WindowBuffer):
-    """A window in a server's device."""
+    """A window on a server's device."""
 
     def __init__(
         self, kernel: RemoteKernel, session: RemoteSession, number: int, capacity: int
@@ -139,19 +139,19 @@ class RemoteWindow(WindowBuffer):
 def ask_task(
     session: RemoteSession, what: Header, task: AnyTask, capacity: int, program: AnyProgram
 ) -> Result:
-    """Send a task, and wait for its result, which is checked."""
+    """Send a task, wait for its result, and check it."""
     header, columns = task_message(task)
     answer = session.call({"call": "task", **what, **header}, columns)
     return result_from(*answer, task, capacity, program)
 
 
 def program_fields(program: AnyProgram, modes: frozenset[Mode]) -> Header:
-    """Fields of a call that names a program."""
+    """Program and modes as fields of a call."""
     return {"program": program_header(program), "modes": sorted(mode.value for mode in modes)}
 
 
 def dismiss(session: RemoteSession, header: Header) -> None:
-    """Give something back; a session that was lost has taken it along."""
+    """Free a kernel or window on the server; the end of a session has freed what it held."""
     if session.lost is None:
         try:
             session.call(header)

@@ -1,4 +1,4 @@
-"""A session with a server: held while both live, and told to all who wait when one dies."""
+"""A session with a server, held while both live; calls that wait are told when it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .failures import LostError, unwelcome
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
-#: Seconds for the reason to arrive why a call failed: it comes on another connection.
+#: Seconds to wait for the reason of a failed call: it comes on another connection.
 _REASON_S = 1.0
 
 
@@ -73,7 +73,7 @@ class RemoteSession:
         self._over = threading.Event()
         self._token, self._connect_s = token, connect_s
         hello = {"stream": "session", "name": f"process {os.getpid()}", "device": device}
-        self._frames, answer = self._connected(hello)
+        self._frames, answer = self._connect(hello)
         try:
             self.welcome = Welcome.parsed(answer)
         except PenstockError:
@@ -106,27 +106,24 @@ class RemoteSession:
             try:
                 return stream.call(header, columns, time.monotonic() + self.answer_s)
             except EndedSessionError as cause:
-                self.lose(str(cause))
-                raise self._lost() from cause
+                raise self._lose(str(cause)) from cause
             except FrameError as cause:
-                self.lose(f"it is no server of Penstock any more ({cause})")
-                raise self._lost() from cause
+                raise self._lose(f"it is no server of Penstock any more ({cause})") from cause
             except GoneError as cause:
                 self._over.wait(_REASON_S)
-                self.lose(f"it went away ({cause})")
-                raise self._lost() from cause
+                raise self._lose(f"it went away ({cause})") from cause
 
     @contextmanager
     def _stream(self) -> Iterator[CallStream]:
-        """A stream of calls that nobody else uses."""
+        """A connection for calls that nobody else uses now."""
         with self._lock:
             if self.lost is not None:
-                raise self._lost()
+                raise LostError(str(self.lost))
             stream = self._idle.pop() if self._idle else None
             if stream is not None:
                 self._busy.add(stream)
         if stream is None:
-            stream = self._opened()
+            stream = self._open_stream()
         try:
             yield stream
         finally:
@@ -138,16 +135,14 @@ class RemoteSession:
             if over:
                 stream.close()
 
-    def _opened(self) -> CallStream:
+    def _open_stream(self) -> CallStream:
         try:
-            frames, answer = self._connected({"stream": "calls", "session": self.key})
+            frames, answer = self._connect({"stream": "calls", "session": self.key})
         except PenstockError as cause:
-            self.lose(f"it takes no call ({cause})")
-            raise self._lost() from cause
+            raise self._lose(f"it takes no call ({cause})") from cause
         if "over" in answer:
             frames.close()
-            self.lose(str(answer["over"])[:MOST_REASON])
-            raise self._lost()
+            raise self._lose(str(answer["over"])[:MOST_REASON])
         frames.open_up()
         stream = CallStream(frames, self)
         with self._lock:
@@ -156,14 +151,17 @@ class RemoteSession:
                 stream.cancel()  # it came too late to be told with the others
         return stream
 
-    def _lost(self) -> LostError:
-        """The reason anew: an error that several threads raise would mix their tracebacks."""
-        assert self.lost is not None
+    def _lose(self, why: str) -> LostError:
+        """End the session; the error for a call.
+
+        It is a new one each time: one that several threads raise would mix their tracebacks.
+        """
+        self.lose(why)
         return LostError(str(self.lost))
 
     # -- the session stream -----------------------------------------------------------------------
 
-    def _connected(self, wants: Header) -> tuple[Frames, Header]:
+    def _connect(self, wants: Header) -> tuple[Frames, Header]:
         """A new connection, and the server's answer to what it is for.
 
         Raises
@@ -173,7 +171,7 @@ class RemoteSession:
         """
         late = threading.Event()
         try:
-            frames = Frames(_dialled(self.address, self._connect_s))
+            frames = Frames(_dial(self.address, self._connect_s))
         except PenstockError:
             raise  # some are OSErrors, too
         except OSError as cause:
@@ -201,7 +199,7 @@ class RemoteSession:
             timer.cancel()
 
     def _listen(self) -> None:
-        """Hear what the server says, to the end of the session."""
+        """Receive what the server says until the session ends."""
         why = ""
         try:
             while not why:
@@ -219,7 +217,7 @@ class RemoteSession:
         self._frames.close()
 
     def _beat(self) -> None:
-        """Give signs of life, and see that the server and its calls give some."""
+        """Give signs of life; end the session if the server, or a call, gives none."""
         pause = self._lease_s / _BEATS_PER_LEASE
         heard = time.monotonic()
         while not self._over.wait(pause):
@@ -242,7 +240,7 @@ class RemoteSession:
     # -- ends -------------------------------------------------------------------------------------
 
     def lose(self, why: str) -> None:
-        """The session is over: whoever waits is told."""
+        """End the session, and tell all who wait."""
         with self._lock:
             if self._over.is_set():
                 return
@@ -266,8 +264,8 @@ class RemoteSession:
             thread.join(self._lease_s)
 
 
-def _dialled(address: Address, connect_s: float) -> socket.socket:
-    """A connection to a server's address."""
+def _dial(address: Address, connect_s: float) -> socket.socket:
+    """Connect to a server's address."""
     if address.path is None:
         return socket.create_connection((address.host, address.port), connect_s)
     made = socket.socket(socket.AF_UNIX)

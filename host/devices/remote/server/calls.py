@@ -1,4 +1,4 @@
-"""The connections of one client: answers to its calls, one at a time on each connection."""
+"""Answers to the calls of clients, one at a time on each connection."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Answer = tuple[Header, Sequence[np.ndarray]]
 
 
 def serve_calls(session: ClientSession, frames: Frames) -> None:
-    """Serve a connection for calls to its end, in the place of the session's peer."""
+    """Serve a connection for calls until it ends, in the place of the session's peer."""
     bodies, going_on = Bodies(), True
     try:
         with session.place.serving(frames):
             while going_on:
-                # What a call takes is counted until its answer has left.
+                # The memory of a call is counted until its answer has left.
                 with Hold(session.traffic, session.key) as hold:
                     answer, parts, going_on = _answer(session, frames, bodies, hold)
                     frames.send(answer, parts)
@@ -58,7 +58,7 @@ def _answer(
 
 def _share(session: ClientSession, bodies: Bodies, header: Header) -> Header:
     """Map the memory that a client offers for requests or for replies."""
-    segment = Segment.found(header.get("segment"), session.key)
+    segment = Segment.open(header.get("segment"), session.key)
     if header.get("direction") == "requests":
         old, bodies.arriving = bodies.arriving, segment
     else:

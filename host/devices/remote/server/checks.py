@@ -1,4 +1,4 @@
-"""What a task of a client may take: its columns, time of the device, memory of its result."""
+"""Limits of a client's task: its columns, its time on the device, memory of its result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ....device.checks import check_task, check_window_task, stream_columns
 from ....device.window_join import WindowTask
 from .limits import Limits
 
-#: Bytes of an aggregate of a stream tuple: whether it is there, value, position, and the integer
-#: that the value is where it has more than 64 bits.
+#: Bytes of an aggregate of a stream tuple: ``found``, value, position, and a Python integer where
+#: the value has more than 64 bits.
 _FOLD_BYTES = 1 + 8 + 8 + 104
 #: Pairs that devices may write beyond a result's room.
 _SLACK = 1 << 10
@@ -26,7 +26,7 @@ def result_bytes(task: AnyTask) -> int:
 
 
 def check_asked(kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: Limits) -> None:
-    """Refuse what no client may ask of a kernel, whatever the device checks itself.
+    """Refuse a task that no client may ask for, whatever the device checks itself.
 
     Raises
     ------

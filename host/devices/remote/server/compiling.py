@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.errors import DeviceError
 from penstock.private_folder import cache_folder
 from penstock.program import AnyProgram, Mode
 
+from ....device.base import Kernel
 from ....device.programs import any_program_from, modes_from, program_header
 from ....kept_code import FOLDER, NotKeptError, only_kept
 from ..wire.errors import error_from, error_header
@@ -38,11 +39,9 @@ _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM
 #: Politeness: tasks of other clients go first.
 _NICE = 19
 
-Opened = TypeVar("Opened")
-
 
 class Compiler:
-    """Opens programs, each compiled beside the server if it must be; clients take turns.
+    """Opens programs; what must be compiled is compiled beside the server, in turns of clients.
 
     Parameters
     ----------
@@ -54,57 +53,52 @@ class Compiler:
         self._limit_s = limit_s
         self._changed = threading.Condition()
         self._numbers = count()
-        # Who waits, by ticket, and who is at it. Of a client the latest turn, while it waits.
+        # Clients that wait, by ticket; clients that compile; the latest turn of clients that wait.
         self._waiting: dict[int, str] = {}
         self._running: set[str] = set()
         self._latest: dict[str, int] = {}
 
-    def opened(
+    def open(
         self,
         client: str,
         program: AnyProgram,
         modes: frozenset[Mode],
-        act: Callable[[], Opened],
+        act: Callable[[], Kernel],
         check: Callable[[], None],
-    ) -> Opened:
-        """What ``act`` opens, which needs a program in these modes.
+    ) -> Kernel:
+        """Open a kernel by ``act``, which needs a program compiled for these modes.
 
         Parameters
         ----------
         client : str
             Whose turn it takes to compile.
         check : callable
-            Raises when nobody waits for it any more.
+            Raises when the client is gone.
 
         Raises
         ------
         DeviceError
             The compilation failed, or took too long.
         """
-        try:
-            with only_kept():
-                return act()
-        except NotKeptError:
-            pass
+        if (kernel := _if_kept(act)) is not None:
+            return kernel
         with self._turn(client, check):
-            try:
-                # Another client may have wanted the same.
-                with only_kept():
-                    return act()
-            except NotKeptError:
+            kernel = _if_kept(act)  # another client may have wanted the same
+            if kernel is None:
                 self._compile(program, modes, check)
-        try:
-            with only_kept():
-                return act()
-        except NotKeptError:
+        if kernel is None and (kernel := _if_kept(act)) is None:
             raise DeviceError(
                 f"the server compiled a program, but could not keep it in {cache_folder(FOLDER)}; "
                 "serve with PENSTOCK_CACHE_DIR set to a folder that it can write"
-            ) from None
+            )
+        return kernel
 
     @contextmanager
     def _turn(self, client: str, check: Callable[[], None]) -> Iterator[None]:
-        """One of a client at a time; the client whose latest turn is longest ago comes next."""
+        """Wait for a client's turn to compile, and take it.
+
+        A client has one turn at a time; the one whose latest turn is longest ago comes next.
+        """
         ticket = next(self._numbers)
         with self._changed:
             self._waiting[ticket] = client
@@ -127,7 +121,7 @@ class Compiler:
                 self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """The ticket that goes on; None if nobody can now."""
+        """The ticket whose turn it is; None if all have to wait."""
         if len(self._running) >= _AT_A_TIME:
             return None
         free = [
@@ -152,52 +146,44 @@ class Compiler:
             # Ctrl-C is for the server, which ends its clients first.
             start_new_session=True,
         ) as process:
-            said = _Said(process, text)
+            said, unsent = None, text
             try:
-                while not said.done(_LOOK_S):
-                    check()
-                    if time.monotonic() > deadline:
-                        raise DeviceError(
-                            f"the server compiled a program for {self._limit_s:g} s, which is the "
-                            "most, and gave up; simplify the predicate, or serve with a larger "
-                            "--compile-s"
-                        )
+                while said is None:
+                    try:
+                        said, _ = process.communicate(unsent, _LOOK_S)
+                    except subprocess.TimeoutExpired:
+                        unsent = None  # the next call goes on with what is left
+                        check()
+                        if time.monotonic() > deadline:
+                            raise DeviceError(
+                                f"the server compiled a program for {self._limit_s:g} s, which is "
+                                "the most, and gave up; simplify the predicate, or serve with a "
+                                "larger --compile-s"
+                            ) from None
             finally:
                 process.kill()
-                said.thread.join()
-        if said.answer is None:
+        try:
+            answer = json.loads(said)
+        except ValueError as cause:
             raise DeviceError(
                 "the process in which the server compiled a program ended by itself (exit status "
                 f"{process.returncode}), perhaps for want of memory; simplify the predicate"
-            )
-        if "error" in said.answer:
-            raise error_from(said.answer["error"], "this machine")
+            ) from cause
+        if "error" in answer:
+            raise error_from(answer["error"], "this machine")
 
 
-class _Said:
-    """What a process answers to a text, read by a thread of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], text: str) -> None:
-        self._process, self._text = process, text
-        self.answer: dict[str, Any] | None = None
-        self.thread = threading.Thread(target=self._talk, name="penstock-compile", daemon=True)
-        self.thread.start()
-
-    def done(self, timeout_s: float) -> bool:
-        """Wait; whether the process has ended."""
-        self.thread.join(timeout_s)
-        return not self.thread.is_alive()
-
-    def _talk(self) -> None:
-        try:
-            out, _ = self._process.communicate(self._text)
-            self.answer = json.loads(out)
-        except (OSError, ValueError):
-            self.answer = None
+def _if_kept(act: Callable[[], Kernel]) -> Kernel | None:
+    """Open a kernel by ``act``; None if that would compile."""
+    try:
+        with only_kept():
+            return act()
+    except NotKeptError:
+        return None
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile the program on standard input; say how that went on standard output."""
+    """Compile the program on standard input; what fails is said on standard output."""
     from ...cpu import CpuDevice
 
     os.nice(_NICE)

@@ -36,16 +36,16 @@ def answer_grpc(connection: socket.socket, begun: bytes, text: str) -> None:
     ------
     OSError
     """
-    if _received(connection, len(PREFACE) - len(begun)) != PREFACE[len(begun) :]:
+    if _receive(connection, len(PREFACE) - len(begun)) != PREFACE[len(begun) :]:
         return
     connection.sendall(_frame(_SETTINGS, 0, 0, b""))
     for _ in range(_MOST_FRAMES):
-        head = _received(connection, _HEAD)
+        head = _receive(connection, _HEAD)
         size, kind, flags = int.from_bytes(head[:3], "big"), head[3], head[4]
         stream = int.from_bytes(head[5:], "big") & 0x7FFFFFFF
         if size > _MOST_BYTES:
             return
-        _received(connection, size)
+        _receive(connection, size)
         if kind == _SETTINGS and not flags & _ACK:
             connection.sendall(_frame(_SETTINGS, _ACK, 0, b""))
         elif kind == _HEADERS:
@@ -62,7 +62,7 @@ def answer_grpc(connection: socket.socket, begun: bytes, text: str) -> None:
             return
 
 
-def _received(connection: socket.socket, size: int) -> bytes:
+def _receive(connection: socket.socket, size: int) -> bytes:
     found = b""
     while len(found) < size:
         part = connection.recv(size - len(found))

@@ -1,9 +1,9 @@
-"""What one client holds on a server: kernels and windows, freed after their last use."""
+"""Kernels and windows that one client holds on a server; they are freed after their last use."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -14,15 +14,12 @@ from penstock.program import AnyProgram, Mode
 
 from ....device.base import Kernel, WindowBuffer
 from ....device.fields import Header, field
-from .limits import Limits
 from .owner import DeviceOwner
 from .residents import Resident
 
-Held = TypeVar("Held")
-
 
 class SessionOverError(DeviceError):
-    """A call came in a session that has ended; the message is why it did."""
+    """A call in a session that has ended; the message says why it ended."""
 
 
 @dataclass(eq=False)
@@ -32,7 +29,7 @@ class HeldKernel:
     kernel: Kernel
     program: AnyProgram
     modes: frozenset[Mode]
-    #: The client's own hold, and one for each window and each task of a window join.
+    #: The client, until it closes it; its windows; calls, and tasks of a window join.
     holders: int = 1
 
 
@@ -45,9 +42,11 @@ class HeldWindow:
     size: int
     #: Set where the server keeps it by name.
     resident: Resident | None = None
-    #: Calls and tasks that use it now.
-    users: int = 0
-    freed: bool = False
+    #: The client, until it frees it; calls and tasks.
+    holders: int = 1
+
+
+Held = TypeVar("Held", HeldKernel, HeldWindow)
 
 
 class Holdings:
@@ -58,11 +57,10 @@ class Holdings:
     client : str
         Key of its session.
     owner : DeviceOwner
-    limits : Limits
     """
 
-    def __init__(self, client: str, owner: DeviceOwner, limits: Limits) -> None:
-        self._client, self._owner, self._limits = client, owner, limits
+    def __init__(self, client: str, owner: DeviceOwner) -> None:
+        self._client, self._owner, self._limits = client, owner, owner.limits
         self._lock = threading.Lock()
         self._over: str | None = None
         self._numbers = count(1)
@@ -75,7 +73,7 @@ class Holdings:
             return bool(self._windows)
 
     def check(self) -> None:
-        """Refuse what comes after the end of the session.
+        """Refuse calls after the end of the session.
 
         Raises
         ------
@@ -90,14 +88,36 @@ class Holdings:
             if self._over is not None:
                 return
             self._over = reason
-            windows, kernels = list(self._windows.values()), list(self._kernels.values())
+            held = [*self._windows.values(), *self._kernels.values()]
             self._windows.clear()
             self._kernels.clear()
         self._owner.drop(self._client, lambda: SessionOverError(reason))
-        for window in windows:
-            self.let_go(window, freed=True)
-        for opened in kernels:
-            self.release(opened)
+        for one in held:
+            self.release(one)
+
+    def release(self, held: HeldKernel | HeldWindow) -> None:
+        """Hold a kernel or window once less; after its last holder it is freed."""
+        with self._lock:
+            held.holders -= 1
+            if held.holders:
+                return
+        if isinstance(held, HeldKernel):
+            self._owner.close(held.program, held.modes)
+            return
+        if held.resident is None:
+            self._owner.free(self._client, held.buffer, held.size)
+        else:
+            self._owner.residents.release(held.resident)
+        self.release(held.opened)
+
+    @contextmanager
+    def releasing_if_failed(self, held: HeldKernel | HeldWindow) -> Iterator[None]:
+        """Do something with a kernel or window that goes on being held, unless that fails."""
+        try:
+            yield
+        except BaseException:
+            self.release(held)
+            raise
 
     # -- kernels ----------------------------------------------------------------------------------
 
@@ -107,31 +127,20 @@ class Holdings:
 
     def add_kernel(self, opened: HeldKernel) -> int:
         """The number under which the client knows a kernel from now on."""
-        return self._numbered(self._kernels, opened, lambda: self.release(opened))
+        return self._number(self._kernels, opened)
 
-    def take_kernel(self, header: Header) -> HeldKernel | None:
-        """The kernel that a call closes."""
+    def close_kernel(self, header: Header) -> None:
+        """Close the kernel that a call names, once nothing uses it, unless it is closed."""
         number = field(header, "kernel", int)
         with self._lock:
-            return self._kernels.pop(number, None)
+            opened = self._kernels.pop(number, None)
+        if opened is not None:
+            self.release(opened)
 
     def kernel(self, header: Header) -> HeldKernel:
         """The kernel that a call names, held once more."""
         number = field(header, "kernel", int)
-        with self._lock:
-            opened = self._kernels.get(number)
-            if opened is None:
-                raise DeviceError(f"kernel {number} was closed, or never was open")
-            opened.holders += 1
-            return opened
-
-    def release(self, opened: HeldKernel) -> None:
-        """Hold a kernel once less; after the last one it is closed."""
-        with self._lock:
-            opened.holders -= 1
-            if opened.holders:
-                return
-        self._owner.close(opened.program, opened.modes)
+        return self._hold(self._kernels, number, "was closed, or never was open")
 
     # -- windows ----------------------------------------------------------------------------------
 
@@ -141,7 +150,7 @@ class Holdings:
 
     def add_window(self, window: HeldWindow) -> int:
         """The number under which the client knows a window from now on."""
-        number = self._numbered(self._windows, window, lambda: self.let_go(window, freed=True))
+        number = self._number(self._windows, window)
         if window.resident is None:
             return number
         with self._lock:
@@ -150,7 +159,7 @@ class Holdings:
             kept = sum(w.size for w in self._windows.values() if w.resident is not None)
             above = kept > self._limits.client_bytes and self._windows.pop(number, None)
         if above:
-            self.let_go(window, freed=True)
+            self.release(window)
             raise DeviceError(
                 f"this client reads {kept} bytes of windows that are kept by name, above the "
                 f"{self._limits.client_bytes} of one client; free some"
@@ -164,17 +173,12 @@ class Holdings:
             window = self._windows.pop(number, None)
         if window is None:
             raise DeviceError(f"window {number} was freed before, or never was")
-        self.let_go(window, freed=True)
+        self.release(window)
 
     def window(self, header: Header) -> HeldWindow:
-        """The window that a call names, used once more."""
+        """The window that a call names, held once more."""
         number = field(header, "window", int)
-        with self._lock:
-            window = self._windows.get(number)
-            if window is None:
-                raise DeviceError(f"window {number} was freed, or never was; allocate another one")
-            window.users += 1
-            return window
+        return self._hold(self._windows, number, "was freed, or never was; allocate another one")
 
     @contextmanager
     def using(self, header: Header) -> Iterator[HeldWindow]:
@@ -183,22 +187,7 @@ class Holdings:
         try:
             yield window
         finally:
-            self.let_go(window)
-
-    def let_go(self, window: HeldWindow, freed: bool = False) -> None:
-        """Use a window once less, or from now on no more; the last use gives the memory back."""
-        with self._lock:
-            if freed:
-                window.freed = True
-            else:
-                window.users -= 1
-            if window.users or not window.freed:
-                return
-        if window.resident is None:
-            self._owner.free(self._client, window.buffer, window.size)
-        else:
-            self._owner.residents.release(window.resident)
-        self.release(window.opened)
+            self.release(window)
 
     def _check_count(self, held: Mapping[int, Any], most: int, what: str, end: str) -> None:
         with self._lock:
@@ -207,11 +196,20 @@ class Holdings:
                     f"this client has {len(held)} {what}, which is the most; {end} some"
                 )
 
-    def _numbered(self, held: dict[int, Held], one: Held, undo: Callable[[], None]) -> int:
+    def _number(self, all_held: dict[int, Held], held: Held) -> int:
         number = next(self._numbers)
         with self._lock:
             if self._over is None:
-                held[number] = one
+                all_held[number] = held
                 return number
-        undo()
+        self.release(held)
         raise SessionOverError(self._over)
+
+    def _hold(self, all_held: dict[int, Held], number: int, lacking: str) -> Held:
+        with self._lock:
+            held = all_held.get(number)
+            if held is None:
+                what = "kernel" if all_held is self._kernels else "window"
+                raise DeviceError(f"{what} {number} {lacking}")
+            held.holders += 1
+            return held

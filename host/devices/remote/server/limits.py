@@ -1,4 +1,4 @@
-"""What clients may take of a server."""
+"""Limits on what clients take of a server."""
 
 from __future__ import annotations
 

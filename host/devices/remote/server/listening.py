@@ -1,12 +1,10 @@
-"""Where connections come in: a thread for each, and limits on how many there are."""
+"""Accepts connections: a thread for each, and limits on their number."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
-import struct
 import threading
 import time
 from collections import Counter
@@ -16,9 +14,9 @@ from dataclasses import dataclass
 
 from penstock.errors import DeviceError, OverloadError, PenstockError
 
-from ..wire.address import Address, clear_stale
+from ..wire.address import Address, clear_stale, credentials
 from ..wire.errors import error_header
-from ..wire.frames import MAGIC, PREFIX, Frames
+from ..wire.frames import Frames
 from ..wire.message import MOST_HELLO_BYTES
 
 _log = logging.getLogger("penstock.server")
@@ -49,7 +47,7 @@ class Connection:
     thread : Thread
         Serves it.
     greeted : bool
-        Whether it has said what it is for.
+        Whether the client has said what the connection is for.
     """
 
     frames: Frames
@@ -81,7 +79,7 @@ class Listener:
         self._lock = threading.Lock()
         self._connections: set[Connection] = set()
         self._stopping = threading.Event()
-        self._socket = _listening(address)
+        self._socket = _listen(address)
         self.address = address
         if address.path is None:
             self.address = Address(host=address.host, port=self._socket.getsockname()[1])
@@ -89,7 +87,7 @@ class Listener:
         self._thread.start()
 
     def hurry(self) -> None:
-        """End the connections that have not said in time what they are for."""
+        """End connections that have not said what they are for within :data:`GREETING_S`."""
         late = time.monotonic() - GREETING_S
         with self._lock:
             silent = [c for c in self._connections if not c.greeted and c.began < late]
@@ -97,12 +95,12 @@ class Listener:
             connection.frames.cancel()
 
     def count(self) -> int:
-        """Connections of this moment."""
+        """Number of connections now."""
         with self._lock:
             return len(self._connections)
 
     def close(self, timeout_s: float) -> bool:
-        """Accept nothing any more, and end what is connected; whether that came to an end."""
+        """Accept nothing any more and end all connections; whether they ended in time."""
         deadline = time.monotonic() + timeout_s
         self._stopping.set()
         with suppress(OSError):
@@ -152,14 +150,14 @@ class Listener:
             if not full:
                 self._connections.add(connection)
         if full:
-            _refuse(accepted, f"{everybody} connections, {own} of them from {connection.peer}")
+            _refuse(frames, f"{everybody} connections, {own} of them from {connection.peer}")
             return
         try:
             connection.thread.start()
         except RuntimeError:
             with self._lock:
                 self._connections.discard(connection)
-            _refuse(accepted, "no thread left")
+            _refuse(frames, "no thread left")
 
     def _run(self, connection: Connection) -> None:
         try:
@@ -172,7 +170,7 @@ class Listener:
                 self._connections.discard(connection)
 
 
-def _listening(address: Address) -> socket.socket:
+def _listen(address: Address) -> socket.socket:
     before = os.umask(_SOCKET_MASK)
     try:
         if address.path is not None:
@@ -198,23 +196,17 @@ def _listening(address: Address) -> socket.socket:
 def _peer(accepted: socket.socket) -> str:
     if accepted.family != socket.AF_UNIX:
         return str(accepted.getpeername()[0])
-    if not hasattr(socket, "SO_PEERCRED"):
-        return "this machine"
-    form = struct.Struct("3i")
-    found = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
-    return f"process {form.unpack(found)[0]}"
+    known = credentials(accepted)
+    return "this machine" if known is None else f"process {known[0]}"
 
 
-def _refuse(accepted: socket.socket, why: str) -> None:
-    """Say that there is no room, to a client that may not listen."""
+def _refuse(frames: Frames, why: str) -> None:
+    """Tell a client, which may not listen, that there is no room."""
     error = OverloadError(
         f"the server takes no more connections ({why}); close some, or try again later"
     )
-    text = json.dumps({"error": error_header(error)}).encode()
-    accepted.settimeout(0)
-    with suppress(OSError):
-        accepted.send(PREFIX.pack(MAGIC, len(text), 0) + text)
+    frames.say({"error": error_header(error)})
     with suppress(OSError):
         # A client that was just about to write would otherwise not read what was said.
-        accepted.shutdown(socket.SHUT_WR)
-    accepted.close()
+        frames.connection.shutdown(socket.SHUT_WR)
+    frames.connection.close()

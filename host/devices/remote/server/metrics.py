@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from ....metrics.exporter import Series, families
+from .owner import DeviceOwner
 from .residents import Gone
 from .service import DeviceServer, Reason
+from .session import ClientSession
 
 
 class ServerCollector(Collector):
-    """Turns what a server does into metrics whenever somebody asks.
+    """Gives a server's numbers as metrics whenever Prometheus asks.
 
     Parameters
     ----------
@@ -23,27 +26,29 @@ class ServerCollector(Collector):
         self._server = server
 
     def collect(self) -> Iterable[Metric]:
-        by_device = [_family(*told, "device") for told in _BY_DEVICE]
-        asked, gone = (_family(*told) for told in (_ASKED, _GONE))
-        sessions = self._server.sessions()
-        for name, owner in self._server.owners.items():
-            values = (
-                sum(session.owner is owner for session in sessions),
-                sum(owner.held().values()),
-                *owner.load(),
-                *(owner.counters[counter] for counter in _COUNTERS),
-                *owner.residents.held(),
-            )
-            for family, value in zip(by_device, values, strict=True):
-                family.add_metric([name], value)
-            for found, count in owner.residents.counts.items():
-                asked.add_metric([name, found], count)
-            for reason in Gone:
-                gone.add_metric([name, reason.name.lower()], owner.residents.gone[reason])
-        ended = _family(*_ENDED)
-        for reason in Reason:
-            ended.add_metric([reason.name.lower()], self._server.ended[reason])
-        yield from (ended, *by_device, asked, gone)
+        return families(self._series())
+
+    def _series(self) -> Iterator[Series]:
+        server, owners = self._server, self._server.owners
+        ended = {(reason.name.lower(),): server.ended[reason] for reason in Reason}
+        yield _series("sessions_ended", "Sessions that ended, by reason.", ended, "reason")
+        sessions = server.sessions()
+        by_device = {name: _values(owner, sessions) for name, owner in owners.items()}
+        for place, (name, text, total) in enumerate(_BY_DEVICE):
+            values = {(device,): of_device[place] for device, of_device in by_device.items()}
+            yield _series(name, text, values, "device", total=total)
+        asked = {
+            (d, k): n for d, owner in owners.items() for k, n in owner.residents.counts.items()
+        }
+        text = "Windows asked for by name: hits that were there, loads that were not."
+        yield _series("resident_asked", text, asked, "device", "found")
+        gone = {
+            (device, reason.name.lower()): owner.residents.gone[reason]
+            for device, owner in owners.items()
+            for reason in Gone
+        }
+        text = "Windows that are no longer kept by name, by reason."
+        yield _series("resident_gone", text, gone, "device", "reason")
 
 
 _COUNTERS = {
@@ -52,34 +57,34 @@ _COUNTERS = {
     "evaluations": "Predicate tests executed.",
     "window_rows": "Rows of windows that came from clients.",
 }
-#: Kind of metric, name and text of what each device has.
+#: Name and text of what each device has, and whether it only grows; see :func:`_values`.
 _BY_DEVICE = (
-    (GaugeMetricFamily, "clients", "Clients that hold a session."),
-    (GaugeMetricFamily, "window_bytes", "Bytes of windows."),
-    (GaugeMetricFamily, "waiting_tasks", "Tasks that wait for their turn."),
-    (GaugeMetricFamily, "running_tasks", "Tasks on the device."),
-    *((CounterMetricFamily, name, text) for name, text in _COUNTERS.items()),
-    (GaugeMetricFamily, "resident_windows", "Windows kept by name."),
-    (GaugeMetricFamily, "resident_bytes", "Bytes of windows kept by name."),
+    ("clients", "Clients that hold a session.", False),
+    ("window_bytes", "Bytes of windows.", False),
+    ("waiting_tasks", "Tasks that wait for their turn.", False),
+    ("running_tasks", "Tasks on the device.", False),
+    *((name, text, True) for name, text in _COUNTERS.items()),
+    ("resident_windows", "Windows kept by name.", False),
+    ("resident_bytes", "Bytes of windows kept by name.", False),
 )
-_ASKED = (
-    CounterMetricFamily,
-    "resident_asked",
-    "Windows asked for by name: hits that were there, loads that were not.",
-    "device",
-    "found",
-)
-_GONE = (
-    CounterMetricFamily,
-    "resident_gone",
-    "Windows that are no longer kept by name, by reason.",
-    "device",
-    "reason",
-)
-_ENDED = (CounterMetricFamily, "sessions_ended", "Sessions that ended, by reason.", "reason")
 
 
-def _family(
-    kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, text: str, *labels: str
-) -> GaugeMetricFamily | CounterMetricFamily:
-    return kind(f"penstock_server_{name}", text, labels=labels)
+def _values(owner: DeviceOwner, sessions: Sequence[ClientSession]) -> Sequence[float]:
+    """A value for each of :data:`_BY_DEVICE`."""
+    return (
+        sum(session.owner is owner for session in sessions),
+        sum(owner.held().values()),
+        *owner.load(),
+        *(owner.counters[counter] for counter in _COUNTERS),
+        *owner.residents.held(),
+    )
+
+
+def _series(
+    name: str,
+    text: str,
+    values: Mapping[tuple[str, ...], float],
+    *labels: str,
+    total: bool = True,
+) -> Series:
+    return Series(f"penstock_server_{name}", text, values, labels, total)

@@ -1,4 +1,4 @@
-"""The one owner of a device: kernels that clients share, memory that they divide, turns."""
+"""The owner of a device on a server: shared kernels, memory of all clients, tasks in turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INTEGER_BYTES = 48
 
 @dataclass(eq=False)
 class _Shared:
-    """A kernel and how many clients hold it; opened once, by whoever comes first."""
+    """A kernel that several clients hold; the first of them opens it."""
 
     opening: threading.Lock = field(default_factory=threading.Lock)
     kernel: Kernel | None = None
@@ -33,7 +33,7 @@ class _Shared:
 
 
 class _ClientRoomError(Exception):
-    """A client has all the memory that it may have."""
+    """A client would exceed its share of the memory."""
 
 
 class DeviceOwner(Runner):
@@ -67,14 +67,14 @@ class DeviceOwner(Runner):
         client: str = "",
         check: Callable[[], None] = lambda: None,
     ) -> Kernel:
-        """The program's kernel; each call wants a :meth:`close`.
+        """The program's kernel; each call needs a :meth:`close`.
 
         Parameters
         ----------
         client : str
             Whose turn it takes if the program must be compiled.
         check : callable
-            Raises when nobody waits for it any more.
+            Raises when the client is gone.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class DeviceOwner(Runner):
         try:
             with shared.opening:
                 if shared.kernel is None:
-                    shared.kernel = self.compiler.opened(
+                    shared.kernel = self.compiler.open(
                         client, program, modes, lambda: self.device.open(program, modes), check
                     )
                 return shared.kernel
@@ -96,7 +96,7 @@ class DeviceOwner(Runner):
             raise
 
     def close(self, program: AnyProgram, modes: frozenset[Mode]) -> None:
-        """End one hold of a kernel; without any it is closed."""
+        """Release a kernel; after its last holder it is closed."""
         with self._lock:
             shared = self._shared[program, modes]
             shared.holders -= 1
@@ -109,7 +109,7 @@ class DeviceOwner(Runner):
     # -- memory -----------------------------------------------------------------------------------
 
     def allocate(self, client: str, kernel: Kernel, capacity: int) -> tuple[WindowBuffer, int]:
-        """A buffer, and the bytes that it counts.
+        """A buffer, and the bytes that it counts for its client.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class DeviceOwner(Runner):
             )
         while True:
             try:
-                return self._allocated(client, kernel, capacity, size), size
+                return self._allocate(client, kernel, capacity, size), size
             except _ClientRoomError as refusal:
                 if not self.residents.evict(client):
                     raise DeviceError(str(refusal)) from refusal
@@ -137,7 +137,7 @@ class DeviceOwner(Runner):
                 if not self.residents.evict():
                     raise
 
-    def _allocated(self, client: str, kernel: Kernel, capacity: int, size: int) -> WindowBuffer:
+    def _allocate(self, client: str, kernel: Kernel, capacity: int, size: int) -> WindowBuffer:
         limits = self.limits
         with self._lock:
             own, all_of_them = self._bytes[client], self._bytes.total()
@@ -160,7 +160,7 @@ class DeviceOwner(Runner):
             if isinstance(buffer, DeviceError):
                 raise buffer
         except BaseException as cause:
-            self._freed(client, size)
+            self._count_freed(client, size)
             if isinstance(cause, MemoryError):
                 raise DeviceError(
                     f"the server's machine has no memory for a window of {capacity} tuples"
@@ -169,12 +169,12 @@ class DeviceOwner(Runner):
         return buffer
 
     def free(self, client: str, buffer: WindowBuffer, size: int) -> None:
-        """A client gives a buffer back; what it wrote is for nobody else, so it is not kept."""
+        """Free a client's buffer; its content is for nobody else, so it is not kept."""
         with self._placing:
             self._buffers.give_back(buffer, again=False)
-        self._freed(client, size)
+        self._count_freed(client, size)
 
-    def _freed(self, client: str, size: int) -> None:
+    def _count_freed(self, client: str, size: int) -> None:
         with self._lock:
             self._bytes[client] -= size
             if not self._bytes[client]:
@@ -185,8 +185,8 @@ class DeviceOwner(Runner):
         with self._lock:
             return dict(self._bytes)
 
-    def written(self, rows: int) -> None:
-        """So many rows of windows have come from a client."""
+    def count_written(self, rows: int) -> None:
+        """Count rows of windows that came from a client."""
         with self._lock:
             self.counters["window_rows"] += rows
 
@@ -197,12 +197,12 @@ class DeviceOwner(Runner):
 
 
 def row_bytes(program: AnyProgram) -> int:
-    """Bytes of a window tuple in a device's memory, about.
+    """Approximate bytes of a window tuple in a device's memory.
 
     Raises
     ------
     NeverFitsError
-        Its windows are in no device's memory.
+        Windows of the program are in no device's memory.
     """
     if isinstance(program, WindowProgram):
         raise NeverFitsError("tasks of a window join bring their windows; allocate none for them")

@@ -1,4 +1,4 @@
-"""Where a peer is served: one connection at a time, and pauses while it takes more than others do.
+"""Fair use of the interpreter: a peer is served one connection at a time, and pauses when busy.
 
 The interpreter runs one thread at a time and knows no clients: among the threads of a peer that
 floods the server, those of others would wait for many turns.
@@ -18,14 +18,17 @@ from ..wire.frames import Frames
 
 #: Seconds after which the use of a place counts a third.
 FADING_S = 0.05
-#: What others must have used of late, in seconds, for a busier place to pause.
+#: Seconds that others must have used recently for a busier place to pause.
 LEAST_LOAD_S = 100e-6
 #: Seconds of a pause.
 LEAST_PAUSE_S, MOST_PAUSE_S = 200e-6, 5e-3
 
 
 class _Line:
-    """A lock that goes to who has waited for longest; one who comes back at once would have it."""
+    """A lock that goes to the thread that has waited for longest.
+
+    Python's own locks would go to a thread that releases and takes them again at once.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -51,7 +54,7 @@ class _Line:
 
 
 class PeerPlaces:
-    """Where peers are served: a place for each, which pauses while it takes more than others do."""
+    """The places of all peers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -63,7 +66,7 @@ class PeerPlaces:
             return self._places.setdefault(peer, PeerPlace(self))
 
     def most_of_others(self, place: PeerPlace, now: float) -> float:
-        """Seconds of late of the busiest other place."""
+        """Seconds of recent use of the busiest other place."""
         with self._lock:
             others = [one for one in self._places.values() if one is not place]
         return max((one.load(now) for one in others), default=0.0)
@@ -81,17 +84,17 @@ class PeerPlace:
         self._places = places
         self._line = _Line()
         self._entered = 0.0
-        # Seconds that it was in use, fading, until a moment; those since its latest pause.
+        # Seconds of recent use, fading, as of a moment; seconds of use since its latest pause.
         self._load, self._until = 0.0, 0.0
         self._since_pause = 0.0
 
     def load(self, now: float) -> float:
-        """Seconds of late that it was in use; those of :data:`FADING_S` ago count a third."""
+        """Seconds of recent use; those of :data:`FADING_S` ago count a third."""
         return self._load * math.exp((self._until - now) / FADING_S)
 
     @contextmanager
     def serving(self, frames: Frames) -> Iterator[None]:
-        """Serve a connection here; while its peer is waited for, others of the peer have turns."""
+        """Serve a connection here; while it waits for the peer, the peer's others have turns."""
         with self.entered():
             frames.waiting = self.left
             try:
@@ -101,7 +104,7 @@ class PeerPlace:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Be the one thread of the peer."""
+        """Be the only thread that serves the peer."""
         self._enter()
         try:
             yield
@@ -110,7 +113,7 @@ class PeerPlace:
 
     @contextmanager
     def left(self) -> Iterator[None]:
-        """Wait for something elsewhere, and come back."""
+        """Let other threads serve the peer while this one waits for something."""
         self._leave()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Windows that a server keeps by name, beyond the clients that wrote them.
+"""Windows that a server keeps by name, longer than the sessions that wrote them.
 
 One client writes a window, and others who ask for it meanwhile wait. Windows that nobody reads go
 when memory is needed, when their query no longer names their block, or after a while.
@@ -30,7 +30,7 @@ _LOOK_S = 1.0
 
 
 class NeverFitsError(DeviceError):
-    """No client may ever have such a window, so that nothing is worth waiting for."""
+    """No client may ever have such a window, so waiting for memory is of no use."""
 
 
 class Gone(Enum):
@@ -49,21 +49,21 @@ Key = tuple[WindowName, AnyProgram, frozenset[Mode]]
 
 @dataclass(eq=False)
 class Resident:
-    """A window that is kept."""
+    """A window that is kept by name."""
 
     key: Key
     buffer: WindowBuffer | None = None
     size: int = 0
     loaded: bool = False
-    #: Clients that read it, or write it.
+    #: Clients that read or write it now.
     holds: int = 1
     used: float = 0.0
-    #: Not to be found any more.
+    #: Whether it is no longer kept: it is freed after its last reader.
     dropped: bool = False
 
     @property
     def client(self) -> str:
-        """Who it counts for among the clients of the memory: one scope is like one client."""
+        """The client that it counts for in the memory's limits: each scope counts as one."""
         return f"scope {self.key[0].scope}"
 
 
@@ -91,7 +91,7 @@ class Residents:
         self.gone: Counter[Gone] = Counter()
         self._changed = threading.Condition()
         self._windows: dict[Key, Resident] = {}
-        #: Moments at which memory may have become free.
+        #: Counts the times that memory may have become free.
         self._moments = 0
 
     def hold(
@@ -102,9 +102,9 @@ class Residents:
         capacity: int,
         check: Callable[[], None] = lambda: None,
     ) -> Resident:
-        """A window to read, or, if it is not ``loaded``, to write.
+        """Hold a window: to read, or, if it is not ``loaded``, to write.
 
-        Each call wants a :meth:`release`. ``check`` raises when the client that waits has gone.
+        Each call needs a :meth:`release`. ``check`` raises when the client that waits has gone.
 
         Raises
         ------
@@ -131,7 +131,7 @@ class Residents:
             made = self._windows[key] = Resident(key)
             self.counts["loads"] += 1
         try:
-            made.buffer, made.size = self._allocated(made, capacity, deadline, check)
+            made.buffer, made.size = self._allocate(made, capacity, deadline, check)
         except BaseException:
             with self._changed:
                 self._windows.pop(key, None)
@@ -139,14 +139,14 @@ class Residents:
             raise
         return made
 
-    def loaded(self, window: Resident) -> None:
-        """All of it was written."""
+    def mark_loaded(self, window: Resident) -> None:
+        """Note that all of a window was written; others may read it now."""
         with self._changed:
             window.loaded = True
             self._changed.notify_all()
 
     def release(self, window: Resident) -> None:
-        """One client less holds it."""
+        """Hold a window once less."""
         with self._changed:
             window.holds -= 1
             window.used = time.monotonic()
@@ -158,7 +158,7 @@ class Residents:
             self._changed.notify_all()
 
     def keep(self, scope: str, blocks: Collection[str]) -> int:
-        """Drop the windows of all other blocks of a scope; how many there were."""
+        """Drop the windows of all other blocks of a scope; returns their number."""
         wanted = set(blocks)
         with self._changed:
             found = [
@@ -171,7 +171,7 @@ class Residents:
         return len(found)
 
     def evict(self, client: str | None = None) -> bool:
-        """Drop the window that was read longest ago; whether there was one that nobody reads.
+        """Drop the window that was read longest ago; whether there was one that nobody reads now.
 
         Parameters
         ----------
@@ -198,17 +198,17 @@ class Residents:
                 self._drop(window, Gone.UNNAMED)
 
     def held(self) -> tuple[int, int]:
-        """Windows that are kept, and their bytes."""
+        """Number of windows that are kept, and their bytes."""
         with self._changed:
             return len(self._windows), sum(w.size for w in self._windows.values())
 
     def _idle(self) -> list[Resident]:
         return [w for w in self._windows.values() if w.loaded and not w.holds]
 
-    def _allocated(
+    def _allocate(
         self, made: Resident, capacity: int, deadline: float, check: Callable[[], None]
     ) -> tuple[WindowBuffer, int]:
-        """Memory for it, once other clients let go of what fills it."""
+        """Memory for a window, as soon as other clients have released enough."""
         _, program, modes = made.key
         kernel = self._memory.open(program, modes)
         try:

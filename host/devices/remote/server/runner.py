@@ -17,7 +17,7 @@ from penstock.errors import DeviceError
 from ....device.base import AnyTask, Device, Kernel, Result, WindowBuffer
 from ....device.window_join import WindowTask
 from ....execute.run import TIMEOUT_S
-from .slices import KernelSpeed, Sliced, Steps, Whole
+from .slices import KernelSpeed, Sliced, Whole
 from .turns import Turns
 
 #: Seconds for which a client that has run a task counts as one that may run another.
@@ -33,9 +33,9 @@ class ClientTask:
     """A task of a client, and the promise of its result."""
 
     client: str
-    work: Steps
+    work: Whole | Sliced
     future: Future[Any] = field(default_factory=Future)
-    #: Set when nobody wants it any more: why.
+    #: Set when nobody wants it any more; makes the error that says why.
     dropped: Callable[[], Exception] | None = None
     evaluations: int = 0
 
@@ -132,7 +132,7 @@ class Runner:
         return job.future
 
     def result(self, future: Future[Any]) -> Any:
-        """What a task gave.
+        """Wait for the result of a task.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Runner:
             job.future.set_exception(error())
 
     def load(self) -> tuple[int, int]:
-        """Tasks that wait, and tasks on the device."""
+        """Numbers of tasks that wait, and of tasks on the device."""
         with self._lock:
             return len(self._turns), self._running
 
@@ -194,7 +194,7 @@ class Runner:
                 real.add_done_callback(lambda done, job=job: self._over(job, done))
 
     def _next(self, sliced: bool) -> ClientTask | None:
-        """The job that the device has room for.
+        """The next job, if the device has room for one.
 
         Where tasks run in slices, none waits inside the device, before whoever comes; and a lane
         is left to clients who have nothing on it, so that theirs begin at once.
@@ -206,11 +206,11 @@ class Runner:
         return self._turns.next(self._full(most))
 
     def _full(self, most: int) -> list[str]:
-        """Clients who have as much on the device as each may have."""
+        """Clients who have as many tasks on the device as each may have."""
         return [client for client, own in self._steps.items() if own >= most]
 
     def _is_shared(self) -> bool:
-        """Whether several clients have run tasks of late."""
+        """Whether several clients have run tasks recently."""
         since = time.monotonic() - _LATE_S
         return len(self._latest) > 1 and sum(at > since for at in self._latest.values()) > 1
 
@@ -220,7 +220,7 @@ class Runner:
             try:
                 step = done.result()
                 job.evaluations += int(step.counters.get("evaluations", 0))
-                if job.work.took(step):
+                if job.work.take(step):
                     result = job.work.result()
                 elif job.dropped is not None:
                     error = job.dropped()

@@ -85,9 +85,6 @@ class DeviceServer:
         self._token = token
         self._lock = threading.Lock()
         self._sessions: dict[str, ClientSession] = {}
-        # The connection of each session, and those of its calls.
-        self._held: dict[str, Frames] = {}
-        self._calling: dict[str, set[Frames]] = {}
         self._places = PeerPlaces()
         self._stopping = threading.Event()
         check_listen(address, token)
@@ -98,7 +95,7 @@ class DeviceServer:
         self._leases.start()
 
     def sessions(self) -> list[ClientSession]:
-        """Sessions of this moment."""
+        """Sessions that there are now."""
         with self._lock:
             return list(self._sessions.values())
 
@@ -132,7 +129,7 @@ class DeviceServer:
     # -- sessions ---------------------------------------------------------------------------------
 
     def _serve(self, connection: Connection) -> None:
-        """Serve a connection to its end."""
+        """Serve a connection until it ends."""
         frames = connection.frames
         try:
             place = self._places.of(connection.peer)
@@ -140,7 +137,7 @@ class DeviceServer:
                 wants = welcome(frames, self._token)
                 connection.greeted = True
             if wants.get("stream") == "session":
-                self._hold(self._begun(wants, connection.peer, place), frames)
+                self._hold(self._begin_session(wants, connection.peer, place), frames)
             elif wants.get("stream") == "calls":
                 self._serve_calls(field(wants, "session", str), frames)
             else:
@@ -156,11 +153,11 @@ class DeviceServer:
             pass
 
     def _hold(self, session: ClientSession, frames: Frames) -> None:
-        """Serve the connection of a session to its end."""
+        """Serve the connection of a session until it ends."""
         reason = Reason.LEFT
         try:
             with self._lock:
-                self._held[session.key] = frames
+                session.frames = frames
             frames.send(self._welcome(session))
             while True:
                 frames.receive()  # as short as a hello
@@ -177,7 +174,7 @@ class DeviceServer:
         finally:
             self._end(session, reason)
 
-    def _begun(self, hello: Header, peer: str, place: PeerPlace) -> ClientSession:
+    def _begin_session(self, hello: Header, peer: str, place: PeerPlace) -> ClientSession:
         names = list(self.owners)
         wanted = hello.get("device") or names[0]
         if not isinstance(wanted, str) or wanted not in self.owners:
@@ -186,14 +183,13 @@ class DeviceServer:
             raise DeviceError("the server is being stopped; start another one")
         key = secrets.token_hex(16)
         name, owner = field(hello, "name", str)[:80], self.owners[wanted]
-        session = ClientSession(key, name, owner, self.traffic, peer, place, self.limits)
+        session = ClientSession(key, name, owner, self.traffic, peer, place)
         while True:
             with self._lock:
                 everybody, most = list(self._sessions.values()), self.limits.clients
                 own = sum(one.peer == peer for one in everybody)
                 if len(everybody) < most and own < max(most // 2, 1):
                     self._sessions[key] = session
-                    self._calling[key] = set()
                     return session
             idle = [one for one in everybody if one.idle_s > self.limits.idle_s]
             if len(everybody) < most:
@@ -232,16 +228,15 @@ class DeviceServer:
         with self._lock:
             if self._sessions.pop(session.key, None) is None:
                 return
-            held = self._held.pop(session.key, None)
-            calling = list(self._calling.pop(session.key, ()))
+            frames, calling = session.frames, list(session.calling)
             self.ended[reason] += 1
         session.end(reason.value)
         # The client is told why before its calls fail.
-        if held is not None:
-            held.say({"over": reason.value})
-            held.end()
-        for frames in calling:
+        if frames is not None:
+            frames.say({"over": reason.value})
             frames.end()
+        for one in calling:
+            one.end()
 
     def _watch(self) -> None:
         """End sessions whose clients have given no sign of life for the length of a lease."""
@@ -258,18 +253,20 @@ class DeviceServer:
     # -- calls ------------------------------------------------------------------------------------
 
     def _serve_calls(self, key: str, frames: Frames) -> None:
-        """Serve a connection for calls of a session to its end."""
+        """Serve a connection for calls of a session until it ends."""
         with self._lock:
-            session, calling = self._sessions.get(key), self._calling.get(key)
-            if calling is not None and len(calling) < self.limits.client_connections:
-                calling.add(frames)
-        if session is None or calling is None:
+            session = self._sessions.get(key)
+            known = len(session.calling) if session is not None else 0
+            most = self.limits.client_connections
+            if session is not None and known < most:
+                session.calling.add(frames)
+        if session is None:
             frames.send({"over": "it is not known here"})
             return
-        if frames not in calling:
+        if known >= most:
             raise OverloadError(
-                f"this client has {len(calling)} connections for calls, which is the most; make "
-                "fewer calls at a time"
+                f"this client has {known} connections for calls, which is the most; make fewer "
+                "calls at a time"
             )
         try:
             frames.open_up()
@@ -277,4 +274,4 @@ class DeviceServer:
             serve_calls(session, frames)
         finally:
             with self._lock:
-                calling.discard(frames)
+                session.calling.discard(frames)

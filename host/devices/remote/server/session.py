@@ -1,10 +1,11 @@
-"""What one client has on a server: kernels, windows, tasks; all of it goes when the client goes."""
+"""One client's calls for kernels, windows and tasks; all it has goes when the client goes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 
 import numpy as np
 
@@ -15,22 +16,22 @@ from ....device.base import WindowName
 from ....device.checks import MAX_POSITION, check_columns, window_columns
 from ....device.fields import Header, MalformedError, count_field, field
 from ....device.programs import any_program_from, modes_from
+from ..wire.frames import Frames
 from ..wire.tasks import result_message, task_from
 from .checks import check_asked, result_bytes
 from .holdings import HeldKernel, HeldWindow, Holdings
-from .limits import Limits
 from .owner import DeviceOwner
 from .place import PeerPlace
 from .traffic import Hold, Traffic
 
 Columns = Sequence[np.ndarray]
 Reply = tuple[Header, Columns | None]
-Call = Callable[[Header, Columns, Hold], Reply]
 
 #: Characters of each part of a window's name, at most.
 MOST_NAME = 1024
 
 
+@dataclass(eq=False)
 class ClientSession:
     """One client on one device.
 
@@ -47,45 +48,25 @@ class ClientSession:
         Where it is.
     place : PeerPlace
         Calls are handled in it.
-    limits : Limits
     """
 
-    def __init__(
-        self,
-        key: str,
-        name: str,
-        owner: DeviceOwner,
-        traffic: Traffic,
-        peer: str,
-        place: PeerPlace,
-        limits: Limits,
-    ) -> None:
-        self.key = key
-        self.name = name
-        self.owner = owner
-        self.traffic = traffic
-        self.peer = peer
-        self._limits = limits
-        self.seen = time.monotonic()
-        # When it made its latest call.
-        self._called = self.seen
-        self.place = place
-        self._held = Holdings(key, owner, limits)
-        self._calls: dict[str, Call] = {
-            "refuses": self._refuses,
-            "open": self._open,
-            "close": self._close,
-            "allocate": self._allocate,
-            "write": self._write,
-            "free": self._free,
-            "resident": self._resident,
-            "loaded": self._loaded,
-            "keep": self._keep,
-            "task": self._task,
-        }
+    key: str
+    name: str
+    owner: DeviceOwner
+    traffic: Traffic
+    peer: str
+    place: PeerPlace
+    #: Its own connection, and those of its calls; under the server's lock.
+    frames: Frames | None = None
+    calling: set[Frames] = dataclass_field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        #: When it gave its latest sign of life (monotonic seconds), and when it made a call.
+        self.seen = self._called = time.monotonic()
+        self._held = Holdings(self.key, self.owner)
 
     def renew(self) -> None:
-        """The client has given a sign of life.
+        """Note a sign of life of the client.
 
         Raises
         ------
@@ -96,19 +77,40 @@ class ClientSession:
         self.seen = time.monotonic()
 
     def call(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        """Do what a request says.
+        """Do what a call asks for.
 
         Raises
         ------
         PenstockError
-            Whatever is wrong with it, or with the device.
+            Something is wrong with the call, or with the device.
         """
         self._held.check()
         self._called = time.monotonic()
-        act = self._calls.get(field(header, "call", str))
-        if act is None:
-            raise MalformedError(f"there is no call {header['call']!r:.80}")
-        return act(header, columns, hold)
+        match field(header, "call", str):
+            case "refuses":
+                program, modes = _program(header)
+                return {"reason": self.owner.device.refuses(program, modes)}, None
+            case "open":
+                return self._open(header), None
+            case "close":
+                self._held.close_kernel(header)
+            case "allocate":
+                return self._allocate(header), None
+            case "write":
+                self._write(header, columns)
+            case "free":
+                self._held.free_window(header)
+            case "resident":
+                return self._resident(header), None
+            case "loaded":
+                self._loaded(header)
+            case "keep":
+                return self._keep(header), None
+            case "task":
+                return self._task(header, columns, hold)
+            case unknown:
+                raise MalformedError(f"there is no call {unknown!r:.80}")
+        return {}, None
 
     @property
     def idle_s(self) -> float:
@@ -121,39 +123,26 @@ class ClientSession:
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def _refuses(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        program, modes = _program(header)
-        return {"reason": self.owner.device.refuses(program, modes)}, None
-
-    def _open(self, header: Header, columns: Columns, hold: Hold) -> Reply:
+    def _open(self, header: Header) -> Header:
         program, modes = _program(header)
         self._held.check_kernels()
         with self.place.left():
             kernel = self.owner.open(program, modes, self.key, self._held.check)
         number = self._held.add_kernel(HeldKernel(kernel, program, modes))
-        return {"kernel": number, "min_room": kernel.min_room}, None
+        return {"kernel": number, "min_room": kernel.min_room}
 
-    def _close(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        opened = self._held.take_kernel(header)
-        if opened is not None:
-            self._held.release(opened)
-        return {}, None
-
-    def _allocate(self, header: Header, columns: Columns, hold: Hold) -> Reply:
+    def _allocate(self, header: Header) -> Header:
         opened = self._held.kernel(header)
-        try:
+        with self._held.releasing_if_failed(opened):
             self._held.check_windows()
             buffer, size = self.owner.allocate(
                 self.key, opened.kernel, count_field(header, "capacity", MAX_POSITION)
             )
-        except BaseException:
-            self._held.release(opened)
-            raise
-        return {"window": self._held.add_window(HeldWindow(buffer, opened, size))}, None
+        return {"window": self._held.add_window(HeldWindow(buffer, opened, size))}
 
-    def _resident(self, header: Header, columns: Columns, hold: Hold) -> Reply:
+    def _resident(self, header: Header) -> Header:
         opened = self._held.kernel(header)
-        try:
+        with self._held.releasing_if_failed(opened):
             self._held.check_windows()
             with self.place.left():
                 found = self.owner.residents.hold(
@@ -163,67 +152,51 @@ class ClientSession:
                     count_field(header, "capacity", MAX_POSITION),
                     self._held.check,
                 )
-        except BaseException:
-            self._held.release(opened)
-            raise
         # Read before the window can be let go.
         loaded, buffer = found.loaded, found.buffer
         assert buffer is not None
         number = self._held.add_window(HeldWindow(buffer, opened, found.size, found))
-        return {"window": number, "loaded": loaded}, None
+        return {"window": number, "loaded": loaded}
 
-    def _loaded(self, header: Header, columns: Columns, hold: Hold) -> Reply:
+    def _loaded(self, header: Header) -> None:
         with self._held.using(header) as window:
             if window.resident is None:
                 raise DeviceError("a window without a name is never complete")
-            self.owner.residents.loaded(window.resident)
-        return {}, None
+            self.owner.residents.mark_loaded(window.resident)
 
-    def _keep(self, header: Header, columns: Columns, hold: Hold) -> Reply:
+    def _keep(self, header: Header) -> Header:
         blocks = field(header, "blocks", list)
         if not all(isinstance(name, str) for name in blocks):
             raise MalformedError("blocks are given by their names")
-        return {"dropped": self.owner.residents.keep(field(header, "scope", str), blocks)}, None
+        return {"dropped": self.owner.residents.keep(field(header, "scope", str), blocks)}
 
-    def _write(self, header: Header, columns: Columns, hold: Hold) -> Reply:
+    def _write(self, header: Header, columns: Columns) -> None:
         with self._held.using(header) as window:
             if window.resident is not None and window.resident.loaded:
                 raise DeviceError("a window that is kept by name is written once; use another name")
             offset = count_field(header, "offset", MAX_POSITION)
             check_columns("window keys", window_columns(window.opened.kernel.program), columns)
             window.buffer.write(offset, columns)
-        self.owner.written(len(columns[0]) if columns else 0)
-        return {}, None
-
-    def _free(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        self._held.free_window(header)
-        return {}, None
+        self.owner.count_written(len(columns[0]) if columns else 0)
 
     def _task(self, header: Header, columns: Columns, hold: Hold) -> Reply:
-        if "window" in header:
-            window = self._held.window(header)
-            opened, buffer, leave = window.opened, window.buffer, lambda: self._held.let_go(window)
-        else:
-            opened, buffer = self._held.kernel(header), None
-            leave = lambda: self._held.release(opened)  # noqa: E731
-        try:
-            kernel = opened.kernel
-            if isinstance(opened.program, WindowProgram) is not (buffer is None):
+        held = self._held.window(header) if "window" in header else self._held.kernel(header)
+        with self._held.releasing_if_failed(held):
+            is_window = isinstance(held, HeldWindow)
+            opened, buffer = (held.opened, held.buffer) if is_window else (held, None)
+            if isinstance(opened.program, WindowProgram) is is_window:
                 raise MalformedError("a task names the window, or the kernel of a window join")
-            task = task_from(header, columns, opened.program)
-            # What the kernel may find at once needs room, whatever the limit.
-            most = max(self._limits.room, kernel.least_room(task))
+            task, limits = task_from(header, columns, opened.program), self.owner.limits
+            # A kernel needs room for what it may find at once, whatever the limit.
+            most = max(limits.room, opened.kernel.least_room(task))
             task = replace(task, room=min(task.room, most))
-            check_asked(kernel, buffer, task, self._limits)
-            # Its result, before the device makes it.
+            check_asked(opened.kernel, buffer, task, limits)
+            # The result is counted before the device makes it.
             hold.more(result_bytes(task))
             with self.place.left():
-                future = self.owner.run(self.key, kernel, buffer, task)
-        except BaseException:
-            leave()
-            raise
+                future = self.owner.run(self.key, opened.kernel, buffer, task)
         # The device may use the window for longer than anybody waits for the task.
-        future.add_done_callback(lambda _: leave())
+        future.add_done_callback(lambda _: self._held.release(held))
         with self.place.left():
             return result_message(self.owner.result(future))
 

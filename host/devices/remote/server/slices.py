@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,28 +15,12 @@ from penstock.program import Mode
 from ....device.base import Kernel, Pause, Result, Task, WindowBuffer
 from ....device.merge import Merged
 
-#: Seconds of a slice: where other clients run tasks, and where none does but one may come.
+#: Seconds of a slice where other clients run tasks, and where another client may come.
 SHARED_S, ALONE_S = 0.001, 0.02
-#: Evaluations of a kernel's first slice, of which nobody knows yet how long it takes.
+#: Evaluations of a kernel's first slice, when its speed is not known yet.
 _FIRST = 1 << 18
 #: Evaluations of a slice, at least.
 _LEAST = 1 << 10
-
-
-class Steps(Protocol):
-    """What a client wants of a device, in one step or several."""
-
-    def begin(self, shared: bool) -> Future[Any]:
-        """Give the next step to the device; whether other clients wait for it, too."""
-        ...
-
-    def took(self, result: Any) -> bool:
-        """Take a step's result; whether it was the last step."""
-        ...
-
-    def result(self) -> Any:
-        """What came of all steps."""
-        ...
 
 
 class Whole:
@@ -53,13 +37,16 @@ class Whole:
         self._result: Any = None
 
     def begin(self, shared: bool) -> Future[Any]:
+        """Give the next step to the device; ``shared`` if other clients use it, too."""
         return self._start()
 
-    def took(self, result: Any) -> bool:
+    def take(self, result: Any) -> bool:
+        """Take a step's result; whether it was the last step."""
         self._result = result
         return True
 
     def result(self) -> Any:
+        """The result of all steps."""
         return self._result
 
 
@@ -70,13 +57,13 @@ class KernelSpeed:
         self._per_s = 0.0
 
     def evaluations(self, shared: bool) -> int:
-        """How many take as long as a slice."""
+        """How many evaluations take as long as a slice."""
         if not self._per_s:
             return _FIRST
         return max(int(self._per_s * (SHARED_S if shared else ALONE_S)), _LEAST)
 
     def learn(self, result: Result) -> None:
-        """Take the time that a slice took."""
+        """Learn from the time that a slice took."""
         evaluations = result.counters.get("evaluations", 0)
         if result.ran is not None and evaluations >= _LEAST:
             began, ended = result.ran
@@ -91,13 +78,13 @@ class _Step:
     begins: int
     ends: int
     is_cut: bool = False
-    #: Whether a part of it comes after this one.
+    #: Whether another part of the tuple's range comes after this one.
     left: bool = False
 
 
 @dataclass(eq=False)
 class Sliced:
-    """A task of which a few tuples, or a part of one tuple's range, run at a time.
+    """A task in steps of a few tuples, or of a part of one tuple's range; as :class:`Whole`.
 
     Parameters
     ----------
@@ -112,7 +99,7 @@ class Sliced:
     window: WindowBuffer
     task: Task
     speed: KernelSpeed
-    # The tuple that is next, and from which window position on.
+    # The next tuple, and the window position at which it goes on.
     _at: int = 0
     _position: int = 0
     _pairs: int = 0
@@ -126,7 +113,7 @@ class Sliced:
 
     @property
     def evaluations(self) -> int:
-        """Of the whole task."""
+        """Evaluations of the whole task."""
         return int(self._upto[-1]) if len(self._upto) else 0
 
     def begin(self, shared: bool) -> Future[Result]:
@@ -144,7 +131,7 @@ class Sliced:
         )
         return self.kernel.submit(self.window, part)
 
-    def took(self, result: Result) -> bool:
+    def take(self, result: Result) -> bool:
         step = self._step
         assert step is not None
         self.speed.learn(result)
@@ -192,7 +179,7 @@ class Sliced:
         )
 
     def _next(self, most: int) -> _Step:
-        """As many tuples as have so many evaluations; of one that has more, a part of its range."""
+        """The next step, of ``most`` evaluations: some tuples, or a part of one tuple's range."""
         low, task = self._at, self.task
         if low >= task.rows:
             return _Step(0, task.rows, 0, self.window.capacity)
@@ -209,6 +196,6 @@ class Sliced:
         """Where the whole task pauses if a step does."""
         if not step.is_cut:
             return Pause(step.low + pause.i0, step.low + pause.i1, pause.p)
-        # One tuple, of which all below the step is complete.
+        # A part of one tuple's range: what lies before the part is complete.
         position = pause.p if pause.i0 < pause.i1 else step.ends if pause.i0 else step.begins
         return Pause(step.low, step.low + 1, position)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Self
 
 from penstock.errors import OverloadError
 
 
 class Traffic:
-    """Bytes that calls of clients hold at a moment.
+    """Bytes that the calls of clients hold now.
 
     Parameters
     ----------
@@ -52,13 +52,14 @@ class Traffic:
             self._held[client] += size
 
     def give_back(self, client: str, size: int) -> None:
-        """Bytes are free again."""
+        """Count bytes that are free again."""
         with self._lock:
             self._held[client] -= size
             if not self._held[client]:
                 del self._held[client]
 
 
+@dataclass(eq=False)
 class Hold:
     """Bytes that one call holds, until it is answered.
 
@@ -68,9 +69,9 @@ class Hold:
     client : str
     """
 
-    def __init__(self, traffic: Traffic, client: str) -> None:
-        self._traffic, self._client = traffic, client
-        self._size = 0
+    traffic: Traffic
+    client: str
+    _size: int = 0
 
     def more(self, size: int) -> None:
         """Count bytes that are about to be allocated.
@@ -79,18 +80,13 @@ class Hold:
         ------
         OverloadError
         """
-        self._traffic.take(self._client, size)
+        self.traffic.take(self.client, size)
         self._size += size
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         size, self._size = self._size, 0
         if size:
-            self._traffic.give_back(self._client, size)
+            self.traffic.give_back(self.client, size)

@@ -29,12 +29,12 @@ class Turns(Generic[Item]):
         return sum(map(len, self._waiting.values()))
 
     def add(self, client: str, item: Item) -> None:
-        """A task of a client.
+        """Add a task of a client.
 
         Raises
         ------
         OverloadError
-            So many of its tasks wait already.
+            Too many of its tasks wait.
         """
         queue = self._waiting.get(client, deque())
         if len(queue) >= self.depth:
@@ -46,7 +46,7 @@ class Turns(Generic[Item]):
         self._waiting[client] = queue
 
     def again(self, client: str, item: Item) -> None:
-        """What a client's turn has begun, to be gone on with in its next one."""
+        """Put a task that has begun back, to go on in the client's next turn."""
         queue = self._waiting.get(client, deque())
         queue.appendleft(item)
         self._waiting[client] = queue

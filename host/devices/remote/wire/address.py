@@ -17,8 +17,6 @@ from penstock.errors import FileError, UsageError
 MOST_PATH_BYTES = 107
 #: Seconds to find out whether anybody listens on a socket that is already there.
 _PROBE_S = 2.0
-#: Process, user and group at the other end of a Unix socket.
-_CREDENTIALS = struct.Struct("3i")
 #: Characters of a token, at least: 128 bits as hexadecimal digits have 32.
 LEAST_TOKEN = 16
 
@@ -68,7 +66,8 @@ class Address:
     def __str__(self) -> str:
         if self.path is not None:
             return f"unix://{self.path}"
-        return f"tcp://{self._bracketed}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"tcp://{host}:{self.port}"
 
     @property
     def loopback(self) -> bool:
@@ -80,13 +79,9 @@ class Address:
         except ValueError:
             return False
 
-    @property
-    def _bracketed(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
-
 
 def check_listen(address: Address, token: str | None) -> None:
-    """Refuse to listen where anybody could connect.
+    """Refuse to listen where everybody could connect.
 
     Raises
     ------
@@ -138,6 +133,16 @@ def clear_stale(path: Path) -> None:
         raise FileError(f"cannot remove the old socket {path}: {cause.strerror}") from cause
 
 
+def credentials(connection: socket.socket) -> tuple[int, int, int] | None:
+    """Process, user and group at the other end of a Unix socket; None where nothing tells them."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return None
+    form = struct.Struct("3i")
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, form.size)
+    process, user, group = form.unpack(found)
+    return process, user, group
+
+
 def check_listener(connection: socket.socket, path: Path) -> None:
     """Refuse a Unix socket on which neither this user nor root listens.
 
@@ -145,12 +150,9 @@ def check_listener(connection: socket.socket, path: Path) -> None:
     ------
     UsageError
     """
-    if hasattr(socket, "SO_PEERCRED"):
-        # Who listens, not who owns the file: that could be another one by now.
-        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        owner = _CREDENTIALS.unpack(found)[1]
-    else:
-        owner = path.stat().st_uid
+    # Who listens, not who owns the file: that could be another one by now.
+    known = credentials(connection)
+    owner = path.stat().st_uid if known is None else known[1]
     if owner not in (0, os.geteuid()):
         raise UsageError(
             f"user {owner} listens on {path}, and would see and answer all that user "

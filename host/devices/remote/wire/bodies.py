@@ -27,7 +27,7 @@ class Bodies:
         self.arriving: Segment | None = None
 
     def pack(self, packed: Packed | None) -> tuple[Header, Sequence[np.ndarray]]:
-        """What a header says of columns, and the bytes that go with the message."""
+        """Fields of the header that describe columns, and bytes that follow the header."""
         if packed is None:
             return {}, ()
         described = packed.layout.header()
@@ -77,7 +77,7 @@ class Bodies:
         return [np.array(column) for column in unpack(layout, segment.memory)]
 
     def close(self) -> None:
-        """Let go of the shared memory."""
+        """Release the shared memory."""
         for segment in (self.leaving, self.arriving):
             if segment is not None:
                 segment.close()

@@ -95,7 +95,7 @@ class ColumnLayout:
 
     @property
     def weight(self) -> int:
-        """Bytes of the columns as arrays, at most."""
+        """Most bytes that the columns take as arrays."""
         return self.rows * sum(
             _WIDTHS[kind] + (_OBJECT_BYTES if kind in _INTEGERS else 0) for kind in self.kinds
         )
@@ -150,7 +150,7 @@ def pack(columns: Sequence[np.ndarray]) -> Packed:
     if len(rows) > 1:
         raise DeviceError(f"columns have the lengths {sorted(rows)}; pass arrays of one length")
     _check_size(sum(column.nbytes for column in columns))
-    packed = [_packed(column) for column in columns]
+    packed = [_pack_column(column) for column in columns]
     layout = ColumnLayout(rows.pop() if rows else 0, tuple(kind for kind, _ in packed))
     _check_size(layout.size)
     return Packed(layout, [part for _, part in packed])
@@ -164,7 +164,7 @@ def _check_size(size: int) -> None:
         )
 
 
-def _packed(column: np.ndarray) -> tuple[str, np.ndarray]:
+def _pack_column(column: np.ndarray) -> tuple[str, np.ndarray]:
     if column.dtype == np.bool_:
         return _BOOLEANS, np.ascontiguousarray(column).view(np.uint8)
     name = f"{column.dtype.kind}{column.dtype.itemsize}"
@@ -205,11 +205,11 @@ def unpack(layout: ColumnLayout, memory: np.ndarray) -> list[np.ndarray]:
         raise MalformedError(f"columns of {offsets[-1]} bytes came as {len(memory)} bytes")
     found = []
     for kind, low in zip(layout.kinds, offsets, strict=False):
-        found.append(_unpacked(kind, memory[low : low + layout.rows * _WIDTHS[kind]]))
+        found.append(_unpack_column(kind, memory[low : low + layout.rows * _WIDTHS[kind]]))
     return found
 
 
-def _unpacked(kind: str, part: np.ndarray) -> np.ndarray:
+def _unpack_column(kind: str, part: np.ndarray) -> np.ndarray:
     if kind in _PLAIN:
         return part.view(_PLAIN[kind])
     if kind == _BOOLEANS:

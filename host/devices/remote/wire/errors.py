@@ -14,7 +14,7 @@ _log = logging.getLogger("penstock.server")
 #: Characters of a message, at most; those of tools that failed have thousands.
 MOST_MESSAGE = 10_000
 
-#: Classes by name. Whatever else happens on a server arrives as a DeviceError.
+#: Classes by name. Any other error on a server arrives as a DeviceError.
 _CLASSES: dict[str, type[PenstockError]] = {
     name: value
     for name, value in vars(errors).items()

@@ -18,14 +18,20 @@ import numpy as np
 from penstock.errors import DeviceError, OverloadError
 
 from ....device.fields import Header, MalformedError
-from .message import HEADER_WEIGHT, MOST_BODY_BYTES, MOST_HEADER_BYTES, MOST_WELCOME_BYTES, parsed
+from .message import (
+    HEADER_WEIGHT,
+    MOST_BODY_BYTES,
+    MOST_HEADER_BYTES,
+    MOST_WELCOME_BYTES,
+    parse_header,
+)
 
 #: What a frame begins with: magic, bytes of the header, bytes of the columns.
 PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"PSTK"
 #: Seconds for which a frame that has begun may make no progress, either way.
 STALL_S = 15.0
-#: Bytes of a frame that nobody wants that are read at a time.
+#: Bytes that are read at a time of a frame that is skipped.
 _SKIPPED = 1 << 16
 #: Buffers of one system call, at most; Linux takes 1024.
 _MOST_BUFFERS = 512
@@ -36,13 +42,13 @@ class GoneError(Exception):
 
 
 class FrameError(MalformedError):
-    """What arrives are no frames, so that nothing behind it can be understood.
+    """Something arrived that is no frame, so nothing after it can be understood.
 
     Parameters
     ----------
     message : str
     begun : bytes
-        What came.
+        What arrived.
     """
 
     def __init__(self, message: str, begun: bytes = b"") -> None:
@@ -67,7 +73,7 @@ class Frames:
         self._over = False
         #: Entered while the other side is waited for.
         self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
-        #: Greetings are short; who has a session may send more.
+        #: Most bytes of a message that is received; greetings are short.
         self.most_header, self.most_body = MOST_WELCOME_BYTES, 0
         connection.settimeout(None)
         seconds, rest = divmod(stall_s, 1)
@@ -78,7 +84,7 @@ class Frames:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def open_up(self) -> None:
-        """Take messages of every size from now on."""
+        """Receive messages of any size from now on."""
         self.most_header, self.most_body = MOST_HEADER_BYTES, MOST_BODY_BYTES
 
     def send(self, header: Mapping[str, Any], parts: Sequence[np.ndarray] = ()) -> None:
@@ -112,7 +118,7 @@ class Frames:
                 raise GoneError(_reason(cause)) from cause
 
     def say(self, header: Mapping[str, Any]) -> None:
-        """Send a short message if that can be done at once; otherwise nothing is sent."""
+        """Send a short message if that is possible at once; otherwise send nothing."""
         text = json.dumps(header).encode()
         frame = PREFIX.pack(MAGIC, len(text), 0) + text
         if not self._sending.acquire(blocking=False):
@@ -182,15 +188,15 @@ class Frames:
             # Not cleared, so its pages are there only once bytes have come.
             body = np.empty(body_size, np.uint8)
             self._fill(body.data)
-        return parsed(text), body
+        return parse_header(text), body
 
     def _fill(self, memory: memoryview, patient: bool = False) -> None:
-        """Receive so many bytes; the first may take for ever if this is ``patient``."""
+        """Fill memory with what arrives; if ``patient``, the first byte may take for ever."""
         while len(memory):
             if patient and self._over:
                 raise GoneError("the connection was ended")
             try:
-                count = self._received(memory, patient)
+                count = self._receive_some(memory, patient)
             except BlockingIOError as cause:
                 if patient:
                     continue
@@ -201,7 +207,7 @@ class Frames:
                 raise GoneError("the connection was closed")
             memory, patient = memory[count:], False
 
-    def _received(self, memory: memoryview, patient: bool) -> int:
+    def _receive_some(self, memory: memoryview, patient: bool) -> int:
         if not patient:
             with suppress(BlockingIOError):
                 return self.connection.recv_into(memory, 0, socket.MSG_DONTWAIT)
@@ -215,7 +221,7 @@ class Frames:
             size -= min(size, _SKIPPED)
 
     def end(self) -> None:
-        """Receive nothing any more; what is being sent still leaves. Any thread may call it."""
+        """Receive nothing any more; what is being sent is still sent. Any thread may call it."""
         self._over = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RD)

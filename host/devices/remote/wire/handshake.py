@@ -6,6 +6,10 @@ connection is for. The token never travels, and a proof is of no use on another 
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
+from enum import Enum
 from importlib.metadata import version
 
 from penstock.errors import DeviceError
@@ -13,10 +17,37 @@ from penstock.errors import DeviceError
 from ....device.fields import Header, MalformedError, field
 from .frames import Frames
 from .message import PROTOCOL
-from .proofs import Role, new_nonce, proof, proves
 
-#: Characters of a nonce.
-_NONCE = len(new_nonce())
+#: Bytes of a nonce; as text it has twice as many digits.
+_NONCE_BYTES = 32
+
+
+class Role(Enum):
+    """Who proves to know the token; a proof of one side cannot be sent back as the other's."""
+
+    SERVER = "server"
+    CLIENT = "client"
+
+
+def new_nonce() -> str:
+    """A random text that is used once."""
+    return secrets.token_hex(_NONCE_BYTES)
+
+
+def proof(token: str, role: Role, protocol: int, client_nonce: str, server_nonce: str) -> str:
+    """A text that only those who know the token can compute from these nonces."""
+    said = "\n".join(("penstock", role.value, str(protocol), client_nonce, server_nonce))
+    return hmac.new(token.encode(), _bytes(said), hashlib.sha256).hexdigest()
+
+
+def proves(shown: object, wanted: str) -> bool:
+    """Whether a proof is right; the time that this takes does not tell how much of it is."""
+    return isinstance(shown, str) and hmac.compare_digest(_bytes(shown), _bytes(wanted))
+
+
+def _bytes(text: str) -> bytes:
+    # JSON can have halves of characters, which are no UTF-8.
+    return text.encode("utf-8", "surrogatepass")
 
 
 class TokenError(DeviceError):
@@ -24,7 +55,7 @@ class TokenError(DeviceError):
 
 
 def greet(frames: Frames, token: str | None, wants: Header) -> Header:
-    """Begin a connection to a server; its answer to what this client wants.
+    """Begin a connection to a server; returns its answer to ``wants``.
 
     Parameters
     ----------
@@ -62,7 +93,7 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
 
 
 def welcome(frames: Frames, token: str | None) -> Header:
-    """Begin a connection from a client; what it is for.
+    """Begin a connection from a client; returns what the client wants it for.
 
     Raises
     ------
@@ -91,15 +122,15 @@ def welcome(frames: Frames, token: str | None) -> Header:
 
 def _nonce(header: Header) -> str:
     nonce = field(header, "nonce", str)
-    if len(nonce) != _NONCE:
-        raise MalformedError(f"a nonce has {_NONCE} characters, not {len(nonce)}")
+    if len(nonce) != 2 * _NONCE_BYTES:
+        raise MalformedError(f"a nonce has {2 * _NONCE_BYTES} characters, not {len(nonce)}")
     return nonce
 
 
 def other_version(
     spoken: object, installed: object = "", here: str = "server", there: str = "client"
 ) -> str:
-    """What to say to a side of another version."""
+    """The message for a side of another version."""
     theirs = f" (penstock {installed!r:.40})" if installed else ""
     return (
         f"the {here} speaks protocol {PROTOCOL} (penstock {version('penstock')}), and this "

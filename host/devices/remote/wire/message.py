@@ -24,8 +24,8 @@ MOST_HELLO_BYTES, MOST_WELCOME_BYTES = 1 << 12, 1 << 16
 HEADER_WEIGHT = 32
 
 
-def parsed(text: bytes | bytearray | memoryview) -> Header:
-    """The header that some bytes are.
+def parse_header(text: bytes | bytearray | memoryview) -> Header:
+    """Parse a header.
 
     Raises
     ------

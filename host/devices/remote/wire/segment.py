@@ -25,7 +25,7 @@ LEAST_BYTES = 1 << 20
 
 
 class Segment:
-    """Bytes that two processes see.
+    """Memory that two processes see.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ class Segment:
 
     @staticmethod
     def possible() -> bool:
-        """Whether this system has what segments are made of."""
+        """Whether this system has sealed memfds."""
         return hasattr(os, "memfd_create") and hasattr(fcntl, "F_ADD_SEALS")
 
     @classmethod
-    def made(cls, least: int, session: str) -> Segment:
-        """A new one of at least so many bytes, for a client's session.
+    def create(cls, least: int, session: str) -> Segment:
+        """Make a segment of at least ``least`` bytes for a client's session.
 
         Raises
         ------
@@ -64,14 +64,15 @@ class Segment:
             ) from cause
         try:
             os.ftruncate(file, size)
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _seals())
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
             segment = cls(file, size)
         except (OSError, ValueError) as cause:
             os.close(file)
             raise DeviceError(
                 f"no shared memory of {size} bytes: {cause}; use transport socket"
             ) from cause
-        # The other side opens it by this descriptor.
+        # The other side opens the memory by this descriptor.
         segment._file = file
         return segment
 
@@ -80,8 +81,8 @@ class Segment:
         return {"process": os.getpid(), "file": self._file, "bytes": self.size}
 
     @classmethod
-    def found(cls, header: Any, session: str) -> Segment:
-        """The one that a client of this session offers.
+    def open(cls, header: Any, session: str) -> Segment:
+        """Open the segment that a client of this session offers.
 
         Raises
         ------
@@ -94,7 +95,7 @@ class Segment:
             raise MalformedError("a segment is given by process, file and bytes")
         process, number = field(header, "process", int), field(header, "file", int)
         try:
-            file = _opened(f"/proc/{process}/fd/{number}", f"/memfd:{_name(session)} (deleted)")
+            file = _open_file(f"/proc/{process}/fd/{number}", f"/memfd:{_name(session)} (deleted)")
         except OSError as cause:
             raise DeviceError(
                 f"the client's memory cannot be shared ({cause.strerror}): it runs as another "
@@ -111,11 +112,11 @@ class Segment:
         except (OSError, ValueError) as cause:
             raise DeviceError(f"the client's memory cannot be shared: {cause}") from cause
         finally:
-            # What is mapped stays; descriptors are few.
+            # The mapping stays without the descriptor, and descriptors are few.
             os.close(file)
 
     def close(self) -> None:
-        """Let go of it; what still looks into it stays valid."""
+        """Release the memory; arrays that look into it stay valid."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -125,12 +126,8 @@ def _name(session: str) -> str:
     return f"penstock-{session}"
 
 
-def _seals() -> int:
-    return fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-
-
-def _opened(path: str, wanted: str) -> int:
-    """A descriptor of this process's own for the memory, which has the name wanted.
+def _open_file(path: str, wanted: str) -> int:
+    """Open the memory of a descriptor of another process, if it has the name wanted.
 
     Raises
     ------

@@ -28,7 +28,7 @@ def task_message(task: AnyTask) -> tuple[Header, list[np.ndarray]]:
 def task_from(
     header: Mapping[str, object], columns: Sequence[np.ndarray], program: AnyProgram
 ) -> AnyTask:
-    """The task of a message for a kernel of a program.
+    """The task of a message, for a kernel of a program.
 
     Its columns are copies, which nobody changes while it runs.
 
@@ -107,7 +107,7 @@ def result_from(
     capacity: int,
     program: AnyProgram,
 ) -> Result:
-    """The result of a message, which is one that the task can have.
+    """The result of a message; it is checked to be one that the task can have.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def _pairs(columns: Sequence[np.ndarray], bounds: tuple[int, int]) -> Sequence[n
 
 
 def _pause(given: object, task: AnyTask) -> Pause:
-    """Where a task stopped; whatever is left is less than all of it."""
+    """Where a task paused; checked to be one after which less is left than before."""
     if isinstance(given, list) and len(given) == 3 and all(type(n) is int for n in given):
         i0, i1, p = given
         if isinstance(task, WindowTask):

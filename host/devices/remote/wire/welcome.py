@@ -1,4 +1,4 @@
-"""What a server says of itself when a session begins."""
+"""The message with which a server begins a session."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Welcome:
 
     @classmethod
     def parsed(cls, header: Mapping[str, Any]) -> Welcome:
-        """The welcome that a header says.
+        """Parse a header.
 
         Raises
         ------

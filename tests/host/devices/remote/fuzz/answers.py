@@ -21,9 +21,8 @@ from penstock.host.devices.remote.client.kernels import RemoteKernel, RemoteWind
 from penstock.host.devices.remote.wire.address import Address
 from penstock.host.devices.remote.wire.errors import error_from
 from penstock.host.devices.remote.wire.frames import FrameError, Frames, GoneError
-from penstock.host.devices.remote.wire.handshake import greet
+from penstock.host.devices.remote.wire.handshake import Role, greet, new_nonce, proof
 from penstock.host.devices.remote.wire.message import PROTOCOL
-from penstock.host.devices.remote.wire.proofs import Role, new_nonce, proof
 from penstock.host.devices.remote.wire.segment import Segment
 from penstock.host.devices.remote.wire.tasks import result_message
 from penstock.host.devices.remote.wire.welcome import Welcome
@@ -63,7 +62,7 @@ class _Link:
         )
         if shared:
             bodies = self._stream._bodies
-            bodies.leaving, bodies.arriving = Segment.made(1, "key"), Segment.made(1, "key")
+            bodies.leaving, bodies.arriving = Segment.create(1, "key"), Segment.create(1, "key")
 
     def call(
         self, header: Header, columns: Sequence[np.ndarray] | None = None

@@ -19,7 +19,7 @@ from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.wire.bodies import BODY, Bodies
 from penstock.host.devices.remote.wire.columns import pack
 from penstock.host.devices.remote.wire.errors import error_from, error_header
-from penstock.host.devices.remote.wire.message import parsed
+from penstock.host.devices.remote.wire.message import parse_header
 from penstock.host.devices.remote.wire.tasks import (
     result_from,
     result_message,
@@ -150,5 +150,5 @@ def _changed(
         text = flipped(rng, text)
     if rng.random() < 0.3:
         body = flipped(rng, body)
-    arrived = parsed(text)
+    arrived = parse_header(text)
     return arrived, Bodies().unpack(arrived, np.frombuffer(body, np.uint8))

@@ -102,7 +102,7 @@ class Dispatch:
 
     def _session(self, key: str) -> ClientSession:
         place = self._places.of(key)
-        return ClientSession(key, key, self._owner, self._traffic, "here", place, self._limits)
+        return ClientSession(key, key, self._owner, self._traffic, "here", place)
 
     def run(self, messages: int) -> None:
         """Send so many messages, and see that nothing that must not happen does.
@@ -137,8 +137,8 @@ class Dispatch:
         made = None
         try:
             if shared:
-                made = Segment.made(1, key)
-                bodies.arriving = Segment.found(made.header(), key)
+                made = Segment.create(1, key)
+                bodies.arriving = Segment.open(made.header(), key)
                 assert bodies.arriving.size == LEAST_BYTES
             memory = None if made is None else made.memory
             for _ in range(PER_SESSION):

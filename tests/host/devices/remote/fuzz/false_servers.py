@@ -87,7 +87,7 @@ class FalseServer:
         while True:
             header, _ = frames.receive()
             if header["call"] == "share":
-                segment = Segment.found(header["segment"], _WELCOME["session"])
+                segment = Segment.open(header["segment"], _WELCOME["session"])
                 if header["direction"] == "requests":
                     bodies.arriving = segment
                 else:

@@ -21,9 +21,8 @@ from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.wire.address import Address
 from penstock.host.devices.remote.wire.errors import error_from
 from penstock.host.devices.remote.wire.frames import MAGIC, Frames, GoneError
-from penstock.host.devices.remote.wire.handshake import greet
+from penstock.host.devices.remote.wire.handshake import Role, greet, new_nonce, proof
 from penstock.host.devices.remote.wire.message import PROTOCOL
-from penstock.host.devices.remote.wire.proofs import Role, new_nonce, proof
 from penstock.host.devices.remote.wire.segment import Segment
 from penstock.program import Mode
 from tests.host.devices.remote.fuzz.changes import changed, frame, message
@@ -118,7 +117,7 @@ def attack(address: Address, rng: Random, counts: Counter[str]) -> None:
         frames.open_up()
         memory = None
         if rng.random() < 0.5:
-            ours = [Segment.made(1, welcome["session"]) for _ in range(2)]
+            ours = [Segment.create(1, welcome["session"]) for _ in range(2)]
             for segment, direction in zip(ours, ("requests", "replies"), strict=True):
                 stack.callback(segment.close)
                 asked = {"call": "share", "direction": direction, "segment": segment.header()}

@@ -105,7 +105,7 @@ def test_what_cannot_be_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(compiler, "_compile", lambda *_: None)
     wanted = new_program()
     with CpuDevice(1) as cpu, pytest.raises(DeviceError, match="PENSTOCK_CACHE_DIR set to"):
-        compiler.opened("a", wanted, frozenset(), lambda: cpu.open(wanted), lambda: None)
+        compiler.open("a", wanted, frozenset(), lambda: cpu.open(wanted), lambda: None)
 
 
 class Turns:

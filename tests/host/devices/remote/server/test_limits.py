@@ -81,7 +81,7 @@ def test_memory_that_changes_while_it_is_read(server: DeviceServer) -> None:
     with connected(server) as device, calling(server, device) as frames:
         kernel = device.open(JOIN.program)
         window = load(kernel, JOIN)
-        made = Segment.made(1, device.session().key)
+        made = Segment.create(1, device.session().key)
         share = {"call": "share", "direction": "requests", "segment": made.header()}
         assert exchanged(frames, json.dumps(share).encode()) == {}
         over = threading.Event()

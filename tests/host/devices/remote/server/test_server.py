@@ -293,7 +293,7 @@ def test_without_shared_memory_data_goes_through_the_socket(
     def elsewhere(*_: object) -> None:
         raise DeviceError("the client's memory cannot be shared (No such file or directory)")
 
-    monkeypatch.setattr(Segment, "found", elsewhere)
+    monkeypatch.setattr(Segment, "open", elsewhere)
     with connected(server) as device:
         works(device)
         assert device.session().shared is False

@@ -46,7 +46,7 @@ class Slicing(WrappedKernel):
         assert isinstance(window, WrappedBuffer)
         work, done = Sliced(self.inner, window.inner, task, self.speed), False
         while not done:
-            done = work.took(work.begin(True).result(TIMEOUT_S))
+            done = work.take(work.begin(True).result(TIMEOUT_S))
             self.steps += 1
         future: Future[Result] = Future()
         future.set_result(work.result())

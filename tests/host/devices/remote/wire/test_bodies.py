@@ -15,7 +15,7 @@ from penstock.errors import DeviceError, OverloadError
 from penstock.host.device.fields import MalformedError
 from penstock.host.devices.remote.wire.bodies import BODY, SHARED, Bodies
 from penstock.host.devices.remote.wire.columns import ColumnLayout, pack, unpack
-from penstock.host.devices.remote.wire.message import parsed
+from penstock.host.devices.remote.wire.message import parse_header
 from penstock.host.devices.remote.wire.segment import LEAST_BYTES, Segment
 
 pytestmark = pytest.mark.skipif(not Segment.possible(), reason="memfd is there on Linux only")
@@ -126,13 +126,13 @@ def test_what_integers_take_is_counted_before_they_are_made() -> None:
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"null", b"[" * 10**6, b"9" * 10**5])
 def test_malformed_headers(text: bytes) -> None:
     with pytest.raises(MalformedError):
-        parsed(text)
+        parse_header(text)
 
 
 def test_a_body_goes_through_shared_memory_if_it_fits() -> None:
     ours, theirs = Bodies(), Bodies()
-    ours.leaving = Segment.made(1, "key")
-    theirs.arriving = Segment.found(ours.leaving.header(), "key")
+    ours.leaving = Segment.create(1, "key")
+    theirs.arriving = Segment.open(ours.leaving.header(), "key")
     header, parts = ours.pack(pack(COLUMNS))
     assert not parts
     same(theirs.unpack(header, None), COLUMNS)
@@ -146,8 +146,8 @@ def test_a_body_goes_through_shared_memory_if_it_fits() -> None:
 def test_what_was_read_from_shared_memory_stays_as_it_was() -> None:
     """The other side can write there while a task is checked and runs."""
     ours, theirs = Bodies(), Bodies()
-    ours.leaving = Segment.made(1, "key")
-    theirs.arriving = Segment.found(ours.leaving.header(), "key")
+    ours.leaving = Segment.create(1, "key")
+    theirs.arriving = Segment.open(ours.leaving.header(), "key")
     header, _ = ours.pack(pack(COLUMNS))
     got = theirs.unpack(header, None)
     ours.leaving.memory[:] = 0xFF
@@ -162,29 +162,29 @@ def test_columns_that_are_not_in_the_segment(rows: int) -> None:
     bodies, header = Bodies(), {BODY: {"rows": rows, "kinds": ["u1"], SHARED: True}}
     with pytest.raises(MalformedError, match="not there"):
         bodies.unpack(header, None)
-    bodies.arriving = Segment.made(1, "key")
+    bodies.arriving = Segment.create(1, "key")
     with pytest.raises(MalformedError, match="not there"):
         bodies.unpack(header, None)
     bodies.close()
 
 
 def test_only_sealed_memory_of_the_session_is_mapped() -> None:
-    made = Segment.made(1, "key")
+    made = Segment.create(1, "key")
     with pytest.raises(MalformedError, match="not of this session"):
-        Segment.found(made.header(), "another key")
+        Segment.open(made.header(), "another key")
     open_file = os.memfd_create("penstock-key", os.MFD_ALLOW_SEALING)
     os.ftruncate(open_file, LEAST_BYTES)
     offered = {"process": os.getpid(), "file": open_file, "bytes": LEAST_BYTES}
     # It could be cut short under the server, which would die of it.
     with pytest.raises(MalformedError, match="not sealed"):
-        Segment.found(offered, "key")
+        Segment.open(offered, "key")
     fcntl.fcntl(open_file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    Segment.found(offered, "key").close()
+    Segment.open(offered, "key").close()
     os.close(open_file)
     with pytest.raises(DeviceError, match="cannot be shared"):
-        Segment.found(offered, "key")
+        Segment.open(offered, "key")
     with pytest.raises(MalformedError):
-        Segment.found({"process": "self", "file": 1}, "key")
+        Segment.open({"process": "self", "file": 1}, "key")
     made.close()
 
 
@@ -193,8 +193,8 @@ def test_shared_memory_ends_with_its_last_user() -> None:
         with open("/proc/self/maps") as maps:
             return maps.read().count("penstock-gone")
 
-    made = Segment.made(1, "gone")
-    found = Segment.found(made.header(), "gone")
+    made = Segment.create(1, "gone")
+    found = Segment.open(made.header(), "gone")
     assert mappings() == 2
     with pytest.raises(PermissionError):
         os.ftruncate(made.header()["file"], 1)
