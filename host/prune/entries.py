@@ -6,47 +6,18 @@ into powers of two: entries of one width, by their start, are in such an order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..device.cut import Piece
 from ..kept_code import kept
+from .clustering import Groups
 
 #: The widest range has ``2 ** (WIDTHS - 1)`` blocks.
 WIDTHS = 8
 
 
-@dataclass(frozen=True)
-class TupleGroups:
-    """Groups of stream tuples, one after the other.
-
-    Parameters
-    ----------
-    members : ndarray of int64, shape (n,)
-        Which tuple each member is.
-    edges : ndarray of int64, shape (groups + 1,)
-        First member of each group, and n.
-    """
-
-    members: np.ndarray
-    edges: np.ndarray
-
-    def between(self, low: int, high: int) -> TupleGroups:
-        """The groups ``[low, high)``."""
-        first = self.edges[low]
-        return TupleGroups(
-            self.members[first : self.edges[high]],
-            self.edges[low : high + 1] - first,
-        )
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.diff(self.edges)
-
-
 def entries(
-    left: np.ndarray, groups: TupleGroups, used: np.ndarray, low: int, block_rows: int
+    left: np.ndarray, groups: Groups, used: np.ndarray, low: int, block_rows: int
 ) -> list[Piece]:
     """A piece for each width.
 
@@ -54,7 +25,7 @@ def entries(
     ----------
     left : ndarray of bool, shape (groups, blocks)
         What may match.
-    groups : TupleGroups
+    groups : Groups
     used : ndarray of bool, shape (n,)
         The members that the entries are for.
     low : int
@@ -66,11 +37,8 @@ def entries(
     counts = np.zeros(WIDTHS, np.int64)
     _cut(np.ascontiguousarray(left), per_group, codes, counts)
     total = int(counts.sum())
-    rows, start, end = (
-        np.empty(total, np.uint32),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-    )
+    rows = np.empty(total, np.uint32)
+    start, end = np.empty(total, np.int64), np.empty(total, np.int64)
     first = np.cumsum(counts) - counts
     _fill(
         codes, groups.members, groups.edges, used, low, block_rows, first.copy(), rows, start, end

@@ -12,9 +12,9 @@ from penstock.program import Mode
 from ..device.cut import Piece, concat, nonempty
 from ..kept_code import kept
 from ..windows.run import Snapshot
-from .boxes import Tester
-from .clustering import cluster
-from .entries import WIDTHS, TupleGroups, entries
+from .boxes import Tester, cut
+from .clustering import Groups, cluster
+from .entries import WIDTHS, entries
 from .sizes import Pruning
 from .slabs import Level, Rearranged, RunSlabs, Slab
 
@@ -94,24 +94,23 @@ class Plan:
         self.tester: Tester = self.slabs.tester
         self.groups = self._grouped()
         members = self.groups.members
-        edges = self.groups.edges
-        rows = self.ranges.rows
-        self.boxes = self.tester.groups([c[rows[members]] for c in self.stream], edges)
+        rows = self.ranges.rows[members]
+        self.boxes = self.tester.boxes("s", [c[rows] for c in self.stream], self.groups.edges)
         self.start, self.end = self.ranges.start[members], self.ranges.end[members]
 
-    def _grouped(self) -> TupleGroups:
+    def _grouped(self) -> Groups:
         """Stream tuples in groups: which of the probe's, and where each group begins."""
         rows, size = self.ranges.rows, self.sizes.chunk_rows
-        axes = self.tester.stream_axes(self.stream)
+        axes = self.tester.axes("s", self.stream)
         members, edges, at = [], [np.zeros(1, np.int64)], 0
         for low in range(0, len(rows), size):
             part = rows[low : low + size]
-            keys = [axes[k][part] for k in self.slabs.stream_keys if k in axes]
+            keys = [axes[k][part] for k in self.slabs.keys["s"] if k in axes]
             made = cluster(keys, len(part), self.sizes.group_rows)
-            members.append(made.order + low)
+            members.append(made.members + low)
             edges.append(made.edges[1:] + at)
             at += len(part)
-        return TupleGroups(np.concatenate(members), np.concatenate(edges))
+        return Groups(np.concatenate(members), np.concatenate(edges))
 
     def parts(self) -> list[PrunedRanges]:
         low, high = self.ranges.low, self.ranges.high
@@ -170,7 +169,7 @@ class Plan:
         groups = self.groups.between(first, last)
         members = slice(int(self.groups.edges[first]), int(self.groups.edges[last]))
         blocks = (slab.high - slab.low) // self.sizes.block_rows
-        left = self.tester.may_match(self.tester.cut(self.boxes, first, last), slab.boxes)
+        left = self.tester.may_match(cut(self.boxes, first, last), slab.boxes)
         left = np.broadcast_to(left, (len(groups.sizes), blocks))
         stretches = left[:, 0] + (left[:, 1:] & ~left[:, :-1]).sum(axis=1)
         cost = (left.sum(axis=1) + RANGE_COST * stretches) * self.sizes.block_rows
