@@ -23,13 +23,13 @@ BINNED = 4096
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Groups of rows, one after the other.
+class TupleGroups:
+    """Groups of tuples, one after the other.
 
     Parameters
     ----------
     members : ndarray of int64, shape (n,)
-        Which row each member is.
+        Which tuple each member is.
     edges : ndarray of int64, shape (groups + 1,)
         First member of each group, none of which is empty, and n.
     """
@@ -37,17 +37,17 @@ class Groups:
     members: np.ndarray
     edges: np.ndarray
 
-    def between(self, low: int, high: int) -> Groups:
+    def between(self, low: int, high: int) -> TupleGroups:
         """The groups ``[low, high)``."""
         first, last = self.edges[low], self.edges[high]
-        return Groups(self.members[first:last], self.edges[low : high + 1] - first)
+        return TupleGroups(self.members[first:last], self.edges[low : high + 1] - first)
 
     @property
     def sizes(self) -> np.ndarray:
         return np.diff(self.edges)
 
 
-def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> Groups:
+def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroups:
     """Leaves of at most ``leaf_rows`` rows.
 
     Parameters
@@ -60,7 +60,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> Groups:
     """
     levels = max(-(-rows // leaf_rows) - 1, 0).bit_length()
     if not keys:
-        return Groups(np.arange(rows), _edges(np.arange(rows) // leaf_rows))
+        return TupleGroups(np.arange(rows), _edges(np.arange(rows) // leaf_rows))
     leaves = 1 << levels
     size = -(-rows // leaves)
     # Equal leaves need a multiple of their number: some rows come twice, and go again.
@@ -78,7 +78,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> Groups:
         places = nodes.reshape(-1)
     leaf = np.repeat(np.arange(leaves), size)
     kept = places < rows
-    return Groups(places[kept], _edges(leaf[kept]))
+    return TupleGroups(places[kept], _edges(leaf[kept]))
 
 
 def _edges(leaf: np.ndarray) -> np.ndarray:

@@ -10,14 +10,14 @@ import numpy as np
 
 from ..device.cut import Piece
 from ..kept_code import kept
-from .clustering import Groups
+from .clustering import TupleGroups
 
 #: The widest range has ``2 ** (WIDTHS - 1)`` blocks.
 WIDTHS = 8
 
 
 def entries(
-    left: np.ndarray, groups: Groups, used: np.ndarray, low: int, block_rows: int
+    left: np.ndarray, groups: TupleGroups, used: np.ndarray, low: int, block_rows: int
 ) -> list[Piece]:
     """A piece for each width.
 
@@ -25,7 +25,7 @@ def entries(
     ----------
     left : ndarray of bool, shape (groups, blocks)
         What may match.
-    groups : Groups
+    groups : TupleGroups
     used : ndarray of bool, shape (n,)
         The members that the entries are for.
     low : int

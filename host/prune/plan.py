@@ -13,7 +13,7 @@ from ..device.cut import Piece, concat, nonempty
 from ..kept_code import kept
 from ..windows.run import Snapshot
 from .boxes import Tester, cut
-from .clustering import Groups, cluster
+from .clustering import TupleGroups, cluster
 from .entries import WIDTHS, entries
 from .sizes import Pruning
 from .slabs import Level, Rearranged, RunSlabs, Slab
@@ -98,7 +98,7 @@ class Plan:
         self.boxes = self.tester.boxes("s", [c[rows] for c in self.stream], self.groups.edges)
         self.start, self.end = self.ranges.start[members], self.ranges.end[members]
 
-    def _grouped(self) -> Groups:
+    def _grouped(self) -> TupleGroups:
         """Stream tuples in groups: which of the probe's, and where each group begins."""
         rows, size = self.ranges.rows, self.sizes.chunk_rows
         axes = self.tester.axes("s", self.stream)
@@ -110,7 +110,7 @@ class Plan:
             members.append(made.members + low)
             edges.append(made.edges[1:] + at)
             at += len(part)
-        return Groups(np.concatenate(members), np.concatenate(edges))
+        return TupleGroups(np.concatenate(members), np.concatenate(edges))
 
     def parts(self) -> list[PrunedRanges]:
         low, high = self.ranges.low, self.ranges.high
