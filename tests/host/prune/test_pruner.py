@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.expr.columns import Vector
 from penstock.host.device.cut import TASK_EVALUATIONS
-from penstock.host.keys.prepare import Layout, StreamKeys
+from penstock.host.keys.layouts import Layout, StreamKeys
 from penstock.host.prune.boxes import cut, make_tester
 from penstock.host.prune.plan import PrunedRanges
 from penstock.host.prune.pruner import MOST_SKIPPED, Pruner
