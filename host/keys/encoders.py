@@ -54,17 +54,13 @@ class OffsetEncoder:
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:
         """Smallest code inside the bound, ``span + 1`` where there is none; int64."""
-        low, high = self.base, self.base + self.span
-        if bound.open:
-            return _clip(v.values, low - 1, high) + 1 - low
-        return _clip(v.values, low, high + 1) - low
+        low, high, step = self.base, self.base + self.span, int(bound.open)
+        return _clip(v.values, low - step, high + 1 - step) + step - low
 
     def hi(self, bound: Bound, v: Vector) -> np.ndarray:
         """Largest code inside the bound, -1 where there is none; int64."""
-        low, high = self.base, self.base + self.span
-        if bound.open:
-            return _clip(v.values, low, high + 1) - 1 - low
-        return _clip(v.values, low - 1, high) - low
+        low, high, step = self.base, self.base + self.span, int(bound.open)
+        return _clip(v.values, low - 1 + step, high + step) - step - low
 
     @property
     def largest(self) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...types import FLOATING, TIMES, Kind, Type, integer
+from ...types import TIMES, Kind, Type, integer
 from ..node import Expr, Op
-from .align import EXACT, align, finer, to_unit
+from .align import EXACT, NUMBERS, align, finer, to_unit
 from .infer import typed
 from .leaves import ExprTypeError, const
 
 #: Kinds of numbers, which have a sign.
-_SIGNED = EXACT | FLOATING | {Kind.DURATION, Kind.NULL}
+_SIGNED = NUMBERS | {Kind.DURATION, Kind.NULL}
 
 
 def add(a: Expr, b: Expr) -> Expr:
