@@ -139,13 +139,13 @@ class RunSlabs:
         """Rows that :meth:`extend` would cluster now."""
         return sum(level.rows * len(level.missing(window)) for level in self.levels)
 
-    def extend(self, window: Snapshot, made: Layout, stream: Sequence[np.ndarray]) -> bool:
+    def extend(self, window: Snapshot, layout: Layout, stream: Sequence[np.ndarray]) -> bool:
         """Take in what the run has become; whether there is anything to prune by.
 
         Parameters
         ----------
         window : Snapshot
-        made : Layout
+        layout : Layout
             Of the run; bounds are of its codes.
         stream : sequence of ndarray
             Keys of some stream tuples, at least one.
@@ -153,33 +153,33 @@ class RunSlabs:
         for level in self.levels:
             for index in [k for k in level.slabs if k * level.rows < window.first]:
                 del level.slabs[index]
-        if self.tester is None or made is not self._layout:
-            self.tester, self._layout = make_tester(made.program), made
+        if self.tester is None or layout is not self._layout:
+            self.tester, self._layout = make_tester(layout.program), layout
             for level in self.levels:
                 for slab in level.slabs.values():
-                    columns = made.window(window.keys_between(slab.low, slab.high))
+                    columns = layout.window(window.keys_between(slab.low, slab.high))
                     slab.boxes = self._boxes(columns, slab.order)
         if not any(level.slabs for level in self.levels):
-            self._choose(window, made, stream)
+            self._choose(window, layout, stream)
             if self.clustered and not self.keys["w"]:
                 return False
         for level in self.levels:
             for index in level.missing(window):
-                level.slabs[index] = self._slab(window, made, index * level.rows, level.rows)
+                level.slabs[index] = self._slab(window, layout, index * level.rows, level.rows)
         return any(level.slabs for level in self.levels)
 
-    def _choose(self, window: Snapshot, made: Layout, stream: Sequence[np.ndarray]) -> None:
+    def _choose(self, window: Snapshot, layout: Layout, stream: Sequence[np.ndarray]) -> None:
         """Find the keys to cluster by."""
         assert self.tester is not None
         some = np.linspace(window.first, window.end - 1, min(window.end - window.first, BINNED))
-        columns = made.window(window.keys_at(some.astype(np.int64)))
+        columns = layout.window(window.keys_at(some.astype(np.int64)))
         levels = max(self.levels[-1].rows // self.block_rows, 1).bit_length()
         for side, own, others in (("w", columns, stream), ("s", stream, columns)):
             self.keys[side] = halvings(shares(self.tester, side, own, others), levels)
 
-    def _slab(self, window: Snapshot, made: Layout, low: int, rows: int) -> Slab:
+    def _slab(self, window: Snapshot, layout: Layout, low: int, rows: int) -> Slab:
         assert self.tester is not None
-        columns = made.window(window.keys_between(low, low + rows))
+        columns = layout.window(window.keys_between(low, low + rows))
         order = np.arange(rows)
         if self.clustered:
             axes = self.tester.axes("w", columns)
