@@ -89,7 +89,7 @@ def check(form: JoinForm, columns: Columns, rows: int, *, window: bool) -> None:
 
 
 def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
-    """The same for expressions.
+    """Evaluate the expressions with a CAST that can fail, for its error.
 
     Raises
     ------

@@ -82,7 +82,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroup
 
 
 def _edges(leaf: np.ndarray) -> np.ndarray:
-    """Where each number, of ascending ones, begins; and the end."""
+    """Places where a new one of some ascending numbers begins, and the end."""
     starts = np.flatnonzero(np.diff(leaf)) + 1
     return np.concatenate([[0], starts, [len(leaf)]]).astype(np.int64)
 

@@ -19,7 +19,7 @@ WIDTHS = 8
 def entries(
     may: np.ndarray, groups: TupleGroups, used: np.ndarray, low: int, block_rows: int
 ) -> list[Piece]:
-    """A piece for each width.
+    """Ranges of the blocks that groups may match, a piece for each width.
 
     Parameters
     ----------

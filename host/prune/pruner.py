@@ -1,4 +1,4 @@
-"""Makes of a probe the tasks that are left once bounds have ruled matches out.
+"""Decides which probes to prune, and gives the ranges of them that are left.
 
 Where it gains little it soon costs nothing: after a probe of which little was pruned, the next
 ones are left alone, twice as many each time. All decisions follow from counts, none from a clock.

@@ -106,7 +106,7 @@ class Level:
 
 
 class RunSlabs:
-    """All slabs of a run.
+    """All slabs of a run, and how its rows are clustered.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class RunSlabs:
         return sum(level.rows * len(level.missing(window)) for level in self.levels)
 
     def extend(self, window: Snapshot, layout: Layout, stream: Sequence[np.ndarray]) -> bool:
-        """Take in what the run has become; whether there is anything to prune by.
+        """Add the slabs that the run has filled; whether there is anything to prune by.
 
         Parameters
         ----------

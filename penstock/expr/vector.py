@@ -1,4 +1,4 @@
-"""Columns of values, as expressions are evaluated on them."""
+"""Columns of values, which expressions are evaluated on."""
 
 from __future__ import annotations
 

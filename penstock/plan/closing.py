@@ -136,7 +136,7 @@ def nondecreasing(expr: Expr, column: Expr) -> bool:
 
 
 def _followed(expr: Expr) -> Expr | None:
-    """What an expression never falls with, one step nearer to a column; None if it may fall."""
+    """The operand with which an expression never falls; None if it may fall with any."""
     tumbling, op, args = as_tumbling(expr), expr.op, expr.args
     if tumbling is not None:
         return tumbling.time

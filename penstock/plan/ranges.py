@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+from ..types import INT64
+
+_MIN, _MAX = INT64
 _SPAN = 1 << 64
 
 

@@ -1,4 +1,4 @@
-"""From a predicate to its band form.
+"""Splits a predicate into band tests.
 
 A comparison becomes band tests where it is ``f(window) op g(stream)`` in exact arithmetic: sums are
 split by side, |a|, GREATEST and LEAST become conjunctions or disjunctions of sums.

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..types import INT64
 from .ranges import arrival_order, time_ranges
 
 #: The sides of a join.
 LEFT, RIGHT = "l", "r"
 
 #: Before any watermark: the least time, below which no row can be.
-NEVER = int(np.iinfo(np.int64).min)
+NEVER = INT64[0]
 #: After the end of a source: above the last time that a row can have, which is one like others.
-FOREVER = int(np.iinfo(np.int64).max) + 1
+FOREVER = INT64[1] + 1
 
 #: Positions of a window, ``[start, end)`` per tuple: int64, both non-decreasing.
 Ranges = tuple[np.ndarray, np.ndarray]
@@ -49,7 +50,7 @@ class TimeWindow:
         return None if self.after is None else -self.after, self.before
 
     def ranges(self, window: str, stream: np.ndarray, times: np.ndarray) -> Ranges:
-        """What of a side's ascending times tuples of the other side meet, whose times ascend."""
+        """Ranges of a side's times that tuples of the other side meet; both ascend."""
         return time_ranges(stream, times, *self.offsets(window))
 
     def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
@@ -86,7 +87,7 @@ class RowsWindow:
         return self.left if side == LEFT else self.right
 
     def ranges(self, window: str, arrived: np.ndarray) -> Ranges:
-        """The latest of a side when each tuple comes, so many of it having arrived before."""
+        """Ranges of the latest rows of a side; ``arrived`` of it came before each tuple."""
         return np.maximum(arrived - self.size(window), 0), arrived
 
     def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
