@@ -83,7 +83,7 @@ class _Finder:
         return self._at_most_zero(form)
 
     def _both(self, *forms: Linear) -> _Bound | None:
-        """Bound on T that follows from all of the forms being at most zero; None if one gives none."""
+        """Bound on T that follows if all of the forms are at most zero; None if one gives none."""
         bounds = [self._at_most_zero(form) for form in forms]
         return None if None in bounds else _all_of([b for b in bounds if b is not None])
 
