@@ -210,9 +210,9 @@ def _key_types(
 
 
 def _key_type(source: KeySource, v: Vector, spare_bits: int) -> Type:
-    if source.kind in ("code", "lo", "hi"):
-        return integer(0, (1 << CODE_BITS) - 1, nullable=False)
-    dtype = zero_filled(source.expr.type)
+    if source.test is not None:
+        return source.type
+    dtype = zero_filled(source.type)
     if not dtype.is_integral:
         return dtype
     lo, hi = v.lo, v.hi

@@ -44,6 +44,13 @@ class KeySource:
     expr: Expr
     test: BandTest | None = None
 
+    @property
+    def type(self) -> Type:
+        """Type of the key, before its values are seen."""
+        if self.kind == "flag":
+            return BOOL.as_nullable(False)
+        return _plain_type(self.expr.type) if self.kind == "value" else _CODE
+
 
 @dataclass(frozen=True)
 class GeneralForm:
@@ -110,7 +117,7 @@ def general_form(formula: Expr, window: str, value: Expr | None = None) -> Gener
         value = _zero_filled(hoister.flags(without_null(values)))
     for side, keys in hoister.keys.items():
         if not keys:  # devices take at least one key of each side
-            hoister.key(side, KeySource("flag", ops.TRUE), BOOL.as_nullable(False))
+            hoister.key(side, KeySource("flag", ops.TRUE))
     stream_keys, window_keys = (tuple(hoister.keys[side]) for side in "sw")
     return GeneralForm(window, stream_keys, window_keys, predicate, value)
 
@@ -136,9 +143,9 @@ class _Hoister:
         self.values = remembered(self._values)
         self.flags = remembered(self._flags)
 
-    def key(self, side: str, source: KeySource, dtype: Type) -> Expr:
+    def key(self, side: str, source: KeySource) -> Expr:
         numbers = self.keys[side]
-        made = node(Op.KEY, (), dtype, (side, numbers.setdefault(source, len(numbers))))
+        made = node(Op.KEY, (), source.type, (side, numbers.setdefault(source, len(numbers))))
         # A flag is FALSE where its condition is NULL, and so must be what stands for it.
         whole = source.expr
         if source.kind == "flag" and whole.type.nullable:
@@ -156,7 +163,7 @@ class _Hoister:
         if len(expr.sides) == 1:
             if expr.type.kind is Kind.BOOL:
                 return self.flag(expr)
-            return self.key(self.side_of(expr), KeySource("value", expr), _plain_type(expr.type))
+            return self.key(self.side_of(expr), KeySource("value", expr))
         if expr.op in (Op.AND, Op.OR):
             return self.junction(expr)
         inner = expr.args[0] if expr.op is Op.NOT else expr
@@ -187,8 +194,7 @@ class _Hoister:
         )
 
     def flag(self, condition: Expr) -> Expr:
-        side = self.side_of(condition)
-        return self.key(side, KeySource("flag", condition), BOOL.as_nullable(False))
+        return self.key(self.side_of(condition), KeySource("flag", condition))
 
     def junction(self, expr: Expr) -> Expr:
         join = ops.and_ if expr.op is Op.AND else ops.or_
@@ -212,9 +218,9 @@ class _Hoister:
             return ops.remake(atom, [self.values(a) for a in atom.args])
         tests = []
         for test in form.tests:
-            code = self.key("w", KeySource("code", test.key, test), _CODE)
-            lo = self.key("s", KeySource("lo", test.key, test), _CODE)
-            hi = self.key("s", KeySource("hi", test.key, test), _CODE)
+            code = self.key("w", KeySource("code", test.key, test))
+            lo = self.key("s", KeySource("lo", test.key, test))
+            hi = self.key("s", KeySource("hi", test.key, test))
             tests.append(ops.and_(ops.order(Op.LE, lo, code), ops.order(Op.LE, code, hi)))
         return ops.and_(*tests) if form.table == 1 << ((1 << len(tests)) - 1) else ops.or_(*tests)
 
@@ -227,7 +233,7 @@ class _Hoister:
             original = transform(
                 expr, lambda e, a: self.sources[e] if e.op is Op.KEY else ops.remake(e, a)
             )
-            return self.key(side, KeySource("flag", original), BOOL.as_nullable(False))
+            return self.key(side, KeySource("flag", original))
         if expr.op in (Op.AND, Op.OR):
             return self._grouped_flags(expr)
         return ops.remake(expr, [self.flags(a) for a in expr.args])
