@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -46,18 +47,17 @@ def run_deep(work: Callable[[], T]) -> T:
 
 
 def _run(work: Callable[[], T], result: Future[T]) -> None:
-    _raise_limit()
     try:
-        returned = work()
+        with _raised_limit():
+            returned = work()
     except BaseException as error:  # the caller's thread raises it
-        _restore_limit()
         result.set_exception(error)
     else:
-        _restore_limit()
         result.set_result(returned)
 
 
-def _raise_limit() -> None:
+@contextmanager
+def _raised_limit() -> Iterator[None]:
     """Raise the recursion limit of the process; the first job does, and the last restores it."""
     global _running, _usual_limit
     with _lock:
@@ -65,11 +65,10 @@ def _raise_limit() -> None:
             _usual_limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(_usual_limit, FRAMES))
         _running += 1
-
-
-def _restore_limit() -> None:
-    global _running
-    with _lock:
-        _running -= 1
-        if not _running:
-            sys.setrecursionlimit(_usual_limit)
+    try:
+        yield
+    finally:
+        with _lock:
+            _running -= 1
+            if not _running:
+                sys.setrecursionlimit(_usual_limit)

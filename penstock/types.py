@@ -42,6 +42,9 @@ INTEGRAL = TIMES | {Kind.INT, Kind.DECIMAL, Kind.DURATION}
 FLOATING = frozenset({Kind.FLOAT32, Kind.FLOAT64})
 TEXTUAL = frozenset({Kind.STRING, Kind.BINARY})
 
+#: The least and the greatest machine integer of 64 bits.
+INT64 = (-(1 << 63), (1 << 63) - 1)
+
 _BITS = {Kind.BOOL: 1, Kind.FLOAT32: 32, Kind.FLOAT64: 64}
 
 #: Length of one unit of time in nanoseconds.

@@ -8,7 +8,8 @@ from typing import Protocol
 from penstock.expr.columns import Columns, Vector
 from penstock.plan.forms import JoinForm
 
-from .prepare import Layout, StreamKeys, layout, stream_values
+from .layouts import Layout, StreamKeys
+from .prepare import layout, stream_values
 
 #: Key bounds of a growing window are rounded up to registers of a multiple of this many bits.
 SPARE_BITS = 16

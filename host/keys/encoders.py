@@ -19,10 +19,9 @@ from penstock.errors import DeviceError
 from penstock.expr.columns import Vector
 from penstock.plan.band import Bound
 from penstock.program import empty_code, null_code
+from penstock.types import INT64
 
 from ..device.storage import key_dtype
-
-_INT64 = (-(1 << 63), (1 << 63) - 1)
 
 
 @dataclass(frozen=True)
@@ -35,49 +34,42 @@ class OffsetEncoder:
     def keys(self, v: Vector, bits: int) -> np.ndarray:
         values = v.values.astype(np.int64, copy=False)
         # The difference is right modulo 2**64 even where int64 would overflow.
-        codes = (values.view(np.uint64) - np.uint64(self.base & _UINT64)).astype(key_dtype(bits))
+        codes = (values.view(np.uint64) - np.uint64(self.base % (1 << 64))).astype(key_dtype(bits))
         return _with_nulls(codes, v.valid, bits)
 
     def stretched(self, bits: int) -> OffsetEncoder:
         """The same base in the middle of all codes of this width: room for keys to come."""
         room = _most_span(bits)
-        base = max(self.base - (room - self.span) // 2, _INT64[0] + 1)
-        return OffsetEncoder(base, min(room, _INT64[1] - 1 - base))
+        base = max(self.base - (room - self.span) // 2, INT64[0] + 1)
+        return OffsetEncoder(base, min(room, INT64[1] - 1 - base))
 
     def covers(self, v: Vector) -> bool:
         """Whether every key of ``v`` has a code."""
         if v.values.dtype == object or v.values.dtype.kind not in "iub":
             return False
-        known = v.values if v.valid is None else v.values[v.valid]
+        known = v.known
         if not known.size:
             return True
         return self.base <= int(known.min()) and int(known.max()) <= self.base + self.span
 
     def lo(self, bound: Bound, v: Vector) -> np.ndarray:
         """Smallest code inside the bound, ``span + 1`` where there is none; int64."""
-        low, high = self.base, self.base + self.span
-        if bound.open:
-            return _clip(v.values, low - 1, high) + 1 - low
-        return _clip(v.values, low, high + 1) - low
+        low, high, step = self.base, self.base + self.span, int(bound.open)
+        return _clip(v.values, low - step, high + 1 - step) + step - low
 
     def hi(self, bound: Bound, v: Vector) -> np.ndarray:
         """Largest code inside the bound, -1 where there is none; int64."""
-        low, high = self.base, self.base + self.span
-        if bound.open:
-            return _clip(v.values, low, high + 1) - 1 - low
-        return _clip(v.values, low - 1, high) - low
+        low, high, step = self.base, self.base + self.span, int(bound.open)
+        return _clip(v.values, low - 1 + step, high + step) - step - low
 
     @property
     def largest(self) -> int:
         return self.span
 
 
-_UINT64 = (1 << 64) - 1
-
-
 def _most_span(bits: int) -> int:
     """Largest offset that has a code of this width; one more must still be an int64."""
-    return min(null_code(bits) - 2, _INT64[1] - 1)
+    return min(null_code(bits) - 2, INT64[1] - 1)
 
 
 def _clip(values: np.ndarray, low: int, high: int) -> np.ndarray:
@@ -94,8 +86,7 @@ class RankEncoder:
 
     def covers(self, v: Vector) -> bool:
         """Whether every key of ``v`` has a code."""
-        known = v.values if v.valid is None else v.values[v.valid]
-        values, _ = _distinct(known)
+        values, _ = _distinct(v.known)
         if not len(values):
             return True
         if not len(self.ordered) or type(values[0]) is not type(self.ordered[0]):
@@ -122,10 +113,9 @@ class RankEncoder:
         values, inverse = _distinct(v.values)
         if not bound.after:
             return np.searchsorted(self.ordered, values, side=side)[inverse].astype(np.int64)
-        ends = [after(value) for value in values]
         found = [
             len(self.ordered) if e is None else int(np.searchsorted(self.ordered, _one(e), "left"))
-            for e in ends
+            for e in map(after, values)
         ]
         return np.array(found, dtype=np.int64)[inverse]
 
@@ -155,13 +145,8 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Text is ordered by its UTF-8 bytes, floats with NaN last and -0.0 equal to 0.0.
     """
     if values.dtype == object and values.size and isinstance(values.flat[0], str | bytes):
-        encoded = (
-            pa.array(
-                list(values), type=pa.binary() if isinstance(values.flat[0], bytes) else pa.string()
-            )
-            .cast(pa.large_binary())
-            .dictionary_encode()
-        )
+        text = pa.binary() if isinstance(values.flat[0], bytes) else pa.string()
+        encoded = pa.array(list(values), text).cast(pa.large_binary()).dictionary_encode()
         order = pc.call_function("sort_indices", [encoded.dictionary]).to_numpy()
         names = np.empty(len(order), dtype=object)
         names[:] = encoded.dictionary.take(pa.array(order)).to_pylist()
@@ -194,11 +179,11 @@ def fit(v: Vector, widest: int) -> Encoder:
     DeviceError
         The run holds more distinct keys than the device has codes.
     """
-    known = v.values if v.valid is None else v.values[v.valid]
+    known = v.known
     if known.dtype.kind in "iu" and known.size:
         low, high = int(known.min()), int(known.max())
         # One above and one below must still be int64, since bounds are clamped to them.
-        inside = _INT64[0] < low and high < _INT64[1]
+        inside = INT64[0] < low and high < INT64[1]
         if inside and high - low <= _most_span(widest):
             return OffsetEncoder(low, high - low)
     elif known.dtype.kind in "iu":
@@ -239,16 +224,12 @@ def bound_codes(
     hi = np.full(rows, encoder.largest, dtype=np.int64)
     for bound, v in lows:
         np.maximum(lo, encoder.lo(bound, v), out=lo)
-        possible = possible if v.valid is None else possible & v.valid
     for bound, v in highs:
         np.minimum(hi, encoder.hi(bound, v), out=hi)
+    for _, v in (*lows, *highs):
         possible = possible if v.valid is None else possible & v.valid
     possible = possible & (lo <= hi)
-    empty = empty_code(bits)
     dtype = key_dtype(bits)
-    lo_code = np.where(possible, lo, 0).astype(dtype)
-    hi_code = np.where(possible, hi, 0).astype(dtype)
-    return (
-        np.where(possible, lo_code, dtype.type(empty)),
-        np.where(possible, hi_code, dtype.type(empty)),
-    )
+    empty = dtype.type(empty_code(bits))
+    # Outside ``possible`` a bound may be no code: what a cast makes of it is not taken.
+    return np.where(possible, lo.astype(dtype), empty), np.where(possible, hi.astype(dtype), empty)

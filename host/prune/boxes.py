@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
@@ -19,41 +19,41 @@ from penstock.types import Kind, Type
 from ..device.storage import key_dtype
 from .intervals import Bounds, Range, Truth, bounds_of, range_of, unbounded
 
-#: Bounds of some sets, per key; what they are depends on the program.
-Boxes = list[Any]
+#: Bounds of some sets, per key; None for one that the program does not use.
+Boxes = list[Bounds | None]
 
 
 class Tester(ABC):
     """Bounds of keys, and a test of them.
 
-    Columns are as in ``Task.stream`` and ``WindowBuffer.write``. ``edges`` (int, ascending, from 0
-    to the number of rows) cut rows into sets that are not empty.
+    A side is "s", with columns as in ``Task.stream``, or "w", with columns as in
+    ``WindowBuffer.write``.
     """
 
     @abstractmethod
-    def blocks(self, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
-        """Bounds of window tuples: per key, of each set."""
+    def boxes(self, side: str, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
+        """Bounds of tuples: per key, of each set.
 
-    @abstractmethod
-    def groups(self, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
-        """Bounds of stream tuples."""
+        ``edges`` (int, ascending, from 0 to the number of rows) cut rows into sets that are not
+        empty.
+        """
 
     @abstractmethod
     def may_match(self, groups: Boxes, blocks: Boxes) -> np.ndarray:
         """Whether a tuple of a group may match a tuple of a block: bool, (groups, blocks)."""
 
-    @staticmethod
-    def cut(boxes: Boxes, low: int, high: int) -> Boxes:
-        """The bounds of the sets ``[low, high)``."""
-        return [_cut(box, slice(low, high)) for box in boxes]
-
     @abstractmethod
-    def window_axes(self, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        """Columns that window tuples may be clustered by, by their place among the boxes."""
+    def axes(self, side: str, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+        """Columns that tuples may be clustered by, by their place among the boxes."""
 
-    @abstractmethod
-    def stream_axes(self, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        """The same of stream tuples."""
+
+def cut(boxes: Boxes, low: int, high: int) -> Boxes:
+    """The bounds of the sets ``[low, high)``."""
+
+    def part(bound: np.ndarray) -> np.ndarray:
+        return bound if bound.ndim > 1 else bound[low:high]  # one for all
+
+    return [None if box is None else box.each(part) for box in boxes]
 
 
 def make_tester(program: Program) -> Tester:
@@ -73,45 +73,36 @@ class BandTester(Tester):
         self.empty = self.dtype.type(empty_code(program.key_bits))
         self.largest = self.dtype.type(np.iinfo(self.dtype).max)
 
-    def blocks(self, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
-        boxes = []
-        for d in self.tests:
-            codes, at = columns[d], edges[:-1]
-            # A NULL key matches nothing, so it is in no bounds; without any key lo > hi.
-            known = codes != self.null
-            lo = np.minimum.reduceat(codes, at)
-            hi = np.maximum.reduceat(np.where(known, codes, self.dtype.type(0)), at)
-            boxes.append((lo, np.where(lo == self.null, self.dtype.type(0), hi)))
-        return boxes
+    def boxes(self, side: str, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
+        bounds = self._codes if side == "w" else self._ranges
+        return [bounds(columns, d, edges[:-1]) for d in self.tests]
 
-    def groups(self, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
-        boxes = []
-        for d in self.tests:
-            lo, hi, at = columns[2 * d], columns[2 * d + 1], edges[:-1]
-            some = (lo <= hi) & (lo != self.empty)
-            lo, hi = np.where(some, lo, self.largest), np.where(some, hi, self.dtype.type(0))
-            boxes.append((np.minimum.reduceat(lo, at), np.maximum.reduceat(hi, at)))
-        return boxes
+    def _codes(self, columns: Sequence[np.ndarray], d: int, at: np.ndarray) -> Range:
+        codes = columns[d]
+        # A NULL key matches nothing, so it is in no bounds; without any key lo > hi.
+        known = np.where(codes != self.null, codes, self.dtype.type(0))
+        return Range(np.minimum.reduceat(codes, at), np.maximum.reduceat(known, at))
+
+    def _ranges(self, columns: Sequence[np.ndarray], d: int, at: np.ndarray) -> Range:
+        lo, hi = columns[2 * d], columns[2 * d + 1]
+        some = (lo <= hi) & (lo != self.empty)
+        lo, hi = np.where(some, lo, self.largest), np.where(some, hi, self.dtype.type(0))
+        return Range(np.minimum.reduceat(lo, at), np.maximum.reduceat(hi, at))
 
     def may_match(self, groups: Boxes, blocks: Boxes) -> np.ndarray:
         held = {
-            d: (lo[:, None] <= high[None, :]) & (low[None, :] <= hi[:, None])
-            for d, (lo, hi), (low, high) in zip(self.tests, groups, blocks, strict=True)
+            d: (group.lo[:, None] <= block.hi[None, :]) & (block.lo[None, :] <= group.hi[:, None])
+            for d, group, block in zip(self.tests, groups, blocks, strict=True)
+            if isinstance(group, Range) and isinstance(block, Range)
         }
-        found: np.ndarray | None = None
-        for cube in self.cubes:
-            term: np.ndarray | None = None
-            for d in (d for d in self.tests if cube >> d & 1):
-                term = held[d] if term is None else term & held[d]
-            if term is None:
-                return np.ones((1, 1), bool)
-            found = term if found is None else found | term
-        return np.zeros((1, 1), bool) if found is None else found
+        if not self.tests:
+            return np.full((1, 1), bool(self.cubes))
+        members = ([held[d] for d in self.tests if cube >> d & 1] for cube in self.cubes)
+        return reduce(np.logical_or, (reduce(np.logical_and, tests) for tests in members))
 
-    def window_axes(self, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        return {k: columns[d] for k, d in enumerate(self.tests)}
-
-    def stream_axes(self, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    def axes(self, side: str, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+        if side == "w":
+            return {k: columns[d] for k, d in enumerate(self.tests)}
         half = self.dtype.type(1)
         return {
             k: (columns[2 * d] >> half) + (columns[2 * d + 1] >> half)
@@ -123,22 +114,14 @@ class GeneralTester(Tester):
     """Bounds of typed keys; interval arithmetic over the predicate."""
 
     def __init__(self, program: GeneralProgram) -> None:
-        self.program = program
+        self.predicate = program.predicate
+        self.types = {"s": program.stream, "w": program.window}
         self.used = {e.attr for e in walk(program.predicate) if e.op is Op.KEY}
 
-    def blocks(self, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
-        return self._boxes("w", self.program.window, columns, edges)
-
-    def groups(self, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
-        return self._boxes("s", self.program.stream, columns, edges)
-
-    def _boxes(
-        self, side: str, types: Sequence[Type], columns: Sequence[np.ndarray], edges: np.ndarray
-    ) -> Boxes:
-        at = edges[:-1]
+    def boxes(self, side: str, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
         return [
-            _reduced(column, at, dtype) if (side, k) in self.used else None
-            for k, (column, dtype) in enumerate(zip(columns, types, strict=True))
+            _reduced(column, edges[:-1], dtype) if (side, k) in self.used else None
+            for k, (column, dtype) in enumerate(zip(columns, self.types[side], strict=True))
         ]
 
     def may_match(self, groups: Boxes, blocks: Boxes) -> np.ndarray:
@@ -146,16 +129,10 @@ class GeneralTester(Tester):
         for side, boxes, shape in (("s", groups, (-1, 1)), ("w", blocks, (1, -1))):
             for k, box in enumerate(boxes):
                 if box is not None:
-                    keys[side, k] = _shaped(box, shape)
-        return bounds_of(self.program.predicate, keys).true
+                    keys[side, k] = box.each(lambda bound, shape=shape: bound.reshape(shape))
+        return bounds_of(self.predicate, keys).true
 
-    def window_axes(self, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        return self._axes("w", columns)
-
-    def stream_axes(self, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        return self._axes("s", columns)
-
-    def _axes(self, side: str, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    def axes(self, side: str, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
         return {
             k: column
             for k, column in enumerate(columns)
@@ -174,24 +151,3 @@ def _reduced(column: np.ndarray, at: np.ndarray, dtype: Type) -> Bounds:
         hi = np.maximum.reduceat(np.where(nan, -np.inf, column), at)
         return range_of(lo, hi, dtype, np.logical_or.reduceat(nan, at))
     return unbounded(dtype)  # text, and integers beyond 64 bits
-
-
-def _shaped(box: Bounds, shape: tuple[int, int]) -> Bounds:
-    if isinstance(box, Truth):
-        return Truth(box.true.reshape(shape), box.false.reshape(shape))
-    nan = box.nan if isinstance(box.nan, bool) else box.nan.reshape(shape)
-    return Range(box.lo.reshape(shape), box.hi.reshape(shape), nan)
-
-
-def _cut(box: Any, part: slice) -> Any:
-    if box is None:
-        return None
-    if isinstance(box, Truth):
-        return box if box.true.ndim > 1 else Truth(box.true[part], box.false[part])
-    if isinstance(box, Range):
-        if box.lo.ndim > 1:  # one for all
-            return box
-        nan = box.nan if isinstance(box.nan, bool) else box.nan[part]
-        return Range(box.lo[part], box.hi[part], nan)
-    lo, hi = box
-    return lo[part], hi[part]

@@ -7,12 +7,12 @@ alone leaves over: a key that rules out much is worth more halvings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .boxes import Boxes
+from .boxes import Boxes, Tester
 
 #: Part of the tuples that the best key may leave over for clustering to be worth anything.
 MOST_SHARE = 0.75
@@ -23,22 +23,31 @@ BINNED = 4096
 
 
 @dataclass(frozen=True)
-class Clustered:
-    """Rows in order of their leaves.
+class TupleGroups:
+    """Groups of tuples, one after the other.
 
     Parameters
     ----------
-    order : ndarray of int64, shape (n,)
-        Row at each place.
-    edges : ndarray of int64, shape (leaves + 1,)
-        First place of each leaf, none of which is empty, and n.
+    members : ndarray of int64, shape (n,)
+        Which tuple each member is.
+    edges : ndarray of int64, shape (groups + 1,)
+        First member of each group, none of which is empty, and n.
     """
 
-    order: np.ndarray
+    members: np.ndarray
     edges: np.ndarray
 
+    def between(self, low: int, high: int) -> TupleGroups:
+        """The groups ``[low, high)``."""
+        first, last = self.edges[low], self.edges[high]
+        return TupleGroups(self.members[first:last], self.edges[low : high + 1] - first)
 
-def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> Clustered:
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self.edges)
+
+
+def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroups:
     """Leaves of at most ``leaf_rows`` rows.
 
     Parameters
@@ -51,7 +60,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> Clustered:
     """
     levels = max(-(-rows // leaf_rows) - 1, 0).bit_length()
     if not keys:
-        return Clustered(np.arange(rows), _edges(np.arange(rows) // leaf_rows))
+        return TupleGroups(np.arange(rows), _edges(np.arange(rows) // leaf_rows))
     leaves = 1 << levels
     size = -(-rows // leaves)
     # Equal leaves need a multiple of their number: some rows come twice, and go again.
@@ -69,45 +78,46 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> Clustered:
         places = nodes.reshape(-1)
     leaf = np.repeat(np.arange(leaves), size)
     kept = places < rows
-    return Clustered(places[kept], _edges(leaf[kept]))
+    return TupleGroups(places[kept], _edges(leaf[kept]))
 
 
 def _edges(leaf: np.ndarray) -> np.ndarray:
-    """Where each number, of ascending ones, begins; and the end."""
+    """Places where a new one of some ascending numbers begins, and the end."""
     starts = np.flatnonzero(np.diff(leaf)) + 1
     return np.concatenate([[0], starts, [len(leaf)]]).astype(np.int64)
 
 
 def shares(
-    axes: Mapping[int, np.ndarray],
-    boxes: Callable[[np.ndarray, np.ndarray], Boxes],
-    may_match: Callable[[Boxes], np.ndarray],
-    rows: int,
+    tester: Tester, side: str, columns: Sequence[np.ndarray], others: Sequence[np.ndarray]
 ) -> dict[int, float]:
-    """What part of the tuples each key leaves over, if only it is known.
+    """What part of the other side's tuples each key of a side leaves over, if only it is known.
 
-    Parameters
-    ----------
-    axes : mapping of int to ndarray
-        Columns to choose from, by their place among the boxes.
-    boxes : callable
-        Bounds of chosen rows cut at some edges.
-    may_match : callable
-        Whether such boxes may match each of some tuples of the other side; the last axis or the
-        first is that of the boxes, which does not matter for a share.
-    rows : int
-        Number of rows, at least 1.
+    ``columns`` and ``others`` are those of both sides, of at least one tuple each.
     """
-    chosen = np.linspace(0, rows - 1, min(rows, BINNED)).astype(np.int64)
+    tuples = _spread(len(others[0]), SAMPLE)
+    each = tester.boxes(
+        "w" if side == "s" else "s", [c[tuples] for c in others], np.arange(len(tuples) + 1)
+    )
+    chosen = _spread(len(columns[0]), BINNED)
     edges = np.unique(np.linspace(0, len(chosen), min(len(chosen), BINS) + 1).astype(np.int64))
-    everything = boxes(chosen, np.array([0, len(chosen)]))
+
+    def bounds(rows: np.ndarray, edges: np.ndarray) -> Boxes:
+        return tester.boxes(side, [c[rows] for c in columns], edges)
+
+    everything = bounds(chosen, np.array([0, len(chosen)]))
     found = {}
-    for k, column in axes.items():
+    for k, column in tester.axes(side, columns).items():
         order = chosen[np.argsort(column[chosen], kind="stable")]
         known = list(everything)
-        known[k] = boxes(order, edges)[k]
-        found[k] = float(np.mean(may_match(known)))
+        known[k] = bounds(order, edges)[k]
+        pair = (known, each) if side == "s" else (each, known)
+        found[k] = float(np.mean(tester.may_match(*pair)))
     return found
+
+
+def _spread(rows: int, most: int) -> np.ndarray:
+    """Rows at equal distances, ``most`` of them at the most."""
+    return np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
 
 
 def halvings(found: Mapping[int, float], levels: int) -> list[int]:

@@ -6,54 +6,25 @@ into powers of two: entries of one width, by their start, are in such an order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..device.cut import Piece
 from ..kept_code import kept
+from .clustering import TupleGroups
 
 #: The widest range has ``2 ** (WIDTHS - 1)`` blocks.
 WIDTHS = 8
 
 
-@dataclass(frozen=True)
-class TupleGroups:
-    """Groups of stream tuples, one after the other.
-
-    Parameters
-    ----------
-    members : ndarray of int64, shape (n,)
-        Which tuple each member is.
-    edges : ndarray of int64, shape (groups + 1,)
-        First member of each group, and n.
-    """
-
-    members: np.ndarray
-    edges: np.ndarray
-
-    def between(self, low: int, high: int) -> TupleGroups:
-        """The groups ``[low, high)``."""
-        first = self.edges[low]
-        return TupleGroups(
-            self.members[first : self.edges[high]],
-            self.edges[low : high + 1] - first,
-        )
-
-    @property
-    def sizes(self) -> np.ndarray:
-        return np.diff(self.edges)
-
-
 def entries(
-    left: np.ndarray, groups: TupleGroups, used: np.ndarray, low: int, block_rows: int
+    may: np.ndarray, groups: TupleGroups, used: np.ndarray, low: int, block_rows: int
 ) -> list[Piece]:
-    """A piece for each width.
+    """Ranges of the blocks that groups may match, a piece for each width.
 
     Parameters
     ----------
-    left : ndarray of bool, shape (groups, blocks)
-        What may match.
+    may : ndarray of bool, shape (groups, blocks)
+        Whether a group may match a block.
     groups : TupleGroups
     used : ndarray of bool, shape (n,)
         The members that the entries are for.
@@ -62,15 +33,12 @@ def entries(
     block_rows : int
     """
     per_group = np.add.reduceat(used.astype(np.int64), groups.edges[:-1])
-    codes = np.zeros(left.shape[::-1], np.uint8)
+    codes = np.zeros(may.shape[::-1], np.uint8)
     counts = np.zeros(WIDTHS, np.int64)
-    _cut(np.ascontiguousarray(left), per_group, codes, counts)
+    _cut(np.ascontiguousarray(may), per_group, codes, counts)
     total = int(counts.sum())
-    rows, start, end = (
-        np.empty(total, np.uint32),
-        np.empty(total, np.int64),
-        np.empty(total, np.int64),
-    )
+    rows = np.empty(total, np.uint32)
+    start, end = np.empty(total, np.int64), np.empty(total, np.int64)
     first = np.cumsum(counts) - counts
     _fill(
         codes, groups.members, groups.edges, used, low, block_rows, first.copy(), rows, start, end
@@ -82,19 +50,19 @@ def entries(
 
 
 @kept()
-def _cut(left, members, codes, counts):
+def _cut(may, members, codes, counts):
     """Where each stretch begins, as 1 + the logarithm of its width, and entries per width."""
-    groups, blocks = left.shape
+    groups, blocks = may.shape
     for g in range(groups):
         if members[g] == 0:
             continue
         b = 0
         while b < blocks:
-            if not left[g, b]:
+            if not may[g, b]:
                 b += 1
                 continue
             end = b + 1
-            while end < blocks and left[g, end]:
+            while end < blocks and may[g, end]:
                 end += 1
             while b < end:
                 width = 0

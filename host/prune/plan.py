@@ -12,9 +12,9 @@ from penstock.program import Mode
 from ..device.cut import Piece, concat, nonempty
 from ..kept_code import kept
 from ..windows.run import Snapshot
-from .boxes import Tester
-from .clustering import cluster
-from .entries import WIDTHS, TupleGroups, entries
+from .boxes import Tester, cut
+from .clustering import TupleGroups, cluster
+from .entries import WIDTHS, entries
 from .sizes import Pruning
 from .slabs import Level, Rearranged, RunSlabs, Slab
 
@@ -94,22 +94,21 @@ class Plan:
         self.tester: Tester = self.slabs.tester
         self.groups = self._grouped()
         members = self.groups.members
-        edges = self.groups.edges
-        rows = self.ranges.rows
-        self.boxes = self.tester.groups([c[rows[members]] for c in self.stream], edges)
+        rows = self.ranges.rows[members]
+        self.boxes = self.tester.boxes("s", [c[rows] for c in self.stream], self.groups.edges)
         self.start, self.end = self.ranges.start[members], self.ranges.end[members]
 
     def _grouped(self) -> TupleGroups:
         """Stream tuples in groups: which of the probe's, and where each group begins."""
         rows, size = self.ranges.rows, self.sizes.chunk_rows
-        axes = self.tester.stream_axes(self.stream)
+        axes = self.tester.axes("s", self.stream)
         members, edges, at = [], [np.zeros(1, np.int64)], 0
         for low in range(0, len(rows), size):
             part = rows[low : low + size]
-            keys = [axes[k][part] for k in self.slabs.stream_keys if k in axes]
-            made = cluster(keys, len(part), self.sizes.group_rows)
-            members.append(made.order + low)
-            edges.append(made.edges[1:] + at)
+            keys = [axes[k][part] for k in self.slabs.keys["s"] if k in axes]
+            groups = cluster(keys, len(part), self.sizes.group_rows)
+            members.append(groups.members + low)
+            edges.append(groups.edges[1:] + at)
             at += len(part)
         return TupleGroups(np.concatenate(members), np.concatenate(edges))
 
@@ -134,13 +133,13 @@ class Plan:
     def _walk(self, low: int, high: int, top: int, active: np.ndarray) -> None:
         """Plan the positions ``[low, high)`` of active members, by slabs up to a level."""
         for slab, level, start, end in self._stretches(low, high, top):
-            left = active
+            remaining = active
             if slab is not None:
-                left = self._prune(slab, level, active)
-                if level and left.any():
-                    self._walk(start, end, level - 1, left)
+                remaining = self._prune(slab, level, active)
+                if level and remaining.any():
+                    self._walk(start, end, level - 1, remaining)
                     continue
-            self._in_time(start, end, left)
+            self._in_time(start, end, remaining)
 
     def _stretches(
         self, low: int, high: int, top: int
@@ -170,10 +169,10 @@ class Plan:
         groups = self.groups.between(first, last)
         members = slice(int(self.groups.edges[first]), int(self.groups.edges[last]))
         blocks = (slab.high - slab.low) // self.sizes.block_rows
-        left = self.tester.may_match(self.tester.cut(self.boxes, first, last), slab.boxes)
-        left = np.broadcast_to(left, (len(groups.sizes), blocks))
-        stretches = left[:, 0] + (left[:, 1:] & ~left[:, :-1]).sum(axis=1)
-        cost = (left.sum(axis=1) + RANGE_COST * stretches) * self.sizes.block_rows
+        may = self.tester.may_match(cut(self.boxes, first, last), slab.boxes)
+        may = np.broadcast_to(may, (len(groups.sizes), blocks))
+        stretches = may[:, 0] + (may[:, 1:] & ~may[:, :-1]).sum(axis=1)
+        cost = (may.sum(axis=1) + RANGE_COST * stretches) * self.sizes.block_rows
         cost = np.repeat(cost, groups.sizes)
         overlap = overlap[members]
         used = overlap > cost
@@ -184,15 +183,15 @@ class Plan:
         if self.ranged < MOST_RANGES and used.any():
             rest &= ~used
             for inside, chosen in ((True, used & covered), (False, used & ~covered)):
-                made = entries(left, groups, chosen, slab.low, self.sizes.block_rows)
-                self.ranged += sum(len(piece.rows) for piece in made)
+                pieces = entries(may, groups, chosen, slab.low, self.sizes.block_rows)
+                self.ranged += sum(len(piece.rows) for piece in pieces)
                 widths = self.rearranged.setdefault((level, inside), [[] for _ in range(WIDTHS)])
-                for width, piece in zip(widths, made, strict=True):
+                for width, piece in zip(widths, pieces, strict=True):
                     if len(piece.rows):
                         width.append(Piece(self.ranges.rows[piece.rows], piece.start, piece.end))
-        found = np.zeros(len(active), bool)
-        found[members] = rest
-        return found
+        remaining = np.zeros(len(active), bool)
+        remaining[members] = rest
+        return remaining
 
     def _in_time(self, low: int, high: int, active: np.ndarray) -> None:
         """Leave the positions ``[low, high)`` of active members to the device as they are."""

@@ -1,4 +1,4 @@
-"""Makes of a probe the tasks that are left once bounds have ruled matches out.
+"""Decides which probes to prune, and gives the ranges of them that are left.
 
 Where it gains little it soon costs nothing: after a probe of which little was pruned, the next
 ones are left alone, twice as many each time. All decisions follow from counts, none from a clock.
@@ -44,7 +44,7 @@ class Pruner:
     def parts(
         self,
         window: Snapshot,
-        made: Layout,
+        layout: Layout,
         stream: Sequence[np.ndarray],
         start: np.ndarray,
         end: np.ndarray,
@@ -55,7 +55,7 @@ class Pruner:
         Parameters
         ----------
         window : Snapshot
-        made : Layout
+        layout : Layout
         stream : sequence of ndarray, each of shape (n,)
             Keys of the stream tuples.
         start, end : ndarray of int64, shape (n,)
@@ -70,7 +70,7 @@ class Pruner:
         unpruned = [PrunedRanges(window, (everything,))]
         sizes = self.pruning
         pairs = everything.evaluations
-        if sizes is None or not _may_prune(made.program, mode):
+        if sizes is None or not _may_prune(layout.program, mode):
             return unpruned
         # Of equally near matches the one at the lowest position counts, so rows keep their order.
         clustered = mode is not Mode.NEAREST
@@ -88,14 +88,14 @@ class Pruner:
         if slabs.pairs < sizes.pairs_per_row * self.speed * (rows - sizes.free_rows):
             return unpruned
         slabs.rows = rows
-        found = unpruned
-        if slabs.extend(window, made, stream):
+        parts = unpruned
+        if slabs.extend(window, layout, stream):
             planned = Plan(sizes, slabs, window, stream, everything, mode).parts()
             if pairs - sum(part.evaluations for part in planned) >= LEAST_GAIN * pairs:
-                found = planned
-        slabs.misses = slabs.misses + 1 if found is unpruned else 0
+                parts = planned
+        slabs.misses = slabs.misses + 1 if parts is unpruned else 0
         slabs.skip = min((1 << slabs.misses) - 1, MOST_SKIPPED)
-        return found
+        return parts
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; the numbers of what is left, to be kept in device memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from penstock import arguments
@@ -43,8 +43,7 @@ class Pruning:
     group_rows: int = 32
 
     def __post_init__(self) -> None:
-        names = ("least_pairs", "pairs_per_row", "free_rows", "block_rows", "chunk_rows")
-        for name in (*names, "group_rows"):
+        for name in (own.name for own in fields(self) if own.name != "slab_rows"):
             arguments.whole(name, getattr(self, name), least=-arguments.MOST)
         if not isinstance(self.slab_rows, tuple):
             raise arguments.refuse("slab_rows", "a tuple of whole numbers", self.slab_rows)

@@ -16,7 +16,7 @@ from penstock.expr.columns import Vector
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot, next_number
 from .boxes import Boxes, Tester, make_tester
-from .clustering import SAMPLE, cluster, halvings, shares
+from .clustering import BINNED, cluster, halvings, shares
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,11 @@ class Level:
         """The slab that holds a position, if there is one."""
         return self.slabs.get(position // self.rows)
 
+    def missing(self, window: Snapshot) -> list[int]:
+        """Indices of the slabs that lie in a window and are not there yet."""
+        first, end = -(-window.first // self.rows), window.end // self.rows
+        return [index for index in range(first, end) if index not in self.slabs]
+
     def rearranged(self, window: Snapshot) -> Rearranged:
         """All slabs, one after the other."""
         some = [self.slabs[k] for k in sorted(self.slabs)]
@@ -101,7 +106,7 @@ class Level:
 
 
 class RunSlabs:
-    """All slabs of a run.
+    """All slabs of a run, and how its rows are clustered.
 
     Parameters
     ----------
@@ -116,9 +121,9 @@ class RunSlabs:
         self.levels = [Level(rows) for rows in sizes]
         self.block_rows = block_rows
         self.clustered = clustered
-        #: Keys that window and stream tuples are clustered by, level by level of a tree.
-        self.window_keys: list[int] = []
-        self.stream_keys: list[int] = []
+        #: Keys that stream ("s") and window tuples ("w") are clustered by, level by level of a
+        #: tree.
+        self.keys: dict[str, list[int]] = {"s": [], "w": []}
         self.tester: Tester | None = None
         self._layout: Layout | None = None
         #: Pairs that came, and rows that were clustered.
@@ -132,19 +137,15 @@ class RunSlabs:
 
     def growth(self, window: Snapshot) -> int:
         """Rows that :meth:`extend` would cluster now."""
-        found = 0
-        for level in self.levels:
-            first, end = -(-window.first // level.rows), window.end // level.rows
-            found += level.rows * sum(index not in level.slabs for index in range(first, end))
-        return found
+        return sum(level.rows * len(level.missing(window)) for level in self.levels)
 
-    def extend(self, window: Snapshot, made: Layout, stream: Sequence[np.ndarray]) -> bool:
-        """Take in what the run has become; whether there is anything to prune by.
+    def extend(self, window: Snapshot, layout: Layout, stream: Sequence[np.ndarray]) -> bool:
+        """Add the slabs that the run has filled; whether there is anything to prune by.
 
         Parameters
         ----------
         window : Snapshot
-        made : Layout
+        layout : Layout
             Of the run; bounds are of its codes.
         stream : sequence of ndarray
             Keys of some stream tuples, at least one.
@@ -152,66 +153,43 @@ class RunSlabs:
         for level in self.levels:
             for index in [k for k in level.slabs if k * level.rows < window.first]:
                 del level.slabs[index]
-        if self.tester is None or made is not self._layout:
-            self.tester, self._layout = make_tester(made.program), made
+        if self.tester is None or layout is not self._layout:
+            self.tester, self._layout = make_tester(layout.program), layout
             for level in self.levels:
                 for slab in level.slabs.values():
-                    columns = made.window(window.keys_between(slab.low, slab.high))
+                    columns = layout.window(window.keys_between(slab.low, slab.high))
                     slab.boxes = self._boxes(columns, slab.order)
         if not any(level.slabs for level in self.levels):
-            self._choose(window, made, stream)
-            if self.clustered and not self.window_keys:
+            self._choose(window, layout, stream)
+            if self.clustered and not self.keys["w"]:
                 return False
         for level in self.levels:
-            for index in range(-(-window.first // level.rows), window.end // level.rows):
-                if index not in level.slabs:
-                    level.slabs[index] = self._slab(window, made, index * level.rows, level.rows)
+            for index in level.missing(window):
+                level.slabs[index] = self._slab(window, layout, index * level.rows, level.rows)
         return any(level.slabs for level in self.levels)
 
-    def _choose(self, window: Snapshot, made: Layout, stream: Sequence[np.ndarray]) -> None:
+    def _choose(self, window: Snapshot, layout: Layout, stream: Sequence[np.ndarray]) -> None:
         """Find the keys to cluster by."""
         assert self.tester is not None
-        tester = self.tester
-        some = np.linspace(window.first, window.end - 1, min(window.end - window.first, 4096))
-        columns = made.window(window.keys_at(some.astype(np.int64)))
-        rows, tuples = len(columns[0]), len(stream[0])
-        one = tester.groups(*_single(stream, tuples))
-        found = shares(
-            tester.window_axes(columns),
-            lambda chosen, edges: tester.blocks([c[chosen] for c in columns], edges),
-            lambda boxes: tester.may_match(one, boxes),
-            rows,
-        )
+        some = np.linspace(window.first, window.end - 1, min(window.end - window.first, BINNED))
+        columns = layout.window(window.keys_at(some.astype(np.int64)))
         levels = max(self.levels[-1].rows // self.block_rows, 1).bit_length()
-        self.window_keys = halvings(found, levels)
-        other = tester.blocks(*_single(columns, rows))
-        found = shares(
-            tester.stream_axes(stream),
-            lambda chosen, edges: tester.groups([c[chosen] for c in stream], edges),
-            lambda boxes: tester.may_match(boxes, other),
-            tuples,
-        )
-        self.stream_keys = halvings(found, levels)
+        for side, own, others in (("w", columns, stream), ("s", stream, columns)):
+            self.keys[side] = halvings(shares(self.tester, side, own, others), levels)
 
-    def _slab(self, window: Snapshot, made: Layout, low: int, rows: int) -> Slab:
+    def _slab(self, window: Snapshot, layout: Layout, low: int, rows: int) -> Slab:
         assert self.tester is not None
-        columns = made.window(window.keys_between(low, low + rows))
+        columns = layout.window(window.keys_between(low, low + rows))
         order = np.arange(rows)
         if self.clustered:
-            axes = self.tester.window_axes(columns)
+            axes = self.tester.axes("w", columns)
             # In another layout a key may have vanished, or need more than a machine's integer.
-            keys = [axes[k] for k in self.window_keys if k in axes]
-            order = cluster(keys, rows, self.block_rows).order
+            keys = [axes[k] for k in self.keys["w"] if k in axes]
+            order = cluster(keys, rows, self.block_rows).members
         return Slab(low, low + rows, order.astype(np.int32), self._boxes(columns, order))
 
     def _boxes(self, columns: Sequence[np.ndarray], order: np.ndarray) -> Boxes:
         """Bounds of the blocks of a slab with these device columns."""
         assert self.tester is not None
         edges = np.arange(0, len(order) + 1, self.block_rows)
-        return self.tester.blocks([c[order] for c in columns], edges)
-
-
-def _single(columns: Sequence[np.ndarray], rows: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """Some rows, each a set of its own."""
-    chosen = np.linspace(0, rows - 1, min(rows, SAMPLE)).astype(np.int64)
-    return [c[chosen] for c in columns], np.arange(len(chosen) + 1)
+        return self.tester.boxes("w", [c[order] for c in columns], edges)

@@ -87,7 +87,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
     from penstock.sim.deploy import deploy
     from penstock.sim.verilated.board import MemoryModel
 
-    with stops() as stop, tempfile.TemporaryDirectory(prefix="penstock-board-") as made:
+    with stops() as wait, tempfile.TemporaryDirectory(prefix="penstock-board-") as made:
         packages = board.packages(name, Path(made))
         deployed = Path(made) / "deployed"
         deploy(packages, deployed)
@@ -101,7 +101,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
             say(f"virtual {name} at {board.listen.rpartition(':')[0]}:{server.port}")
             for one in packages:
                 say(f"  {one.overlay}: {_summary(one)}")
-            stop.wait()
+            wait()
     say("stopped")
 
 
@@ -110,7 +110,7 @@ def command(context: typer.Context, board: VirtualBoard) -> None:
 def package(
     *,
     board: Board,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")],
+    out: kernel_build.Out,
     virtual: Annotated[
         bool, typer.Option("--virtual", help="For the virtual board, which runs Verilog.")
     ] = False,
@@ -121,7 +121,6 @@ def package(
         ),
     ] = None,
     units: build.Units = 16,
-    pipelines: kernel_build.Pipelines = 1,
     kernels: Kernels = 1,
     leds: Annotated[
         bool,
@@ -132,7 +131,6 @@ def package(
         ),
     ] = False,
     kernel: kernel_build.KernelArguments,
-    pipeline: build.PipelineArguments,
     query: build.BuildQuery,
 ) -> None:
     """Make the folder that the board device loads a kernel from.
@@ -144,7 +142,7 @@ def package(
         raise UsageError("give either --virtual, or the --overlay that the vendor's tools made")
     if leds and (not virtual or find_board(board).flow is not Flow.VIVADO):
         raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
-    config = kernel.config(units, pipelines, pipeline, query)
+    config = kernel.config(units, query)
     from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
     from penstock.sim.virtual_board.deploy import virtual_package
@@ -163,10 +161,8 @@ def make(
     board: Board,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to build in.")],
     units: build.Units = 64,
-    pipelines: kernel_build.Pipelines = 1,
     kernels: Kernels = 1,
     kernel: kernel_build.KernelArguments,
-    pipeline: build.PipelineArguments,
     scripts_only: Annotated[
         bool, typer.Option("--scripts-only", help="Write everything, run nothing.")
     ] = False,
@@ -175,7 +171,7 @@ def make(
 
     The vendor's tools must be on the path. Takes an hour for a small board, many for a card.
     """
-    config = kernel.config(units, pipelines, pipeline, build.BuildQuery())
+    config = kernel.config(units, build.BuildQuery())
     from penstock.hw.board.build import build_overlay, check_tools
     from penstock.hw.board.scripts import build_scripts
     from penstock.hw.export import write_package

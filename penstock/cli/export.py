@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,9 +30,8 @@ _NEXT = {
 def command(
     *,
     board: Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")],
+    out: kernel_build.Out,
     units: build.Units = 512,
-    pipelines: kernel_build.Pipelines = 1,
     kernels: Annotated[
         int, typer.Option(help="Kernels on an Alveo card; link.cfg connects them to its memory.")
     ] = 1,
@@ -41,7 +39,6 @@ def command(
     streams: Annotated[
         bool, typer.Option("--streams", help="Window kernel: AXI4-Stream ports, not memory.")
     ] = False,
-    pipeline: build.PipelineArguments,
     query: build.BuildQuery,
 ) -> None:
     """Write a kernel for a board: Verilog, register table, C header, kernel.xml, link.cfg.
@@ -55,7 +52,7 @@ def command(
     entry = find_board(board)
     if streams and kernel.operator is Operator.RANGE:
         raise UsageError("--streams is for --operator window: add it")
-    config = kernel.config(units, pipelines, pipeline, query)
+    config = kernel.config(units, query)
     from penstock.hw.export import export_kernel
     from penstock.hw.kernel.config import KernelConfig
     from penstock.hw.window.kernel.export import export_window_kernel
@@ -63,7 +60,7 @@ def command(
     with build.building():
         if isinstance(config, KernelConfig):
             files = export_kernel(config, board, out, kernels=kernels)
-            many = f"{pipelines} pipelines, each " if pipelines > 1 else ""
+            many = f"{kernel.pipelines} pipelines, each " if kernel.pipelines > 1 else ""
             kind = f"{many}{build.describe(config.join)}"
         else:
             made = config.window if streams else config

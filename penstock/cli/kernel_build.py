@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 #: What a window kernel has unless options say otherwise.
 DEPTH, BANKS = 1 << 12, 8
 
-Pipelines = Annotated[int, typer.Option(help="Pipelines that share the memory ports.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")]
 
 
 @group
@@ -32,10 +33,10 @@ class KernelArguments:
     )
     rows_depth: int | None = option("Window kernel: largest ROWS, a power of two.")
     banks: int | None = option("Window kernel: queue tuples tested per cycle and side.")
+    pipelines: int = option("Pipelines that share the memory ports.", default=1)
+    pipeline: build.PipelineArguments
 
-    def config(
-        self, units: int, pipelines: int, pipeline: build.PipelineArguments, query: build.BuildQuery
-    ) -> KernelConfig | WindowKernelConfig:
+    def config(self, units: int, query: build.BuildQuery) -> KernelConfig | WindowKernelConfig:
         """Describe the kernel; a window kernel is fed from memory.
 
         Raises
@@ -46,20 +47,21 @@ class KernelArguments:
             See :meth:`build.PipelineArguments.config`.
         """
         if self.operator is Operator.WINDOW:
-            if query.sql is not None or pipeline.modes is not None:
+            if query.sql is not None or self.pipeline.modes is not None:
                 raise UsageError(
                     "--sql and --modes are for range joins; a window kernel gives pairs"
                 )
-            if pipelines != 1:
+            if self.pipelines != 1:
                 raise UsageError("--pipelines is for range joins; a window kernel has --banks")
-            return window_config(pipeline.band, pipeline.key_bits, self.rows_depth, self.banks)
+            tests, key_bits = self.pipeline.band, self.pipeline.key_bits
+            return window_config(tests, key_bits, self.rows_depth, self.banks)
         if self.banks is not None or self.rows_depth is not None:
             raise UsageError("--rows-depth and --banks are for --operator window: add it")
-        join = pipeline.config(units, query)
+        join = self.pipeline.config(units, query)
         from penstock.hw.kernel.config import KernelConfig
 
         with build.building():
-            return KernelConfig.fit(join, pipelines)
+            return KernelConfig.fit(join, self.pipelines)
 
 
 def window_config(

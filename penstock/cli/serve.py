@@ -98,7 +98,7 @@ def command(
     check_listen(address, token)
     sys.setswitchinterval(_SWITCH_S)
     run_in_short_slices()
-    with stops() as stop, ExitStack() as cleanup:
+    with stops() as wait, ExitStack() as cleanup:
         owners = {}
         for name, own in named:
             general = {"threads": threads} if name == "cpu" else {"units": units}
@@ -113,7 +113,7 @@ def command(
                 cleanup.callback(metrics.close)
                 say(f"metrics at http://127.0.0.1:{metrics.port}/metrics")
             say(f"serving {', '.join(names)} at {server.address}")
-            stop.wait()
+            wait()
         finally:
             over = server.close(_GRACE_S)
     say("stopped")

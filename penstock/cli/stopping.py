@@ -10,43 +10,33 @@ from __future__ import annotations
 import select
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 #: Ctrl-C, and what service managers send.
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Stops:
-    """Signals that ask this process to end.
+@contextmanager
+def stops() -> Iterator[Callable[[], None]]:
+    """Let SIGINT and SIGTERM only end a function that waits for one; for the main thread.
 
-    Parameters
-    ----------
-    told : socket
-        Has a byte for each signal.
+    A signal that came before the call ends it at once.
     """
+    told, tell = socket.socketpair()
 
-    def __init__(self, told: socket.socket) -> None:
-        self._told = told
-
-    def wait(self) -> None:
-        """Wait for SIGINT or SIGTERM; one that came before counts, too."""
+    def wait() -> None:
         while True:
-            select.select([self._told], [], [])
-            if set(self._told.recv(4096)) & {*map(int, _STOPS)}:
+            select.select([told], [], [])
+            if set(told.recv(4096)) & {*map(int, _STOPS)}:
                 return
 
-
-@contextmanager
-def stops() -> Iterator[Stops]:
-    """Let SIGINT and SIGTERM only end :meth:`Stops.wait`; for the main thread."""
-    told, tell = socket.socketpair()
     with told, tell:
         tell.setblocking(False)
         descriptor = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, lambda *_: None) for number in _STOPS}
         try:
-            yield Stops(told)
+            yield wait
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)

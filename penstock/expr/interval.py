@@ -28,25 +28,13 @@ def mul(a: Interval, b: Interval) -> Interval:
 
 def square(a: Interval) -> Interval:
     """Bounds of ``x * x`` where both factors are the same value."""
-    low, high = sorted((abs(a[0]), abs(a[1])))
-    return (0 if a[0] <= 0 <= a[1] else low * low), high * high
-
-
-def neg(a: Interval) -> Interval:
-    return -a[1], -a[0]
+    low, high = absolute(a)
+    return low * low, high * high
 
 
 def absolute(a: Interval) -> Interval:
     low, high = sorted((abs(a[0]), abs(a[1])))
     return (0 if a[0] <= 0 <= a[1] else low), high
-
-
-def least(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), min(a[1], b[1])
-
-
-def greatest(a: Interval, b: Interval) -> Interval:
-    return max(a[0], b[0]), max(a[1], b[1])
 
 
 def mod(a: Interval, b: Interval) -> Interval:
@@ -84,14 +72,6 @@ def bit_xor(a: Interval, b: Interval) -> Interval:
     return (0 if a[0] >= 0 and b[0] >= 0 else low), high
 
 
-def bit_not(a: Interval) -> Interval:
-    return ~a[1], ~a[0]
-
-
-def shl(a: Interval, n: Interval) -> Interval:
-    return mul(a, (1 << n[0], 1 << n[1]))
-
-
 def shr(a: Interval, n: Interval) -> Interval:
     ends = [x >> y for x in a for y in n]
     return min(ends), max(ends)
@@ -107,15 +87,15 @@ BOUNDS: dict[Op, Callable[..., Interval]] = {
     Op.ADD: add,
     Op.SUB: sub,
     Op.MUL: mul,
-    Op.NEG: neg,
+    Op.NEG: lambda a: (-a[1], -a[0]),
     Op.ABS: absolute,
-    Op.LEAST: least,
-    Op.GREATEST: greatest,
+    Op.LEAST: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    Op.GREATEST: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
     Op.MOD: mod,
     Op.BIT_AND: bit_and,
     Op.BIT_OR: bit_or,
     Op.BIT_XOR: bit_xor,
-    Op.BIT_NOT: bit_not,
-    Op.SHL: shl,
+    Op.BIT_NOT: lambda a: (~a[1], ~a[0]),
+    Op.SHL: lambda a, n: mul(a, (1 << n[0], 1 << n[1])),
     Op.SHR: shr,
 }

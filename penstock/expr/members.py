@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ..types import INT64
 from .values import order_key
 
-_INT64 = (-(1 << 63), (1 << 63) - 1)
 #: Values that a text shows of a list.
 _SHOWN = 8
 
@@ -64,7 +64,7 @@ class Members:
 
     @cached_property
     def _int64(self) -> np.ndarray:
-        return np.array([v for v in self.values if _INT64[0] <= v <= _INT64[1]], np.int64)
+        return np.array([v for v in self.values if INT64[0] <= v <= INT64[1]], np.int64)
 
     @cached_property
     def _digest(self) -> str:

@@ -147,6 +147,18 @@ def once_per_node(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
     return kept
 
 
+def remembered(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
+    """Cache the results of a function of a node, as long as what is returned lives."""
+    done: dict[Expr, T] = {}
+
+    def kept(expr: Expr) -> T:
+        if expr not in done:
+            done[expr] = rule(expr)
+        return done[expr]
+
+    return kept
+
+
 def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
     """Write an expression for a person to read, cut where it is long.
 

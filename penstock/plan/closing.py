@@ -127,32 +127,35 @@ def time_column(time: Expr) -> Expr:
 
 def nondecreasing(expr: Expr, column: Expr) -> bool:
     """Whether the floor of an integer expression of one column never falls while that rises."""
-    if expr is column:
-        return True
-    if not expr.type.is_integral:
-        return False
-    tumbling = as_tumbling(expr)
+    current: Expr | None = expr
+    while current is not column:
+        if current is None or not current.type.is_integral:
+            return False
+        current = _followed(current)
+    return True
+
+
+def _followed(expr: Expr) -> Expr | None:
+    """The operand with which an expression never falls; None if it may fall with any."""
+    tumbling, op, args = as_tumbling(expr), expr.op, expr.args
     if tumbling is not None:
-        return nondecreasing(tumbling.time, column)
-    args = expr.args
-    if expr.op is Op.CAST:
-        coarser = args[0].type.kind in TIMESTAMPS and expr.type.kind is Kind.DATE
-        return (coarser or ops.keeps_raw(args[0].type, expr.type)) and nondecreasing(
-            args[0], column
-        )
-    if expr.op in (Op.RAW, Op.LOCAL, Op.INSTANT):
-        return nondecreasing(args[0], column)
-    if expr.op in (Op.ADD, Op.SUB, Op.SHR) and args[1].is_const:
-        return nondecreasing(args[0], column)
-    if expr.op is Op.ADD and args[0].is_const:
-        return nondecreasing(args[1], column)
-    if expr.op is Op.SUB and _truncates(args[0], args[1]):
-        return nondecreasing(args[0], column)
-    if expr.op is Op.MUL:
+        return tumbling.time
+    if op is Op.CAST:
+        is_coarser = args[0].type.kind in TIMESTAMPS and expr.type.kind is Kind.DATE
+        return args[0] if is_coarser or ops.keeps_raw(args[0].type, expr.type) else None
+    if op in (Op.RAW, Op.LOCAL, Op.INSTANT):
+        return args[0]
+    if op in (Op.ADD, Op.SUB, Op.SHR) and args[1].is_const:
+        return args[0]
+    if op is Op.ADD and args[0].is_const:
+        return args[1]
+    if op is Op.SUB and _truncates(*args):
+        return args[0]
+    if op is Op.MUL:
         for value, factor in (args, args[::-1]):
             if factor.is_const and factor.attr is not None and factor.attr >= 0:
-                return nondecreasing(value, column)
-    return False
+                return value
+    return None
 
 
 def _truncates(value: Expr, part: Expr) -> bool:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from ..errors import QueryError
 from ..expr import ops
-from ..expr.node import Expr, Op, node, transform
+from ..expr.node import Expr, Op, node, remembered, transform
 from ..program import GeneralProgram
 from ..types import BOOL, Kind, Type, integer
-from .band import BandTest, NotBandError, band_form
+from .band import BandTest, NotBandError
 from .logic import guarded, when_true, without_null, zero_filled
 from .simplify import simplify
+from .splitting import band_form
 
 #: Width of the codes that stand for text.
 CODE_BITS = 32
@@ -42,6 +43,13 @@ class KeySource:
     kind: str
     expr: Expr
     test: BandTest | None = None
+
+    @property
+    def type(self) -> Type:
+        """Type of the key, before its values are seen."""
+        if self.kind == "flag":
+            return BOOL.as_nullable(False)
+        return _plain_type(self.expr.type) if self.kind == "value" else _CODE
 
 
 @dataclass(frozen=True)
@@ -109,8 +117,8 @@ def general_form(formula: Expr, window: str, value: Expr | None = None) -> Gener
         value = _zero_filled(hoister.flags(without_null(values)))
     for side, keys in hoister.keys.items():
         if not keys:  # devices take at least one key of each side
-            hoister.key(side, KeySource("flag", ops.TRUE), BOOL.as_nullable(False))
-    stream_keys, window_keys = (tuple(hoister.keys[side].values()) for side in "sw")
+            hoister.key(side, KeySource("flag", ops.TRUE))
+    stream_keys, window_keys = (tuple(hoister.keys[side]) for side in "sw")
     return GeneralForm(window, stream_keys, window_keys, predicate, value)
 
 
@@ -128,20 +136,16 @@ class _Hoister:
 
     def __init__(self, window: str) -> None:
         self.window = window
-        self.keys: dict[str, dict[tuple, KeySource]] = {"s": {}, "w": {}}
-        self.numbers: dict[tuple, int] = {}
+        #: Keys of the stream and of the window tuple, with their numbers.
+        self.keys: dict[str, dict[KeySource, int]] = {"s": {}, "w": {}}
         self.sources: dict[Expr, Expr] = {}
-        # Nodes that are done: a node may be used in many places.
-        self.valued: dict[Expr, Expr] = {}
-        self.flagged: dict[Expr, Expr] = {}
+        # A node may be used in many places.
+        self.values = remembered(self._values)
+        self.flags = remembered(self._flags)
 
-    def key(self, side: str, source: KeySource, dtype: Type) -> Expr:
-        table = self.keys[side]
-        name = (source.kind, source.expr, source.test)
-        if name not in table:
-            table[name] = source
-            self.numbers[side, name] = len(table) - 1
-        made = node(Op.KEY, (), dtype, (side, self.numbers[side, name]))
+    def key(self, side: str, source: KeySource) -> Expr:
+        numbers = self.keys[side]
+        made = node(Op.KEY, (), source.type, (side, numbers.setdefault(source, len(numbers))))
         # A flag is FALSE where its condition is NULL, and so must be what stands for it.
         whole = source.expr
         if source.kind == "flag" and whole.type.nullable:
@@ -152,19 +156,14 @@ class _Hoister:
     def side_of(self, expr: Expr) -> str:
         return "w" if expr.sides == {self.window} else "s"
 
-    def values(self, expr: Expr) -> Expr:
-        """Hoist one-sided values and conditions; text comparisons become comparisons of codes."""
-        if expr not in self.valued:
-            self.valued[expr] = self._values(expr)
-        return self.valued[expr]
-
     def _values(self, expr: Expr) -> Expr:
+        """Hoist one-sided values and conditions; text comparisons become comparisons of codes."""
         if expr.is_const:
             return ops.const(expr.attr) if expr.type.is_integral else expr
         if len(expr.sides) == 1:
             if expr.type.kind is Kind.BOOL:
                 return self.flag(expr)
-            return self.key(self.side_of(expr), KeySource("value", expr), _plain_type(expr.type))
+            return self.key(self.side_of(expr), KeySource("value", expr))
         if expr.op in (Op.AND, Op.OR):
             return self.junction(expr)
         inner = expr.args[0] if expr.op is Op.NOT else expr
@@ -195,8 +194,7 @@ class _Hoister:
         )
 
     def flag(self, condition: Expr) -> Expr:
-        side = self.side_of(condition)
-        return self.key(side, KeySource("flag", condition), BOOL.as_nullable(False))
+        return self.key(self.side_of(condition), KeySource("flag", condition))
 
     def junction(self, expr: Expr) -> Expr:
         join = ops.and_ if expr.op is Op.AND else ops.or_
@@ -220,19 +218,14 @@ class _Hoister:
             return ops.remake(atom, [self.values(a) for a in atom.args])
         tests = []
         for test in form.tests:
-            code = self.key("w", KeySource("code", test.key, test), _CODE)
-            lo = self.key("s", KeySource("lo", test.key, test), _CODE)
-            hi = self.key("s", KeySource("hi", test.key, test), _CODE)
+            code = self.key("w", KeySource("code", test.key, test))
+            lo = self.key("s", KeySource("lo", test.key, test))
+            hi = self.key("s", KeySource("hi", test.key, test))
             tests.append(ops.and_(ops.order(Op.LE, lo, code), ops.order(Op.LE, code, hi)))
         return ops.and_(*tests) if form.table == 1 << ((1 << len(tests)) - 1) else ops.or_(*tests)
 
-    def flags(self, expr: Expr) -> Expr:
-        """Hoist what is left one-sided after guarding: tests for NULL and their combinations."""
-        if expr not in self.flagged:
-            self.flagged[expr] = self._flags(expr)
-        return self.flagged[expr]
-
     def _flags(self, expr: Expr) -> Expr:
+        """Hoist what is left one-sided after guarding: tests for NULL and their combinations."""
         if expr.is_const or expr.op is Op.KEY:
             return expr
         if len(expr.sides) == 1 and expr.type.kind is Kind.BOOL:
@@ -240,7 +233,7 @@ class _Hoister:
             original = transform(
                 expr, lambda e, a: self.sources[e] if e.op is Op.KEY else ops.remake(e, a)
             )
-            return self.key(side, KeySource("flag", original), BOOL.as_nullable(False))
+            return self.key(side, KeySource("flag", original))
         if expr.op in (Op.AND, Op.OR):
             return self._grouped_flags(expr)
         return ops.remake(expr, [self.flags(a) for a in expr.args])

@@ -9,6 +9,8 @@ All of it is recursive: a deep expression needs room for it, see :func:`penstock
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..expr import ops
 from ..expr.node import Expr, Op, node, once_per_node
 from ..expr.values import zero_of
@@ -21,53 +23,43 @@ _MANY_BRANCHES = 8
 @once_per_node
 def when_true(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where the condition ``expr`` is TRUE."""
-    op, args = expr.op, expr.args
-    if op is Op.AND:
-        return ops.and_(*map(when_true, args))
-    if op is Op.OR:
-        return ops.or_(*map(when_true, args))
-    if op is Op.NOT:
-        return when_false(args[0])
-    if op is Op.CASE:
-        return _case(expr, when_true)
-    if op is Op.IS_NULL:
-        return when_null(args[0])
-    if op is Op.EQ and args[0].type.kind is Kind.BOOL:
-        a, b = args
-        return ops.or_(ops.and_(when_true(a), when_true(b)), ops.and_(when_false(a), when_false(b)))
-    if expr.is_const:
-        return ops.TRUE if expr.attr is True else ops.FALSE
-    return expr
+    formula = _decided(expr, True)
+    return expr if formula is None else formula
 
 
 @once_per_node
 def when_false(expr: Expr) -> Expr:
     """Formula that is TRUE exactly where the condition ``expr`` is FALSE."""
-    op, args = expr.op, expr.args
-    if op is Op.AND:
-        return ops.or_(*map(when_false, args))
-    if op is Op.OR:
-        return ops.and_(*map(when_false, args))
-    if op is Op.NOT:
-        return when_true(args[0])
-    if op is Op.CASE:
-        return _case(expr, when_false)
-    if op is Op.IS_NULL:
-        return when_not_null(args[0])
-    if op is Op.LT:
-        return ops.order(Op.LE, args[1], args[0])
-    if op is Op.LE:
-        return ops.order(Op.LT, args[1], args[0])
-    if op is Op.EQ:
-        a, b = args
-        if a.type.kind is Kind.BOOL:
-            return ops.or_(
-                ops.and_(when_true(a), when_false(b)), ops.and_(when_false(a), when_true(b))
-            )
+    formula = _decided(expr, False)
+    if formula is not None:
+        return formula
+    if expr.op not in (Op.LT, Op.LE, Op.EQ):
+        return ops.not_(expr)
+    a, b = expr.args
+    if expr.op is Op.EQ:
         return ops.or_(ops.order(Op.LT, a, b), ops.order(Op.LT, b, a))
+    return ops.order(Op.LE if expr.op is Op.LT else Op.LT, b, a)
+
+
+def _decided(expr: Expr, wanted: bool) -> Expr | None:
+    """Formula that is TRUE exactly where a condition has a truth value; None for an atom."""
+    op, args = expr.op, expr.args
+    when, when_other = (when_true, when_false) if wanted else (when_false, when_true)
+    if op in (Op.AND, Op.OR):
+        join = ops.and_ if (op is Op.AND) is wanted else ops.or_
+        return join(*map(when, args))
+    if op is Op.NOT:
+        return when_other(args[0])
+    if op is Op.CASE:
+        return _case(expr, when)
+    if op is Op.IS_NULL:
+        return (when_null if wanted else when_not_null)(args[0])
+    if op is Op.EQ and args[0].type.kind is Kind.BOOL:
+        a, b = args
+        return ops.or_(ops.and_(when_true(a), when(b)), ops.and_(when_false(a), when_other(b)))
     if expr.is_const:
-        return ops.TRUE if expr.attr is False else ops.FALSE
-    return ops.not_(expr)
+        return ops.TRUE if expr.attr is wanted else ops.FALSE
+    return None
 
 
 @once_per_node
@@ -79,17 +71,16 @@ def when_null(expr: Expr) -> Expr:
         return ops.is_null(expr)
     op, args = expr.op, expr.args
     if op in (Op.AND, Op.OR):
-        decided = when_false if op is Op.AND else when_true
+        undecided = when_true if op is Op.AND else when_false
         # NULL: no argument decides the result, and at least one is NULL.
-        return ops.and_(ops.or_(*map(when_null, args)), *(_undecided(a, decided) for a in args))
+        passed = (ops.or_(when_null(a), undecided(a)) for a in args)
+        return ops.and_(ops.or_(*map(when_null, args)), *passed)
     if op is Op.CASE:
         return _case(expr, when_null)
     if op in (Op.LEAST, Op.GREATEST):
         return ops.and_(*map(when_null, args))
-    nulls = ops.or_(*map(when_null, args))
-    if op is Op.MOD:
-        return ops.or_(nulls, _is_zero(args[1]))
-    return nulls
+    zero = (_is_zero(args[1]),) if op is Op.MOD else ()
+    return ops.or_(*map(when_null, args), *zero)
 
 
 @once_per_node
@@ -106,40 +97,29 @@ def when_not_null(expr: Expr) -> Expr:
         return _case(expr, when_not_null)
     if op in (Op.LEAST, Op.GREATEST):
         return ops.or_(*map(when_not_null, args))
-    known = ops.and_(*map(when_not_null, args))
-    if op is Op.MOD:
-        return ops.and_(known, when_false(_is_zero(args[1])))
-    return known
+    not_zero = (when_false(_is_zero(args[1])),) if op is Op.MOD else ()
+    return ops.and_(*map(when_not_null, args), *not_zero)
 
 
 def _is_zero(expr: Expr) -> Expr:
     return ops.order(Op.EQ, expr, ops.const(zero_of(expr.type), expr.type))
 
 
-def _undecided(expr: Expr, decided) -> Expr:
-    other = when_true if decided is when_false else when_false
-    return ops.or_(when_null(expr), other(expr))
-
-
-def _case(expr: Expr, of_value) -> Expr:
+def _case(expr: Expr, of_value: Callable[[Expr], Expr]) -> Expr:
     """OR over the branches of: no earlier condition is TRUE, this one is, ``of_value`` holds.
 
     Of many branches each is nested in what the one before leaves, so that the size is linear.
     """
-    if len(expr.args) > 2 * _MANY_BRANCHES:
-        result = of_value(expr.args[-1])
-        for condition, value in zip(expr.args[-3::-2], expr.args[-2::-2], strict=True):
-            taken = ops.and_(when_true(condition), of_value(value))
-            passed = ops.or_(when_false(condition), when_null(condition))
-            result = ops.or_(taken, ops.and_(passed, result))
+    *branches, last = expr.args
+    conditions, values = branches[::2], [of_value(value) for value in (*branches[1::2], last)]
+    taken = [ops.and_(when_true(c), v) for c, v in zip(conditions, values, strict=False)]
+    passed = [ops.or_(when_false(c), when_null(c)) for c in conditions]
+    if len(conditions) >= _MANY_BRANCHES:
+        result = values[-1]
+        for own, rest in zip(reversed(taken), reversed(passed), strict=True):
+            result = ops.or_(own, ops.and_(rest, result))
         return result
-    earlier: list[Expr] = []
-    branches = []
-    for condition, value in zip(expr.args[:-1:2], expr.args[1::2], strict=False):
-        branches.append(ops.and_(*earlier, when_true(condition), of_value(value)))
-        earlier.append(ops.or_(when_false(condition), when_null(condition)))
-    branches.append(ops.and_(*earlier, of_value(expr.args[-1])))
-    return ops.or_(*branches)
+    return ops.or_(*(ops.and_(*passed[:k], own) for k, own in enumerate([*taken, values[-1]])))
 
 
 @once_per_node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -10,7 +11,7 @@ from ..errors import QueryError
 from ..expr.node import PRESENT, Expr, Op, walk
 from ..types import Type
 from ..zones import zone_of
-from .window import LEFT, RIGHT, RowsWindow, TimeWindow, Window, other
+from .window import LEFT, RIGHT, RowsWindow, TimeWindow, other
 
 
 class JoinKind(Enum):
@@ -161,7 +162,7 @@ class JoinQuery:
     text: str
     left: Side
     right: Side
-    window: Window
+    window: TimeWindow | RowsWindow
     predicate: Expr
     select: tuple[tuple[str, Expr], ...]
     scales: tuple[tuple[tuple[str, str], int], ...] = ()
@@ -214,16 +215,12 @@ class JoinQuery:
 
     @cached_property
     def _join_columns(self) -> dict[str, tuple[str, ...]]:
-        return {own.side: self._joining(own) for own in self.sides}
-
-    def _joining(self, own: Side) -> tuple[str, ...]:
-        roots = [own.filter, self.predicate]
-        if own.time is not None:
-            roots.append(own.time)
+        roots = [self.predicate, *(side.filter for side in self.sides)]
+        roots += [side.time for side in self.sides if side.time is not None]
         if self.aggregation is not None:
             roots += self.aggregation.keys
             roots += [e for a in self.aggregation.aggregates for e in a.inputs]
-        return tuple(sorted({c for root in roots for s, c in columns(root) if s == own.side}))
+        return self._by_side(roots)
 
     def output_columns_of(self, side: str) -> tuple[str, ...]:
         """Base-table columns of this side that the output needs, sorted."""
@@ -231,12 +228,14 @@ class JoinQuery:
 
     @cached_property
     def _output_columns(self) -> dict[str, tuple[str, ...]]:
-        outputs = [e for _, e in self.select]
+        roots = [e for _, e in self.select]
         if self.aggregation is not None:
-            made = self.aggregation
-            outputs += made.keys
-            outputs += [a.value for a in made.aggregates if a.value is not None]
-        found = {sc for e in outputs for sc in columns(e)}
+            roots += self.aggregation.keys
+            roots += [a.value for a in self.aggregation.aggregates if a.value is not None]
+        return self._by_side(roots)
+
+    def _by_side(self, roots: Sequence[Expr]) -> dict[str, tuple[str, ...]]:
+        found = {column for root in roots for column in columns(root)}
         return {own.side: tuple(sorted(c for s, c in found if s == own.side)) for own in self.sides}
 
     def scale_of(self, side: str) -> dict[str, int]:
@@ -253,20 +252,3 @@ def columns(expr: Expr) -> set[tuple[str, str]]:
     """(side, name) of every column of a table below an expression."""
     leaves = {leaf.attr for leaf in walk(expr) if leaf.op is Op.COLUMN}
     return {(side, name) for side, name in leaves if name is not PRESENT}
-
-
-__all__ = [
-    "LEFT",
-    "RIGHT",
-    "Aggregate",
-    "Aggregation",
-    "JoinKind",
-    "JoinQuery",
-    "RowsWindow",
-    "Side",
-    "TimeWindow",
-    "Window",
-    "columns",
-    "named_by_side",
-    "other",
-]

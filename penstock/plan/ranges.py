@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+from ..types import INT64
+
+_MIN, _MAX = INT64
 _SPAN = 1 << 64
 
 
@@ -78,42 +80,6 @@ def _beyond(times: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
     above = none if by <= 0 else ~none if most < _MIN else times > most
     below = none if by >= 0 else ~none if least > _MAX else times < least
     return above, below
-
-
-def rows_ranges(arrived: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``rows`` latest of the other side when each tuple arrives.
-
-    Parameters
-    ----------
-    arrived : ndarray of int64
-        How many of the other side arrived before, non-decreasing.
-    rows : int
-        Size of the other side's window.
-    """
-    return np.maximum(arrived - rows, 0), arrived
-
-
-def rows_met(
-    arrived: np.ndarray, rows: int, own_rows: int, others: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """All rows of the other side that each tuple meets, before and after its own arrival.
-
-    They are one range: the ``rows`` latest when it arrives, and those that arrive while it is
-    among the ``own_rows`` latest of its own side.
-
-    Parameters
-    ----------
-    arrived : ndarray of int64, shape (n,)
-        How many of the other side arrived before each tuple, non-decreasing.
-    rows, own_rows : int
-        Sizes of the other side's and of the own side's window.
-    others : int
-        Rows of the other side altogether.
-    """
-    end = np.full(len(arrived), others, dtype=np.int64)
-    if own_rows < len(arrived):
-        end[:-own_rows] = arrived[own_rows:]
-    return np.maximum(arrived - rows, 0), end
 
 
 def arrival_order(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

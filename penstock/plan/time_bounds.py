@@ -6,7 +6,7 @@ any spelling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..errors import QueryError
@@ -19,9 +19,20 @@ from .logic import when_true
 
 @dataclass(frozen=True)
 class _Bound:
+    """Bounds on T that follow from a condition; ``exact`` if they say all of it."""
+
     low: int | None = None
     high: int | None = None
     exact: bool = True
+
+
+def _all_of(bounds: Sequence[_Bound]) -> _Bound:
+    """Bounds on T that keep all of these."""
+    return _Bound(
+        max((b.low for b in bounds if b.low is not None), default=None),
+        min((b.high for b in bounds if b.high is not None), default=None),
+        all(b.exact for b in bounds),
+    )
 
 
 def find_time_window(
@@ -44,20 +55,10 @@ def find_time_window(
         Conjuncts that the two bounds do not already say.
     """
     finder = _Finder(linear(left_time), linear(right_time))
-    low: int | None = None
-    high: int | None = None
-    rest = []
-    for conjunct in conjuncts:
-        bound = finder.bound(conjunct)
-        if bound is None or not bound.exact:
-            rest.append(conjunct)
-        if bound is None:
-            continue
-        if bound.low is not None:
-            low = bound.low if low is None else max(low, bound.low)
-        if bound.high is not None:
-            high = bound.high if high is None else min(high, bound.high)
-    return low, high, rest
+    bounds = [(conjunct, finder.bound(conjunct)) for conjunct in conjuncts]
+    rest = [conjunct for conjunct, bound in bounds if bound is None or not bound.exact]
+    window = _all_of([bound for _, bound in bounds if bound is not None])
+    return window.low, window.high, rest
 
 
 class _Finder:
@@ -82,21 +83,11 @@ class _Finder:
         return self._at_most_zero(form)
 
     def _both(self, *forms: Linear) -> _Bound | None:
-        """Bound of all the forms being at most zero."""
-        low: int | None = None
-        high: int | None = None
-        exact = True
-        for form in forms:
-            bound = self._at_most_zero(form)
-            if bound is None:
-                return None
-            low = bound.low if low is None else low
-            high = bound.high if high is None else high
-            exact = exact and bound.exact
-        return _Bound(low, high, exact)
+        """Bound on T that follows if all of the forms are at most zero; None if one gives none."""
+        bounds = [self._at_most_zero(form) for form in forms]
+        return None if None in bounds else _all_of([b for b in bounds if b is not None])
 
     def _at_most_zero(self, form: Linear) -> _Bound | None:
-        terms = dict(form.terms)
         for term, coefficient in form.terms:
             if term.op is Op.ABS and len(term.sides) == 2 and coefficient > 0:
                 rest = form.without(term)
@@ -128,14 +119,8 @@ class _Finder:
         """
         least = None
         while True:
-            zoned = next(
-                (
-                    term
-                    for term, _ in form.terms
-                    if term.op in (Op.LOCAL, Op.INSTANT) and term not in (self.left, self.right)
-                ),
-                None,
-            )
+            zones = (t for t, _ in form.terms if t.op in (Op.LOCAL, Op.INSTANT))
+            zoned = next((t for t in zones if t not in (self.left, self.right)), None)
             if zoned is None:
                 break
             coefficient = dict(form.terms)[zoned]

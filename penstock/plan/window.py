@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .ranges import arrival_order, rows_met, rows_ranges, time_ranges
+from ..types import INT64
+from .ranges import arrival_order, time_ranges
 
 #: The sides of a join.
 LEFT, RIGHT = "l", "r"
 
 #: Before any watermark: the least time, below which no row can be.
-NEVER = int(np.iinfo(np.int64).min)
+NEVER = INT64[0]
 #: After the end of a source: above the last time that a row can have, which is one like others.
-FOREVER = int(np.iinfo(np.int64).max) + 1
+FOREVER = INT64[1] + 1
 
 #: Positions of a window, ``[start, end)`` per tuple: int64, both non-decreasing.
 Ranges = tuple[np.ndarray, np.ndarray]
@@ -49,7 +50,7 @@ class TimeWindow:
         return None if self.after is None else -self.after, self.before
 
     def ranges(self, window: str, stream: np.ndarray, times: np.ndarray) -> Ranges:
-        """What of a side's ascending times tuples of the other side meet, whose times ascend."""
+        """Ranges of a side's times that tuples of the other side meet; both ascend."""
         return time_ranges(stream, times, *self.offsets(window))
 
     def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
@@ -86,14 +87,22 @@ class RowsWindow:
         return self.left if side == LEFT else self.right
 
     def ranges(self, window: str, arrived: np.ndarray) -> Ranges:
-        """The latest of a side when so many of it have arrived."""
-        return rows_ranges(arrived, self.size(window))
+        """Ranges of the latest rows of a side; ``arrived`` of it came before each tuple."""
+        return np.maximum(arrived - self.size(window), 0), arrived
 
     def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
-        """All that each row of a side meets, of all rows of both sides in order of time."""
+        """All that each row of a side meets, of all rows of both sides in order of time.
+
+        It is one range: the latest when the row arrives, and those that arrive while it is among
+        the latest of its own side.
+        """
         before_left, before_right = arrival_order(times[LEFT], times[RIGHT])
-        before, opposite = before_left if side == LEFT else before_right, other(side)
-        return rows_met(before, self.size(opposite), self.size(side), len(times[opposite]))
+        arrived, rows = before_left if side == LEFT else before_right, self.size(side)
+        start, _ = self.ranges(other(side), arrived)
+        end = np.full(len(arrived), len(times[other(side)]), dtype=np.int64)
+        if rows < len(arrived):
+            end[:-rows] = arrived[rows:]
+        return start, end
 
     def closed(self, side: str, count: int, *, is_over: bool) -> int:
         """How many of a side's first ``count`` rows meet no later row; all once it ``is_over``."""

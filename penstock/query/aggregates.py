@@ -7,6 +7,7 @@ from sqlglot import exp
 from ..expr import ops
 from ..expr.node import Expr
 from ..expr.ops import ExprTypeError
+from ..expr.ops.align import NUMBERS
 from ..plan.query import Aggregate
 from ..types import FLOAT64, Kind, Type, int_of
 from .dialect import refused, snippet
@@ -80,7 +81,7 @@ def _read(
         return name, None if is_never_null else value, None, _COUNT
     if name in ("min", "max"):
         return name, _ordered(name, value, tree), None, value.type.as_nullable(True)
-    if value.type.kind not in (Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64):
+    if value.type.kind not in NUMBERS:
         raise refused(f"{name} needs a number, not {value.type}", tree)
     is_float = name == "avg" or value.type.is_float
     return name, value, None, FLOAT64 if is_float else _sum_type(value.type)

@@ -21,6 +21,7 @@ from .join_window import row_counts, side_times, time_window
 from .options import QueryOptions
 from .parse import parse, with_room
 from .scope import Scope
+from .sources import SourceReader
 from .statement import Statement, read_statement
 from .time_rules import TimeRules
 
@@ -61,9 +62,8 @@ def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions)
     times, units = _time_columns(options.time or {})
     scales = {_dotted(name): digits for name, digits in (options.scale or {}).items()}
     rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
-    statement = read_statement(
-        parse(text), schemas, scales, units, options.params or {}, rules, times
-    )
+    reader = SourceReader(schemas, scales, options.params or {}, rules, times)
+    statement = read_statement(parse(text), reader, units)
     counts = row_counts(statement, options.rows)
     for name in times:
         statement.scope.named(name, "time is")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from ..expr import ops
 from ..expr.node import PRESENT, Expr, Op, node, transform, walk
-from ..types import Kind, Type
-
-BOOLEAN = Type(Kind.BOOL)
+from ..types import BOOL
 
 #: Operations that are NULL where one of their operands is.
 _STRICT = frozenset(
@@ -17,24 +15,25 @@ _STRICT = frozenset(
 
 def null_supplied(expr: Expr) -> Expr:
     """Make all columns of an expression nullable: the other side may have rows without a match."""
-    return transform(expr, _nullable)
+
+    def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+        if current.op is Op.COLUMN:
+            return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
+        return ops.remake(current, args)
+
+    return transform(expr, rule)
 
 
 def supplied_or_null(expr: Expr, side: str) -> Expr:
     """A column as SELECT sees it: NULL where its side has no row.
 
     A computed column of a subquery, such as ``coalesce(x, 0)`` or a constant, has a value even
-    where all columns are NULL, so it asks whether there is a row.
+    where all columns are NULL, so it asks whether there is a row (see :data:`PRESENT`).
     """
     value = null_supplied(expr)
     if _is_null_without_columns(value):
         return value
-    return ops.case([(presence(side), value)])
-
-
-def presence(side: str) -> Expr:
-    """Whether a side has a row, as a column that no table has (see :data:`PRESENT`)."""
-    return node(Op.COLUMN, (), BOOLEAN, (side, PRESENT))
+    return ops.case([(node(Op.COLUMN, (), BOOL, (side, PRESENT)), value)])
 
 
 def _is_null_without_columns(expr: Expr) -> bool:
@@ -44,9 +43,3 @@ def _is_null_without_columns(expr: Expr) -> bool:
         passes_on = current.op in _STRICT and any(null[arg] for arg in current.args)
         null[current] = passes_on or current.op is Op.COLUMN
     return null[expr]
-
-
-def _nullable(current: Expr, args: tuple[Expr, ...]) -> Expr:
-    if current.op is Op.COLUMN:
-        return node(Op.COLUMN, (), current.type.as_nullable(True), current.attr)
-    return ops.remake(current, args)

@@ -30,8 +30,10 @@ class SourceReader:
     schemas : mapping of table name to Arrow schema
     scales : mapping of (alias or table, column) to decimal digits
     params : mapping of str to value
+        Values of names that are not columns.
     rules : TimeRules
     times : mapping of alias or table to its time column
+        One without a type, as in a CSV file without rows, takes the type of the other table's.
     used : set of (alias or table, column)
         Scales that a column has taken.
     declared : dict of (side, column) to decimal digits
@@ -52,6 +54,10 @@ class SourceReader:
         if isinstance(tree, exp.Subquery):
             return self._subquery(tree, side)
         raise refused("FROM takes tables and subqueries", tree)
+
+    def lowering(self, scope: Scope) -> Lowering:
+        """How expressions over some sources are lowered."""
+        return Lowering(scope, self.params, self.rules)
 
     def _table(self, tree: exp.Table, side: str) -> Source:
         clauses.check(tree, clauses.OF_TABLE)
@@ -128,14 +134,13 @@ class SourceReader:
         if not tree.alias:
             raise refused("a subquery in FROM needs an alias", tree)
         scope = Scope((inner,))
-        lowering = Lowering(scope, self.params, self.rules)
+        lowering = self.lowering(scope)
         where = select.args.get("where")
         condition = ops.TRUE if where is None else lowering.condition(where.this)
-        columns = dict(select_columns(select, lowering, scope))
         return replace(
             inner,
             alias=tree.alias,
-            columns=columns,
+            columns=dict(select_columns(select, lowering, scope)),
             filter=ops.and_(inner.filter, condition),
             rows=tree.meta.get(ROWS, inner.rows),
         )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import QueryError
@@ -14,13 +12,11 @@ from ..expr.node import Expr
 from ..plan.query import LEFT, RIGHT, Aggregation, JoinKind
 from . import clauses
 from .dialect import refused
-from .expressions import Lowering
 from .groups import has_groups, read_aggregation
 from .nulls import supplied_or_null
 from .output import select_columns
 from .scope import Scope, Source
 from .sources import SourceReader
-from .time_rules import TimeRules
 
 #: What may stand before JOIN.
 _KINDS = {
@@ -50,27 +46,11 @@ class Statement:
 
 
 def read_statement(
-    tree: exp.Expr,
-    schemas: Mapping[str, pa.Schema],
-    scales: Mapping[tuple[str, str], int],
-    units: Mapping[tuple[str, str], str],
-    params: Mapping[str, Any],
-    rules: TimeRules,
-    times: Mapping[str, str] | None = None,
+    tree: exp.Expr, reader: SourceReader, units: Mapping[tuple[str, str], str]
 ) -> Statement:
     """Resolve a syntax tree against table schemas.
 
-    Parameters
-    ----------
-    tree : sqlglot Expression
-    schemas : mapping of table name to Arrow schema
-    scales, units : mapping of (alias or table, column) to decimal digits, or to a time unit
-    params : mapping of str to value
-        Values of names that are not columns.
-    rules : TimeRules
-    times : mapping of alias or table to column, optional
-        Event-time columns. One without a type, as in a CSV file without rows, takes the type of the
-        other table's.
+    ``units`` are those of integer time columns, by alias or table and column.
 
     Raises
     ------
@@ -80,17 +60,16 @@ def read_statement(
         raise refused(f"a SELECT is needed, not {type(tree).__name__.upper()}", tree)
     clauses.check(tree, clauses.OF_SELECT | clauses.GROUPING)
     first, second, kind = _two_tables(tree)
-    reader = SourceReader(schemas, scales, params, rules, times or {})
     left = reader.read(first, LEFT)
     right = reader.read(second, RIGHT)
     if left.alias.lower() == right.alias.lower():
         raise refused(f"both inputs are named {left.alias}; give each an alias", second)
-    for table, name in scales.keys() - reader.used:
+    for table, name in reader.scales.keys() - reader.used:
         raise QueryError(f"scale is given for {table}.{name}, which is no column of a base table")
     plain = Scope((left, right))
     scope = Scope((left, right), _unit_columns(plain, units))
     visible = _after_join(scope, kind)
-    lowering, after = Lowering(scope, params, rules), Lowering(visible, params, rules)
+    lowering, after = reader.lowering(scope), reader.lowering(visible)
     on, where = tree.args["joins"][0].args.get("on"), tree.args.get("where")
     conditions = () if on is None else (lowering.condition(on),)
     wheres = () if where is None else (after.condition(where.this),)

@@ -36,14 +36,20 @@ def slice_of(name: str) -> pa.Table:
     return pq.read_table(Path(FOLDER or "") / f"{name}.parquet").slice(0, ROWS)
 
 
-@pytest.mark.parametrize("name", AGGREGATES)
-def test_aggregates_of_real_streams(name: str) -> None:
+def asked(name: str) -> tuple[str, dict[str, pa.Table], dict[str, str]]:
+    """A known query with its aggregates, its tables and their time columns."""
     known = json.loads((Path(FOLDER or "") / "queries.json").read_text(encoding="utf-8"))[name]
     tables = {side: slice_of(known[side]) for side in "rs"}
     key, aggregates = AGGREGATES[name]
     where = f" WHERE {known['where']}" if known["where"] else ""
     query = f"SELECT {key}, {aggregates} FROM r JOIN s ON {known['on']}{where} GROUP BY {key}"
     times = dict.fromkeys("rs", known["time"])
+    return query, tables, times
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_aggregates_of_real_streams(name: str) -> None:
+    query, tables, times = asked(name)
     got = penstock.sql(query, tables, time=times)
     # DuckDB computes in the columns' own widths; the squares need more.
     wide = {side: _widened(table) for side, table in tables.items()}
@@ -60,14 +66,9 @@ SOME = ["F1", *(pytest.param(name, marks=pytest.mark.slow) for name in ("A1", "G
 
 @pytest.mark.parametrize("name", SOME)
 def test_aggregates_of_running_joins(name: str) -> None:
-    known = json.loads((Path(FOLDER or "") / "queries.json").read_text(encoding="utf-8"))[name]
-    tables = {side: slice_of(known[side]) for side in "rs"}
-    key, aggregates = AGGREGATES[name]
-    where = f" WHERE {known['where']}" if known["where"] else ""
-    query = f"SELECT {key}, {aggregates} FROM r JOIN s ON {known['on']}{where} GROUP BY {key}"
-    times = dict.fromkeys("rs", known["time"])
+    query, tables, times = asked(name)
     wanted = rows_of(penstock.sql(query, tables, time=times))
-    assert rows_of(*streamed(query, tables, times, unique={key[0]: "id"})) == wanted
+    assert rows_of(*streamed(query, tables, times, unique={AGGREGATES[name][0][0]: "id"})) == wanted
 
 
 @pytest.mark.parametrize("keys", [("s",), ("s", "r")])

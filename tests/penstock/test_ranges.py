@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.windows.admission import Admission
-from penstock.plan.ranges import arrival_order, place, rows_ranges, shifted, time_ranges
-from penstock.plan.window import FOREVER, NEVER
+from penstock.plan.ranges import arrival_order, place, shifted, time_ranges
+from penstock.plan.window import FOREVER, NEVER, RowsWindow
 from tests.kit.effort import examples
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -63,7 +63,7 @@ def test_rows_ranges(left: list, right: list, size: int) -> None:
     # Left rows come first among those of one time.
     assert before_left.tolist() == [sum(r < t for r in right) for t in left]
     assert before_right.tolist() == [sum(x <= t for x in left) for t in right]
-    start, end = rows_ranges(before_left, size)
+    start, end = RowsWindow(left=1, right=size).ranges("r", before_left)
     assert (end - start).tolist() == [min(size, n) for n in before_left.tolist()]
 
 

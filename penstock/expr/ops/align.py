@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...types import FLOAT64, TIMES, UNIT_NS, Kind, Type
+from ...types import FLOAT64, FLOATING, TEXTUAL, TIMES, UNIT_NS, Kind, Type
 from ..node import Expr, Op
 from .infer import typed
 from .leaves import ExprTypeError, const
 
 EXACT = frozenset({Kind.INT, Kind.DECIMAL})
+NUMBERS = EXACT | FLOATING
 _AS_THEY_ARE = frozenset({Kind.INT, Kind.FLOAT32, Kind.BOOL, Kind.STRING, Kind.BINARY, Kind.DATE})
 
 
@@ -79,7 +80,7 @@ def _conversion(types: Sequence[Type]) -> Callable[[Expr], Expr] | None:
     if kinds <= EXACT:
         scale = max(dtype.scale for dtype in types)
         return lambda expr: rescale(expr, scale)
-    if kinds <= EXACT | {Kind.FLOAT32, Kind.FLOAT64}:
+    if kinds <= NUMBERS:
         return to_float
     if kinds <= TIMES or kinds == {Kind.DURATION}:
         order = (Kind.DURATION, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ)
@@ -97,6 +98,6 @@ def _unlike(types: Sequence[Type], what: str) -> ExprTypeError:
             "; write INTERVAL on both sides, or declare the unit of an integer time column, "
             "which then takes INTERVALs, but no columns of durations: those need timestamps"
         )
-    elif kinds & {Kind.STRING, Kind.BINARY}:
+    elif kinds & TEXTUAL:
         hint = "; compare text with text, or CAST one side"
     return ExprTypeError(f"{what} of {names} has no meaning{hint}")

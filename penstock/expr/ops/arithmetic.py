@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...types import TIMES, Kind, Type, integer
 from ..node import Expr, Op
-from .align import EXACT, align, finer, to_unit
+from .align import EXACT, NUMBERS, align, finer, to_unit
 from .infer import typed
 from .leaves import ExprTypeError, const
+
+#: Kinds of numbers, which have a sign.
+_SIGNED = NUMBERS | {Kind.DURATION, Kind.NULL}
 
 
 def add(a: Expr, b: Expr) -> Expr:
@@ -44,16 +49,14 @@ def _move_time(time: Expr, by: Expr, sign: int) -> Expr | None:
 
 def _arithmetic(op: Op, a: Expr, b: Expr) -> Expr:
     name = {Op.ADD: "the sum", Op.SUB: "the difference", Op.MOD: "the remainder"}[op]
-    allowed = EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.DURATION, Kind.NULL}
     for arg in (a, b):
-        if arg.type.kind not in allowed:
+        if arg.type.kind not in _SIGNED:
             raise ExprTypeError(f"{name} needs numbers, not {arg.type}")
     left, right = align((a, b), name)
     return typed(op, (left, right), left.type)
 
 
-def mod(a: Expr, b: Expr) -> Expr:
-    return _arithmetic(Op.MOD, a, b)
+mod = partial(_arithmetic, Op.MOD)
 
 
 def mul(a: Expr, b: Expr) -> Expr:
@@ -63,7 +66,7 @@ def mul(a: Expr, b: Expr) -> Expr:
         a = to_unit(a, "s") if a.type.unit == "D" else a  # no longer an interval of days alone
         return typed(Op.MUL, (a, b), a.type)
     for arg in (a, b):
-        if arg.type.kind not in EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.NULL}:
+        if arg.type.kind not in _SIGNED - {Kind.DURATION}:
             raise ExprTypeError(f"a product needs numbers, not {arg.type}")
     if not (a.type.kind in EXACT and b.type.kind in EXACT):
         left, right = align((a, b), "the product")
@@ -76,7 +79,7 @@ def mul(a: Expr, b: Expr) -> Expr:
 
 
 def _signed_number(expr: Expr, name: str) -> None:
-    if expr.type.kind not in EXACT | {Kind.FLOAT32, Kind.FLOAT64, Kind.DURATION, Kind.NULL}:
+    if expr.type.kind not in _SIGNED:
         raise ExprTypeError(f"{name} needs a number, not {expr.type}")
 
 
@@ -92,15 +95,7 @@ def absolute(a: Expr) -> Expr:
     return typed(Op.ABS, (a,), a.type)
 
 
-def least(*args: Expr) -> Expr:
-    return _extreme(Op.LEAST, args)
-
-
-def greatest(*args: Expr) -> Expr:
-    return _extreme(Op.GREATEST, args)
-
-
-def _extreme(op: Op, args: tuple[Expr, ...]) -> Expr:
+def _extreme(op: Op, *args: Expr) -> Expr:
     """Make LEAST or GREATEST: they skip NULL, and are NULL only where every argument is."""
     if len(args) < 2:
         raise ExprTypeError(f"{op.value} needs at least two arguments")
@@ -108,6 +103,10 @@ def _extreme(op: Op, args: tuple[Expr, ...]) -> Expr:
     if done[0].type.kind in (Kind.STRING, Kind.BINARY, Kind.BOOL, Kind.NULL):
         raise ExprTypeError(f"{op.value} needs numbers or times, not {done[0].type}")
     return typed(op, done, done[0].type)
+
+
+least = partial(_extreme, Op.LEAST)
+greatest = partial(_extreme, Op.GREATEST)
 
 
 def _integers(name: str, *args: Expr) -> None:
@@ -124,16 +123,9 @@ def _bits(op: Op, a: Expr, b: Expr) -> Expr:
     return typed(op, (left, right), left.type)
 
 
-def bit_and(a: Expr, b: Expr) -> Expr:
-    return _bits(Op.BIT_AND, a, b)
-
-
-def bit_or(a: Expr, b: Expr) -> Expr:
-    return _bits(Op.BIT_OR, a, b)
-
-
-def bit_xor(a: Expr, b: Expr) -> Expr:
-    return _bits(Op.BIT_XOR, a, b)
+bit_and = partial(_bits, Op.BIT_AND)
+bit_or = partial(_bits, Op.BIT_OR)
+bit_xor = partial(_bits, Op.BIT_XOR)
 
 
 def bit_not(a: Expr) -> Expr:
@@ -155,9 +147,5 @@ def _shift(op: Op, a: Expr, n: Expr) -> Expr:
     return typed(op, (a, n), a.type)
 
 
-def shl(a: Expr, n: Expr) -> Expr:
-    return _shift(Op.SHL, a, n)
-
-
-def shr(a: Expr, n: Expr) -> Expr:
-    return _shift(Op.SHR, a, n)
+shl = partial(_shift, Op.SHL)
+shr = partial(_shift, Op.SHR)

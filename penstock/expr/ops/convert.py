@@ -6,7 +6,7 @@ from ...types import TIMES, TIMESTAMPS, Kind, Type
 from ...zones import Zone
 from ..columns import evaluate
 from ..node import Expr, Op
-from .align import EXACT, finer, rescale, to_float, to_unit
+from .align import EXACT, NUMBERS, finer, rescale, to_float, to_unit
 from .arithmetic import add
 from .infer import typed
 from .leaves import ExprTypeError, const, duration_const
@@ -22,7 +22,7 @@ def cast(a: Expr, to: Type) -> Expr:
         return a
     if source is Kind.NULL:
         return const(None, to)
-    if target is Kind.FLOAT64 and source in EXACT | {Kind.FLOAT32, Kind.FLOAT64}:
+    if target is Kind.FLOAT64 and source in NUMBERS:
         return to_float(a)
     if source is Kind.INT and target is Kind.INT and to.lo <= a.type.lo and a.type.hi <= to.hi:
         return a
@@ -39,8 +39,7 @@ def cast(a: Expr, to: Type) -> Expr:
     return typed(Op.CAST, (a,), to)
 
 
-_NUMBERS = (Kind.INT, Kind.DECIMAL, Kind.FLOAT32, Kind.FLOAT64)
-_CASTS = {(s, t) for s in _NUMBERS for t in _NUMBERS} | {
+_CASTS = {(s, t) for s in NUMBERS for t in NUMBERS} | {
     (Kind.BOOL, Kind.INT),
     (Kind.TIMESTAMP, Kind.DATE),
     (Kind.TIMESTAMP, Kind.INT),

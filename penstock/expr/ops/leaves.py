@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import QueryError
-from ...types import BINARY, BOOL, FLOAT64, NULL, STRING, Kind, Type, integer
+from ...types import BINARY, BOOL, FLOAT64, NULL, STRING, Kind, Type
 from ..node import Expr, Op, node
 
 
@@ -11,34 +11,34 @@ class ExprTypeError(QueryError):
     """Operands do not fit the operation; one sentence without the place in the text."""
 
 
+#: Types of constants, by their Python classes; bool is an int, too.
+_TYPES = {
+    type(None): NULL,
+    bool: BOOL,
+    int: Type(Kind.INT),
+    float: FLOAT64,
+    str: STRING,
+    bytes: BINARY,
+}
+
+
 def const(value: object, dtype: Type | None = None) -> Expr:
     """A constant; ``None`` is NULL. ``dtype`` is needed for decimals and times only."""
     if dtype is None:
-        if value is None:
-            dtype = NULL
-        elif isinstance(value, bool):
-            dtype = BOOL
-        elif isinstance(value, int):
-            dtype = integer(value, value)
-        elif isinstance(value, float):
-            dtype = FLOAT64
-        elif isinstance(value, str):
-            dtype = STRING
-        elif isinstance(value, bytes):
-            dtype = BINARY
-        else:
-            raise ExprTypeError(f"a constant cannot be a {type(value).__name__}")
-    elif dtype.is_integral and isinstance(value, int):
+        dtype = next((t for of, t in _TYPES.items() if isinstance(value, of)), None)
+    if dtype is None:
+        raise ExprTypeError(f"a constant cannot be a {type(value).__name__}")
+    if dtype.is_integral and isinstance(value, int):
         dtype = dtype.within(value, value)
     return node(Op.CONST, (), dtype.as_nullable(value is None), value)
 
 
 def decimal_const(unscaled: int, scale: int) -> Expr:
-    return const(unscaled, Type(Kind.DECIMAL, unscaled, unscaled, scale=scale))
+    return const(unscaled, Type(Kind.DECIMAL, scale=scale))
 
 
 def duration_const(amount: int, unit: str) -> Expr:
-    return const(amount, Type(Kind.DURATION, amount, amount, unit=unit))
+    return const(amount, Type(Kind.DURATION, unit=unit))
 
 
 def column(side: str, name: str, dtype: Type) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from ...types import BOOL, Kind
 from ..members import Members
@@ -12,22 +13,6 @@ from .infer import typed
 from .leaves import FALSE, TRUE, ExprTypeError, const
 
 
-def lt(a: Expr, b: Expr) -> Expr:
-    return _compare(Op.LT, a, b)
-
-
-def le(a: Expr, b: Expr) -> Expr:
-    return _compare(Op.LE, a, b)
-
-
-def eq(a: Expr, b: Expr) -> Expr:
-    return _compare(Op.EQ, a, b)
-
-
-def ne(a: Expr, b: Expr) -> Expr:
-    return not_(eq(a, b))
-
-
 def _compare(op: Op, a: Expr, b: Expr) -> Expr:
     left, right = align((a, b), f"`{op.value}`")
     if op is not Op.EQ and left.type.kind in (Kind.STRING, Kind.BINARY, Kind.BOOL):
@@ -35,6 +20,15 @@ def _compare(op: Op, a: Expr, b: Expr) -> Expr:
             f"`{op.value}` does not order {left.type} values; text has equality and prefix"
         )
     return typed(op, (left, right), BOOL)
+
+
+lt = partial(_compare, Op.LT)
+le = partial(_compare, Op.LE)
+eq = partial(_compare, Op.EQ)
+
+
+def ne(a: Expr, b: Expr) -> Expr:
+    return not_(eq(a, b))
 
 
 def order(op: Op, a: Expr, b: Expr) -> Expr:

@@ -9,11 +9,20 @@ from ..node import Expr, Op
 from .infer import typed
 from .leaves import ExprTypeError
 
-_PAIRS = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MOD})
-_BITS = frozenset({Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR, Op.SHL, Op.SHR})
-_COMPARISONS = frozenset({Op.LT, Op.LE, Op.EQ})
-_EXTREMES = frozenset({Op.LEAST, Op.GREATEST})
-_JUNCTIONS = frozenset({Op.AND, Op.OR})
+_NUMBERS = ("integer", Kind.FLOAT32.value, Kind.FLOAT64.value)
+_CONDITION = Kind.BOOL.value
+_TEXTS = (Kind.STRING.value, Kind.BINARY.value)
+_MANY = 1 << 31
+#: Operations whose operands are of the result's family: which it may be, least and most operands.
+_OF_ONE_FAMILY = {
+    **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.MOD), (_NUMBERS, 2, 2)),
+    **dict.fromkeys((Op.NEG, Op.ABS), (_NUMBERS, 1, 1)),
+    **dict.fromkeys((Op.LEAST, Op.GREATEST), (_NUMBERS, 2, _MANY)),
+    **dict.fromkeys((Op.BIT_AND, Op.BIT_OR, Op.BIT_XOR, Op.SHL, Op.SHR), (("integer",), 2, 2)),
+    **dict.fromkeys((Op.BIT_NOT, Op.RAW), (("integer",), 1, 1)),
+    **dict.fromkeys((Op.AND, Op.OR), ((_CONDITION,), 1, _MANY)),
+    Op.NOT: ((_CONDITION,), 1, 1),
+}
 #: Most places that a number is shifted by.
 _MOST_PLACES = 63
 
@@ -54,34 +63,19 @@ def _family(dtype: Type) -> str:
 
 
 def _takes(op: Op, args: list[str], own: str) -> bool:
-    number = own in ("integer", Kind.FLOAT32.value, Kind.FLOAT64.value)
-    condition = own == Kind.BOOL.value
-    if op in _PAIRS:
-        return number and args == [own, own]
-    if op in (Op.NEG, Op.ABS):
-        return number and args == [own]
-    if op in _EXTREMES:
-        return number and len(args) > 1 and set(args) == {own}
-    if op in _BITS:
-        return own == "integer" and args == [own, own]
-    if op in (Op.BIT_NOT, Op.RAW):
-        return own == "integer" and args == [own]
-    if op in _COMPARISONS:
-        return condition and len(args) == 2 and args[0] == args[1]
-    if op in _JUNCTIONS:
-        return condition and len(args) > 0 and set(args) == {own}
-    if op is Op.NOT:
-        return condition and args == [own]
-    if op is Op.IS_NULL:
-        return condition and len(args) == 1
-    if op is Op.PREFIX:
-        texts = (Kind.STRING.value, Kind.BINARY.value)
-        return condition and len(args) == 2 and args[0] == args[1] and args[0] in texts
-    if op is Op.IN:
-        return condition and len(args) == 1
+    if op in _OF_ONE_FAMILY:
+        families, least, most = _OF_ONE_FAMILY[op]
+        return own in families and least <= len(args) <= most and set(args) == {own}
     if op is Op.CAST:
-        return number and len(args) == 1 and args[0] in ("integer", "boolean", "float32", "float64")
+        return own in _NUMBERS and len(args) == 1 and args[0] in (*_NUMBERS, _CONDITION)
     if op is Op.CASE:
         conditions, values = set(args[:-1:2]), {*args[1::2], args[-1]}
-        return len(args) % 2 == 1 and conditions == {Kind.BOOL.value} and values == {own}
+        return len(args) % 2 == 1 and conditions == {_CONDITION} and values == {own}
+    if own != _CONDITION:
+        return False
+    if op in (Op.IS_NULL, Op.IN):
+        return len(args) == 1
+    if op in (Op.LT, Op.LE, Op.EQ, Op.PREFIX):
+        is_pair = len(args) == 2 and args[0] == args[1]
+        return is_pair and (op is not Op.PREFIX or args[0] in _TEXTS)
     return False

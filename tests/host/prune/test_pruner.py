@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from penstock.errors import UsageError
 from penstock.expr.columns import Vector
 from penstock.host.device.cut import TASK_EVALUATIONS
-from penstock.host.keys.prepare import Layout, StreamKeys
-from penstock.host.prune.boxes import make_tester
+from penstock.host.keys.layouts import Layout, StreamKeys
+from penstock.host.prune.boxes import cut, make_tester
 from penstock.host.prune.plan import PrunedRanges
 from penstock.host.prune.pruner import MOST_SKIPPED, Pruner
 from penstock.host.prune.sizes import Pruning
@@ -111,14 +111,17 @@ def test_bounds_rule_out_no_match(seed: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     cuts = [np.unique([0, n, *rng.integers(1, n, n // 2)]) for n in (20, 30)]
     tester = make_tester(join.program)
-    groups, blocks = tester.groups(join.stream, cuts[0]), tester.blocks(join.window, cuts[1])
+    groups, blocks = (
+        tester.boxes("s", join.stream, cuts[0]),
+        tester.boxes("w", join.window, cuts[1]),
+    )
     may = tester.may_match(groups, blocks)
     may = np.broadcast_to(may, (len(cuts[0]) - 1, len(cuts[1]) - 1))
     for i, j in expected(join):
         group = np.searchsorted(cuts[0], i, side="right") - 1
         block = np.searchsorted(cuts[1], j, side="right") - 1
         assert may[group, block]
-    part = tester.may_match(tester.cut(groups, 1, 2), blocks)
+    part = tester.may_match(cut(groups, 1, 2), blocks)
     assert np.array_equal(np.broadcast_to(part, (1, may.shape[1]))[0], may[1])
 
 

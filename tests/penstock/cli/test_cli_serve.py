@@ -71,10 +71,10 @@ WAITING = """
 import signal, threading
 from penstock.cli.stopping import stops
 
-with stops() as stop:
+with stops() as wait:
     # Runs when the main thread sleeps: it gets no other chance.
     threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
-    stop.wait()
+    wait()
 print("stopped")
 """
 
@@ -87,9 +87,9 @@ def test_a_signal_that_another_thread_gets_is_not_lost() -> None:
 
 
 def test_a_signal_before_anybody_waits_is_not_lost() -> None:
-    with stops() as stop:
+    with stops() as wait:
         signal.raise_signal(signal.SIGTERM)
-        stop.wait()
+        wait()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 

@@ -1,0 +1,57 @@
+"""Columns of values, which expressions are evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..types import INT64
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A column: the values of one expression.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,) or () for a constant
+        int64 or object (integers), bool, float32, float64, or object (str, bytes). What the slot of
+        a NULL holds says nothing.
+    valid : ndarray of bool or None
+        False where NULL; None if nothing is.
+    lo, hi : int
+        Bounds of the integers in ``values``, 0 for other values.
+    """
+
+    values: np.ndarray
+    valid: np.ndarray | None = None
+    lo: int = 0
+    hi: int = 0
+
+    @property
+    def known(self) -> np.ndarray:
+        """The values that are not NULL."""
+        return self.values if self.valid is None else self.values[self.valid]
+
+    @property
+    def true(self) -> np.ndarray:
+        """Where a condition is TRUE."""
+        return self.values if self.valid is None else self.values & self.valid
+
+
+#: Columns by (side, name).
+Columns = Mapping[tuple[str, str], Vector]
+
+
+def int_vector(values: np.ndarray, valid: np.ndarray | None = None) -> Vector:
+    """Make a vector of integers, with the bounds that they have."""
+    if values.size == 0:
+        return Vector(values, valid)
+    return Vector(values, valid, int(values.min()), int(values.max()))
+
+
+def fits_int64(lo: int, hi: int) -> bool:
+    """Whether int64 holds all integers of an interval."""
+    return INT64[0] <= lo and hi <= INT64[1]

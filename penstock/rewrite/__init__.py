@@ -1,1 +1,0 @@
-"""Rewrites of the predicate, each a small function that keeps its value."""
