@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import explain, join, sql
-    from .metrics import watch
+    from .metrics.listener import watch
     from .streaming import stream
     from .table_function import register
 
@@ -19,7 +19,7 @@ _HOMES = {
     "register": "table_function",
     "sql": "api",
     "stream": "streaming",
-    "watch": "metrics",
+    "watch": "metrics.listener",
 }
 
 

@@ -16,6 +16,7 @@ from penstock.host.device.registry import open_device, parse_device
 
 from .conf import Conf
 from .slots import slot
+from .task import task_addresses
 
 #: Environment variable that names the device of an executor.
 VARIABLE = "PENSTOCK_DEVICE"
@@ -34,11 +35,7 @@ _open: dict[tuple[str, str], Device] = {}
 
 
 def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device:
-    """The device of this name and these options, opened once per process.
-
-    Call it in a task through an import inside the task's function: Spark copies the globals that
-    a function refers to, and a copied cache is empty.
-    """
+    """The device of this name and these options, opened once per process."""
     wanted = _DEFAULTS.get(name, {}) | dict(options or {})
     key = name, repr(sorted(wanted.items()))
     if key not in _open:
@@ -47,7 +44,7 @@ def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device
 
 
 def stays_open(device: Device) -> bool:
-    """Whether a device is open for later tasks of this process, too. Call it as the above."""
+    """Whether a device is open for later tasks of this process, too."""
     return any(device is one for one in _open.values())
 
 
@@ -156,10 +153,7 @@ class DeviceChoice:
         DeviceError, UsageError, MissingToolError
             It cannot be opened, or no turn came in time.
         """
-        # Inside, since it is the worker's cache that is meant.
-        from .devices import shared_device
-
-        spec = self.resolved(_task_addresses())
+        spec = self.resolved(task_addresses())
         slots = self.slots(spec)
         if not slots:
             yield self._or_cpu(spec, shared=True)
@@ -175,38 +169,23 @@ class DeviceChoice:
 
     def instead_of(self, device: Device, reason: str) -> Device | None:
         """The CPU device, for a task that a device cannot run; None if it is not to be used."""
-        from .devices import shared_device
-
-        if self.conf.fallback != "cpu" or device.name == "cpu":
-            return None
-        warn_of_fallback(device.name, reason)
-        return shared_device("cpu")
+        return self._cpu(device.name, device.name, reason)
 
     def _or_cpu(self, spec: DeviceSpec, *, shared: bool) -> Device:
-        from .devices import shared_device
-
         try:
             if shared:
                 return shared_device(spec.name, spec.options)
             return open_device(spec.name, **spec.options)
         except PenstockError as error:
-            if self.conf.fallback != "cpu" or spec.name == "cpu":
+            cpu = self._cpu(spec.name, str(spec), str(error))
+            if cpu is None:
                 raise
-            warn_of_fallback(spec, str(error))
-            return shared_device("cpu")
+            return cpu
 
-
-def warn_of_fallback(spec: DeviceSpec | str, reason: str) -> None:
-    """Write to the executor's log why a task runs on the CPU device."""
-    sys.stderr.write(f"penstock: device cpu instead of {spec}: {reason}\n")
-    sys.stderr.flush()
-
-
-def _task_addresses() -> dict[str, list[str]]:
-    """Addresses of the resources that Spark gave this task."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        return {}
-    return {name: list(info.addresses) for name, info in context.resources().items()}
+    def _cpu(self, name: str, shown: str, reason: str) -> Device | None:
+        """The CPU device in place of another, with a word in the executor's log."""
+        if self.conf.fallback != "cpu" or name == "cpu":
+            return None
+        sys.stderr.write(f"penstock: device cpu instead of {shown}: {reason}\n")
+        sys.stderr.flush()
+        return shared_device("cpu")

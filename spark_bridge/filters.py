@@ -13,7 +13,6 @@ from operator import and_, or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from penstock.expr import ops
 from penstock.expr.node import Expr, Op
 from penstock.plan.time_bounds import conjuncts_of
 from penstock.types import Kind
@@ -36,9 +35,8 @@ def pushed(condition: Expr, column_of: ColumnOf) -> Column | None:
 
 def is_pushed(condition: Expr, column_of: ColumnOf) -> bool:
     """Whether Spark can test all of a condition."""
-    return condition is ops.TRUE or all(
-        _condition(part, column_of) is not None for part in conjuncts_of(condition)
-    )
+    parts = conjuncts_of(condition)
+    return all(_condition(part, column_of) is not None for part in parts)
 
 
 def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:

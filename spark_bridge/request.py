@@ -13,7 +13,7 @@ from pyspark.sql import types as spark_types
 from penstock.errors import UsageError
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
-from penstock.query.options import Rows, Within
+from penstock.query.options import QueryOptions, Rows, Within
 
 from .compiled import Compiled
 from .conf import Conf
@@ -25,7 +25,7 @@ from .types import arrow_schema, check_used
 
 
 class CommonOptions(TypedDict, total=False):
-    """Keyword arguments of every call: those of :func:`penstock.sql`, and the device.
+    """Keyword arguments of every call: :class:`penstock.query.options.QueryOptions`, the device.
 
     ``device`` names a device that the executors have, such as ``"cpu"`` or
     ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md tells which one it is otherwise.
@@ -56,8 +56,7 @@ class Request:
     spark : SparkSession
     text : str
     frames : mapping of table name to DataFrame
-    options : mapping
-        Keyword arguments of :func:`penstock.query.compiler.compile_query`.
+    options : QueryOptions
     query : JoinQuery
         The compiled text.
     schemas : mapping of table name to pyarrow.Schema
@@ -70,7 +69,7 @@ class Request:
     spark: SparkSession
     text: str
     frames: Mapping[str, DataFrame]
-    options: Mapping[str, Any]
+    options: QueryOptions
     query: JoinQuery
     schemas: Mapping[str, pa.Schema]
     device: DeviceChoice
@@ -98,18 +97,15 @@ class Request:
         for name in options.keys() - JoinOptions.__optional_keys__:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
         conf = Conf.read(spark)
-        choice = DeviceChoice.of(options.get("device"), options.get("device_options"), conf)
+        given: dict[str, Any] = {**options}
+        device = given.pop("device", None), given.pop("device_options", None)
+        choice = DeviceChoice.of(*device, conf)
         check_resources(spark, conf)
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         spark_schemas = {name: _struct(frame) for name, frame in frames.items()}
         schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
-        compiling: dict[str, Any] = {
-            # All of them, given or not: checkpoints are compared by name.
-            **{name: options.get(name) for name in ("time", "rows", "within", "params", "scale")},
-            "unique": unique,
-            "time_zone": session_zone(spark, text),
-        }
-        query = compile_query(text, schemas, **compiling)
+        chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
+        query = compile_query(text, schemas, chosen)
         check_used(query, spark_schemas)
         ordering = None
         if ordered:
@@ -123,7 +119,7 @@ class Request:
             spark=spark,
             text=text,
             frames=frames,
-            options=compiling,
+            options=chosen,
             query=query,
             schemas=schemas,
             device=choice,

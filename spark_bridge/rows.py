@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -32,6 +32,13 @@ def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch as it is declared to Spark."""
     arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def in_batches(batch: pa.RecordBatch, schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
+    """The same, in batches of so many rows at most."""
+    cast = cast_to(batch, schema)
+    for at in range(0, cast.num_rows, most):
+        yield cast.slice(at, most)
 
 
 def message_of(rows: pa.Table | pa.RecordBatch) -> bytes:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.errors import SchemaError, UsageError
 
 from .sources import register_sources
+from .task import local_property, partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,26 +96,23 @@ class PenstockJoin:
         from penstock.query.compiler import compile_query
 
         from .devices import shared_device
-        from .time_zone import task_zone
+        from .time_zone import KEY
 
         condition, time = self._call
         both = pa.Table.from_batches(self._batches)
         rest, side = both.drop_columns([SIDE]), both.column(SIDE).to_numpy()
         tables = {name: rest.filter(pa.array(side == k)) for k, name in enumerate("lr")}
         text = f"SELECT l.{ID} AS left_id, r.{ID} AS right_id FROM l JOIN r ON {condition}"
-        schemas = dict.fromkeys("lr", rest.schema)
-        query = compile_query(text, schemas, time=dict.fromkeys("lr", time), time_zone=task_zone())
+        schemas, zone = dict.fromkeys("lr", rest.schema), local_property(KEY)
+        query = compile_query(text, schemas, time=dict.fromkeys("lr", time), time_zone=zone)
         wanted = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64())])
         for batch in BatchJoin(query, tables, shared_device("cpu")):
             yield pa.Table.from_batches([batch]).cast(wanted)
 
 
 def _require_one_task() -> None:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
     # Where all rows are in the first partition, nothing is missed.
-    if context is not None and context.partitionId() > 0:
+    if partition() > 0:
         raise UsageError(
             "penstock_join runs in several tasks, each with some of the rows, and would miss "
             "pairs; write TABLE(...) WITH SINGLE PARTITION"

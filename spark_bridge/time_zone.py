@@ -9,6 +9,7 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Spark's setting of it.
 KEY = "spark.sql.session.timeZone"
 _TYPE = "spark.sql.timestampType"
 
@@ -44,11 +45,3 @@ def _names_timestamp(text: str) -> bool:
 
     ambiguous = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ)
     return any(dtype.this in ambiguous for dtype in parse(text).find_all(exp.DataType))
-
-
-def task_zone() -> str | None:
-    """The zone of the session that a task runs for, None outside of one."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(KEY)

@@ -54,15 +54,11 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
     It has the first of several columns of one name: :func:`check_used` refuses to use them.
     """
-    fields: dict[str, spark.StructField] = {}
-    for one in schema:
-        fields.setdefault(one.name, one)
-    return pa.schema(
-        [
-            pa.field(f.name, arrow_type(f.dataType) or _PLACEHOLDER, f.nullable)
-            for f in fields.values()
-        ]
-    )
+    fields: dict[str, pa.Field] = {}
+    for f in schema:
+        dtype = arrow_type(f.dataType) or _PLACEHOLDER
+        fields.setdefault(f.name, pa.field(f.name, dtype, f.nullable))
+    return pa.schema(list(fields.values()))
 
 
 def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> None:
@@ -118,7 +114,7 @@ def _output_type(field: pa.Field) -> pa.DataType:
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """Spark schema of :func:`output_schema`."""
-    dtypes = [from_arrow_type(f.type, prefer_timestamp_ntz=True) for f in schema]
-    return spark.StructType(
-        [spark.StructField(name, dtype) for name, dtype in zip(schema.names, dtypes, strict=True)]
-    )
+    fields = spark.StructType()
+    for f in schema:
+        fields.add(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True))
+    return fields

@@ -15,7 +15,6 @@ from ..rows import message_of, table_of
 #: Columns of the rows, and their types.
 BUCKET, BLOB = "bucket", "blob"
 SCHEMA = pa.schema([(BUCKET, pa.int32()), (BLOB, pa.binary())])
-SPARK_SCHEMA = f"{BUCKET} int, {BLOB} binary"
 
 
 def blobs_of(

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from penstock.errors import UsageError
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.join.table.operators import table_join
-from penstock.plan.query import JoinQuery, named_by_side
+from penstock.plan.query import Aggregation, JoinQuery, named_by_side
 
 from ..inputs import TICKS, Input, needs_places, union_of
 from ..request import Request
 from ..types import output_schema, spark_schema
-from .blobs import BLOB, BUCKET, SPARK_SCHEMA
+from .blobs import BLOB, BUCKET, SCHEMA
 from .choose import Choice
 from .decide import decided
 from .merge import merged
@@ -62,11 +62,8 @@ class BatchPlan:
                 f"partitioning must be one of {', '.join(_PARTITIONINGS)}, not {partitioning!r}"
             )
         conf = request.conf
-        conf = replace(
-            conf,
-            lanes=conf.lanes if shards is None else shards,
-            partitioning=partitioning or conf.partitioning,
-        )
+        lanes = conf.lanes if shards is None else shards
+        conf = replace(conf, lanes=lanes, partitioning=partitioning or conf.partitioning)
         request = replace(request, conf=conf)
         query = request.query
         schemas = {s.side: request.schemas[s.table] for s in query.sides}
@@ -78,8 +75,9 @@ class BatchPlan:
     def frame(self) -> DataFrame:
         """The result."""
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
-        if self.request.query.aggregation is not None:
-            return self._merged(parts[0])
+        aggregation = self.request.query.aggregation
+        if aggregation is not None:
+            return self._merged(parts[0], aggregation)
         rows = reduce(DataFrame.union, parts)
         ordering = self.request.ordering
         return rows if ordering is None else ordering.sorted(rows, self.request.query)
@@ -104,13 +102,13 @@ class BatchPlan:
             self.request.conf,
             existence=number == 1,
             owned=shards.owned if isinstance(shards, RowsShards) else None,
-            buckets=self._buckets if groups else 1,
+            buckets=self._buckets,
         )
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return shard_join.run(batches)
 
-        return moved.mapInArrow(run, SPARK_SCHEMA if groups else spark_schema(self.output))
+        return moved.mapInArrow(run, spark_schema(SCHEMA if groups else self.output))
 
     def _placed(self, one: Input, shards: Shards) -> list[Column]:
         """Columns beside the slots; with the shards exploded, a row is there once per shard."""
@@ -126,14 +124,13 @@ class BatchPlan:
 
     @property
     def _buckets(self) -> int:
+        """Tasks that merge groups."""
         aggregation = self.request.query.aggregation
-        assert aggregation is not None
-        return self.halves[0].shards.count if aggregation.keys else 1
+        has_keys = aggregation is not None and bool(aggregation.keys)
+        return self.halves[0].shards.count if has_keys else 1
 
-    def _merged(self, partial: DataFrame) -> DataFrame:
+    def _merged(self, partial: DataFrame, aggregation: Aggregation) -> DataFrame:
         """Groups of the partial aggregates of all shards."""
-        aggregation = self.request.query.aggregation
-        assert aggregation is not None
         if not aggregation.keys:
             # The one group is there even where nothing joins.
             empty = F.lit(b"").cast("binary").alias(BLOB)
@@ -145,9 +142,8 @@ class BatchPlan:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return merged(compiled, output, rows, batches)
 
-        return partial.repartitionById(self._buckets, BUCKET).mapInArrow(
-            run, spark_schema(self.output)
-        )
+        moved = partial.repartitionById(self._buckets, BUCKET)
+        return moved.mapInArrow(run, spark_schema(output))
 
 
 def _joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

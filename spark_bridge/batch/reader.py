@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ class Rows:
     shard: int | None = None
 
 
+@dataclass
 class ShardReader:
     """Takes a partition apart.
 
@@ -42,53 +44,43 @@ class ShardReader:
     ----------
     batches : iterator of RecordBatch
         Rows of the held side before all others.
-    held : str
+    held_side : str
     slots : mapping of side to mapping of column to slot
     schemas : mapping of side to pyarrow.Schema
     """
 
-    def __init__(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        held: str,
-        slots: Mapping[str, Mapping[str, str]],
-        schemas: Mapping[str, pa.Schema],
-    ) -> None:
-        self._batches = batches
-        self._held = held
-        self._slots = slots
-        self._schemas = schemas
-        self._begun: pa.RecordBatch | None = None
+    batches: Iterator[pa.RecordBatch]
+    held_side: str
+    slots: Mapping[str, Mapping[str, str]]
+    schemas: Mapping[str, pa.Schema]
 
     def held(self) -> Rows:
         """All rows of the held side; to be called first."""
         own: list[pa.RecordBatch] = []
-        for batch in self._batches:
-            streamed = batch.column(STREAMED)
-            count = batch.num_rows - streamed.true_count
+        for batch in self.batches:
+            count = batch.num_rows - batch.column(STREAMED).true_count
             if count:
                 own.append(batch.slice(0, count))
             if count < batch.num_rows:
-                self._begun = batch.slice(count)
+                self.batches = chain([batch.slice(count)], self.batches)
                 break
-        return self._rows(self._held, own)
+        return self._rows(self.held_side, own)
 
     def parts(self, most: int | None) -> Iterator[Rows]:
         """The other side's rows, about so many at a time; all at once without a number."""
-        waiting = [] if self._begun is None else [self._begun]
-        self._begun = None
-        rows = sum(batch.num_rows for batch in waiting)
-        for batch in self._batches:
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self.batches:
             waiting.append(batch)
             rows += batch.num_rows
             if most is not None and rows >= most:
-                yield self._rows(other(self._held), waiting)
+                yield self._rows(other(self.held_side), waiting)
                 waiting, rows = [], 0
         if rows or most is None:
-            yield self._rows(other(self._held), waiting)
+            yield self._rows(other(self.held_side), waiting)
 
     def _rows(self, side: str, batches: list[pa.RecordBatch]) -> Rows:
-        slots, schema = self._slots[side], self._schemas[side]
+        slots, schema = self.slots[side], self.schemas[side]
         if not batches:
             return Rows(used_schema(slots, schema).empty_table())
         rows = pa.Table.from_batches(batches)

@@ -22,9 +22,7 @@ from ..devices import DeviceChoice
 from ..rows import cast_to
 from .blobs import blobs_of
 from .reader import ShardReader
-
-#: Times that a shard's own rows have: from, and below.
-Owned = tuple[int | None, int | None]
+from .shards import Stretch
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class ShardJoin:
     conf : Conf
     existence : bool
         Whether it is asked only which held rows match nothing: the second half of a full join.
-    owned : sequence of (int or None, int or None), optional
-        For ROWS, by shard.
+    owned : sequence of Stretch, optional
+        For ROWS, times of each shard's own rows.
     buckets : int
         Tasks that merge groups.
     """
@@ -57,7 +55,7 @@ class ShardJoin:
     device: DeviceChoice
     conf: Conf
     existence: bool = False
-    owned: Sequence[Owned] | None = None
+    owned: Sequence[Stretch] | None = None
     buckets: int = 1
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,9 @@ from ..clock import Clock
 
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
+#: A stretch of time: from, and below; None where it has no end.
+Stretch = tuple[int | None, int | None]
+
 
 class Shards(ABC):
     """How both sides are dealt out.
@@ -97,15 +100,14 @@ class TimeShards(Shards):
         def own(k: int) -> Column:
             if self.parts[k] == 1:
                 return F.lit(first[k])
-            return F.lit(first[k]) + F.pmod(spread, F.lit(self.parts[k]).cast("long")).cast("int")
+            return F.lit(first[k]) + _spread(spread, self.parts[k])
 
         if side == self.side:
             if not self.bounds or moment is None:
                 return own(0)
             shard = self._slice(moment, self.clocks[side], 0, own)
             # Rows without a time are kept only where the join preserves them, in any shard.
-            anywhere = F.pmod(spread, F.lit(self.count).cast("long")).cast("int")
-            return F.when(moment.isNull(), anywhere).otherwise(shard)
+            return F.when(moment.isNull(), _spread(spread, self.count)).otherwise(shard)
         if self.count == 1:
             return F.lit(0)
         low, high = self.window.offsets(other(side))
@@ -146,12 +148,12 @@ class GridShards(Shards):
 
     def of(self, side: str, moment: Column | None, spread: Column) -> Column:
         if side == LEFT:
-            row = F.pmod(spread, F.lit(self.rows).cast("long")).cast("int")
+            row = _spread(spread, self.rows)
             if self.columns == 1:
                 return row
             begin = row * self.columns
             return F.sequence(begin, begin + (self.columns - 1))
-        column = F.pmod(spread, F.lit(self.columns).cast("long")).cast("int")
+        column = _spread(spread, self.columns)
         if self.rows == 1:
             return column
         last = column + (self.rows - 1) * self.columns
@@ -169,16 +171,16 @@ class RowsShards(Shards):
     Parameters
     ----------
     side : str
-    owned : sequence of (int or None, int or None)
-        Times of each shard's own rows: from, and below.
-    reached : mapping of side to sequence of (int or None, int or None)
+    owned : sequence of Stretch
+        Times of each shard's own rows.
+    reached : mapping of side to sequence of Stretch
         Times of the rows that each shard gets.
     clocks : mapping of side to Clock
     """
 
     side: str
-    owned: Sequence[tuple[int | None, int | None]]
-    reached: Mapping[str, Sequence[tuple[int | None, int | None]]]
+    owned: Sequence[Stretch]
+    reached: Mapping[str, Sequence[Stretch]]
     clocks: Mapping[str, Clock]
 
     @property
@@ -192,8 +194,8 @@ class RowsShards(Shards):
         if moment is None or self.count == 1:
             return F.lit(0)
         clock, reached = self.clocks[side], self.reached[side]
-        starts = [_reaches(clock, low, _MIN) for low, _ in reached[1:]]
-        ends = [_reaches(clock, high, _MAX + 1) for _, high in reached[:-1]]
+        starts = [_MIN if low is None else clock.reaches(low) for low, _ in reached[1:]]
+        ends = [_MAX + 1 if high is None else clock.reaches(high) for _, high in reached[:-1]]
         last = at_threshold(moment, starts, F.lit)
         first = at_threshold(moment, ends, F.lit)
         # A row without a time is an error, which its shard raises.
@@ -202,8 +204,9 @@ class RowsShards(Shards):
         )
 
 
-def _reaches(clock: Clock, time: int | None, unbounded: int) -> int:
-    return unbounded if time is None else clock.reaches(time)
+def _spread(hashed: Column, parts: int) -> Column:
+    """One of some parts, by a row's hash."""
+    return F.pmod(hashed, F.lit(parts).cast("long")).cast("int")
 
 
 def at_threshold(

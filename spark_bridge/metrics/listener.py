@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,8 @@ def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
     """
     found = _listeners.get(spark)
     if found is None or found.is_closed:
-        found = JoinListener()
+        found = _listeners[spark] = JoinListener(spark)
         spark.streams.addListener(found)
-        found.session = spark
-        _listeners[spark] = found
     if port is None:
         port = Conf.read(spark).metrics_port
     if port is not None:
@@ -82,26 +80,23 @@ class Query:
     def __init__(self, name: str) -> None:
         self.name = name
         self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
-        self._sums = dict.fromkeys(SUMS, 0)
-        self._sources: dict[str, dict[str, int]] = {"arrived": {}, "late": {}}
-        self._busy: dict[str, float] = {}
+        self._sums, self._arrived, self._late = Counter(), Counter(), Counter()
+        self._busy: defaultdict[str, float] = defaultdict(float)
 
     def add(self, batch: BatchFigures) -> None:
         self.batches.append(batch)
-        for name in self._sums:
-            self._sums[name] += getattr(batch, name)
-        for name, counts in self._sources.items():
-            for alias, count in getattr(batch, name).items():
-                counts[alias] = counts.get(alias, 0) + count
+        self._sums.update({name: getattr(batch, name) for name in SUMS})
+        self._arrived.update(batch.arrived)
+        self._late.update(batch.late)
         for shard, seconds in batch.busy_s.items():
-            self._busy[shard] = self._busy.get(shard, 0.0) + seconds
+            self._busy[shard] += seconds
 
     def report(self) -> Report:
         latest = self.batches[-1]
         took = [batch.seconds for batch in self.batches]
         return Report(
-            arrived=dict(self._sources["arrived"]),
-            late=dict(self._sources["late"]),
+            arrived=dict(self._arrived),
+            late=dict(self._late),
             **self._sums,
             window_rows=latest.window_rows,
             memory_bytes={"windows": latest.window_bytes},
@@ -114,8 +109,8 @@ class Query:
 class JoinListener(StreamingQueryListener):
     """Hears of each micro-batch. From :func:`watch`."""
 
-    def __init__(self) -> None:
-        self.session: SparkSession | None = None
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self.is_closed = False
         self._queries: dict[str, Query] = {}
         self._unknown: deque[Any] = deque(maxlen=BATCHES)
@@ -154,10 +149,8 @@ class JoinListener(StreamingQueryListener):
         query : StreamingQuery or str
             Or its ``id``.
         """
-        number = str(getattr(query, "id", query))
         with self._lock:
-            self._told()
-            found = self._queries.get(number)
+            found = self._found(query)
             return [] if found is None else list(found.batches)
 
     def wait(self, query: Any, batch: int, timeout_s: float) -> bool:
@@ -177,8 +170,7 @@ class JoinListener(StreamingQueryListener):
         """
 
         def is_told() -> bool:
-            self._told()
-            found = self._queries.get(str(getattr(query, "id", query)))
+            found = self._found(query)
             return found is not None and found.batches[-1].batch >= batch
 
         with self._lock:
@@ -204,13 +196,16 @@ class JoinListener(StreamingQueryListener):
     def close(self) -> None:
         """Hear no more, and stop answering."""
         self.is_closed = True
-        if self.session is not None:
-            self.session.streams.removeListener(self)
+        self._spark.streams.removeListener(self)
         if self._server is not None:
             self._server.close()
             self._server = None
 
     # -- figures ----------------------------------------------------------------------------------
+
+    def _found(self, query: Any) -> Query | None:
+        self._told()
+        return self._queries.get(str(getattr(query, "id", query)))
 
     def _told(self) -> None:
         """Take in reports whose figures can be found now."""
@@ -223,11 +218,9 @@ class JoinListener(StreamingQueryListener):
                 if number not in _recorded:
                     self._unknown.append(progress)
                 continue
-            query = self._queries.get(number)
-            if query is None:
-                query = self._queries[number] = Query(progress.name or number)
-                while len(self._queries) > QUERIES:
-                    self._queries.pop(next(iter(self._queries)))
+            query = self._queries.setdefault(number, Query(progress.name or number))
+            if len(self._queries) > QUERIES:
+                self._queries.pop(next(iter(self._queries)))
             seconds = progress.durationMs.get("triggerExecution", 0) / 1000
             query.add(replace(figures, seconds=seconds))
 

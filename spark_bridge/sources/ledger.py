@@ -112,12 +112,10 @@ class Ledger:
         count = 0
         with (
             _new(path) as partial,
-            pq.ParquetWriter(
-                partial, first.schema, compression="zstd", compression_level=1
-            ) as file,
+            pq.ParquetWriter(partial, first.schema, compression="zstd", compression_level=1) as out,
         ):
             for one in (first, *rows):
-                file.write_batch(one)
+                out.write_batch(one)
                 count += one.num_rows
         return [BatchFile(str(folder / path.name), count, path.stat().st_size)]
 
@@ -139,12 +137,8 @@ class Ledger:
         path = Path(self.folder, _WRITERS, f"{writer}.json")
         if not path.exists():
             _put(path, json.dumps({"query": query}))
-        try:
+        with _readable(path):
             found = json.loads(path.read_bytes())["query"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{path} cannot be read: {error}; restore the folder from a backup"
-            ) from error
         if found != query:
             raise UsageError(
                 f"writer {writer} of {self.folder} is another query, or this one with another "
@@ -213,12 +207,8 @@ class Ledger:
         FileError
         """
         path = self._record(writer, batch)
-        try:
+        with _readable(path):
             return [BatchFile(**one) for one in json.loads(path.read_bytes())["files"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{path} cannot be read: {error}; restore the folder from a backup"
-            ) from error
 
     def rows(self, file: BatchFile) -> Iterator[pa.RecordBatch]:
         """The rows of a committed file.
@@ -228,13 +218,24 @@ class Ledger:
         FileError
         """
         path = Path(self.folder, file.name)
-        try:
-            with pq.ParquetFile(path) as opened:
-                yield from opened.iter_batches()
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FileError(
-                f"{path} cannot be read: {error}; restore the folder from a backup"
-            ) from error
+        with _readable(path), pq.ParquetFile(path) as opened:
+            yield from opened.iter_batches()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say what to do where a file cannot be read.
+
+    Raises
+    ------
+    FileError
+    """
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError) as error:  # those of Arrow are of these
+        raise FileError(
+            f"{path} cannot be read: {error}; restore the folder from a backup"
+        ) from error
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
-from penstock.host.join.step import Frontier, oldest
+from penstock.host.join.step import Frontier, needed, oldest
 from penstock.plan.query import LEFT, TimeWindow
 from penstock.plan.window import FOREVER, NEVER
 
@@ -43,12 +44,18 @@ class Merge:
     low: int
 
 
+def still_needed(frontier: Frontier, commit: Commit) -> dict[str, list[StoredFile]]:
+    """Files of a commit of which a batch after these promises may read rows."""
+    files = commit.blocks()
+    keep = needed(frontier, files)
+    return {side: list(compress(own, keep[side])) for side, own in files.items()}
+
+
 def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
     """Choose merges such that each file is at most half as large as the one before it.
 
     So each row is rewritten a logarithmic number of times.
     """
-    blocks = {side: [f.block for f in own] for side, own in commit.old.items()}
     found = []
     for side, files in commit.old.items():
         if len(files) < MOST_FILES:
@@ -56,7 +63,7 @@ def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
         low, most = NEVER, FOREVER
         window = frontier.query.window
         if isinstance(window, TimeWindow):
-            low = oldest(frontier, blocks, side)
+            low = oldest(frontier, commit.old, side)
         else:  # a file goes as a whole, so it must not grow without end
             most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
         stack: list[tuple[int, int, int]] = []  # first, last, rows
@@ -80,13 +87,13 @@ def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> Sto
     """
     files = commit.old[merge.side][merge.first : merge.last]
     tables = [store.between(f, merge.low, FOREVER) for f in files if f.high >= merge.low]
-    loaded = load(spec, spec.query(), merge.side, tables)
+    loaded = load(spec, merge.side, tables)
     frontier = Frontier(spec.query(), commit.before)
     if frontier.grouping is not None and merge.side in frontier.plan.decided_once:
         loaded = loaded.pick(np.flatnonzero(~frontier.complete(loaded.rows)))
     if not len(loaded.rows):
         return None
-    return write(store, commit.batch, frontier, spec.query().side(merge.side), loaded)
+    return write(store, commit.batch, frontier, merge.side, loaded)
 
 
 def replaced(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack
 
@@ -155,8 +156,6 @@ def planned(
         output_schema(open_delivery(planned, inputs).schema),
         request.device,
         pruning_sizes(pruning),
-        request.conf.output_rows,
-        request.conf.resident_bytes if request.conf.resident else None,
         None if idle is None else idle.total_seconds(),
     )
     if request.conf.metrics_port is not None:
@@ -166,22 +165,27 @@ def planned(
     return StreamingJoin(request.spark, spec, rows, lanes)
 
 
+@dataclass(frozen=True)
 class StreamingJoin:
     """A join that can be started; from :func:`stream`.
 
-    Attributes
+    Parameters
     ----------
-    schema : pyspark.sql.types.StructType
-        Of the output.
+    spark : SparkSession
+    spec : JoinSpec
+    rows : DataFrame
+        Of both sides.
+    lanes : int or None
     """
 
-    def __init__(
-        self, spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int | None
-    ) -> None:
-        self.spark, self.spec, self.rows, self.lanes = spark, spec, rows, lanes
+    spark: SparkSession
+    spec: JoinSpec
+    rows: DataFrame
+    lanes: int | None
 
     @property
     def schema(self) -> spark_types.StructType:
+        """Columns of the output."""
         ordering, output = self.spec.compiled.ordering, self.spec.output
         hidden = [] if ordering is None else ordering.hidden(self.spec.query())
         return spark_schema(pa.schema([f for f in output if f.name not in hidden]))
@@ -217,12 +221,8 @@ class StreamingJoin:
         store = place.store
         check_folder(place, self.spec)
         latest = store.latest() or Commit()
-        last = Commit(
-            batch=latest.batch + 1,
-            before=latest.after,
-            after=dict.fromkeys(latest.after, FOREVER),
-            old=latest.blocks(),
-        )
+        ended = dict.fromkeys(latest.after, FOREVER)
+        last = latest.following({}, {}, after=ended, old=latest.blocks())
         lanes = self.lanes or parallelism(self.spark)
         return MicroBatch(self.spec, store, lanes, _nowhere).output(self.spark, last)
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import time
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.errors import FileError
-from penstock.host.join.step import Frontier, Share, needed
+from penstock.host.join.step import Frontier, Share
 from penstock.plan.query import LEFT, RIGHT, other
 
+from ..task import partition
 from ..types import spark_schema
 from .commit import Commit, Files, StoredFile
-from .compaction import Merge, merged, merges, replaced
+from .compaction import Merge, merged, merges, replaced, still_needed
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, Report
 from .place import Place
-from .probe import Probe
+from .probe import run_share
 from .spec import JoinSpec
 from .store import LOST, Store
 
@@ -98,34 +100,27 @@ class MicroBatch:
         ingest = Ingest(self.spec, store, batch, before.after)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from pyspark import TaskContext
-
-            context = TaskContext.get()
-            part = 0 if context is None else context.partitionId()
-            written = list(ingest.run(batches, part))
+            written = list(ingest.run(batches))
             if written:
-                yield _text(store.tell(part, written))
+                yield _text(store.tell(partition(), written))
 
         found = store.told(row["text"] for row in rows.mapInArrow(run, "text string").collect())
-        reports = [Report.of(one) for part in sorted(found) for one in found[part]]
-        query = self.spec.query()
-        frontier = Frontier(query, before.after)
-        blocks = before.blocks()
-        keep = needed(frontier, {s: [f.block for f in own] for s, own in blocks.items()})
-        old = {s: [f for f, k in zip(blocks[s], keep[s], strict=True) if k] for s in blocks}
-        arrived = {side: _arrived(reports, side) for side in (LEFT, RIGHT)}
-        heard = self._heard(before, arrived)
-        commit = Commit(
-            batch=batch,
+        reports: dict[str, list[Report]] = {LEFT: [], RIGHT: []}
+        # The partitions order the rows of a batch.
+        for one in (Report.of(one) for part in sorted(found) for one in found[part]):
+            reports[one.side].append(one)
+        frontier = Frontier(self.spec.query(), before.after)
+        arrived = {side: sum(one.arrived for one in own) for side, own in reports.items()}
+        late, heard = _files(reports, "late"), self._heard(before, arrived)
+        commit = before.following(
+            arrived,
+            _rows(late),
             position={} if self.place is None else self.place.position(batch, before.position),
-            before=before.after,
             after=self._promises(before, reports, heard),
-            old=old,
-            new=_files(reports, "rows"),
+            old=still_needed(frontier, before),
+            new=_files(reports, "new"),
             timeless=_files(reports, "timeless"),
-            late=_files(reports, "late"),
-            arrived=_added(before.arrived, arrived),
-            late_rows=_added(before.late_rows, _rows(_files(reports, "late"))),
+            late=late,
             heard=heard,
         )
         return self._merged(rows.sparkSession, frontier, commit)
@@ -136,13 +131,16 @@ class MicroBatch:
         return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
 
     def _promises(
-        self, before: Commit, reports: list[Report], heard: Mapping[str, float]
+        self,
+        before: Commit,
+        reports: Mapping[str, Sequence[Report]],
+        heard: Mapping[str, float],
     ) -> dict[str, int]:
         """Promises after the new rows. The clock may be read: the record keeps the result."""
-        own = {}
-        for side in (LEFT, RIGHT):
-            latest = [r.latest - self.spec.disorder[side] for r in reports if r.side == side]
-            own[side] = max([before.after[side], *latest])
+        own = {
+            side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in found)])
+            for side, found in reports.items()
+        }
         if self.spec.idle_s is None:
             return own
         # Not the time in which the query did not run.
@@ -159,13 +157,11 @@ class MicroBatch:
             return commit
         spec, store = self.spec, self.store
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _numbers(batches):
-                file = merged(spec, store, commit, todo[number])
-                written = [] if file is None else [asdict(file)]
-                yield _text(store.tell(number, written))
+        def run(number: int) -> Iterator[pa.RecordBatch]:
+            file = merged(spec, store, commit, todo[number])
+            yield _text(store.tell(number, [] if file is None else [asdict(file)]))
 
-        found = _tasks(spark, len(todo)).mapInArrow(run, "text string").collect()
+        found = _tasks(spark, len(todo), run, "text string").collect()
         done: list[tuple[Merge, StoredFile | None]] = []
         for number, written in store.told(row["text"] for row in found).items():
             done.append((todo[number], StoredFile(**written[0]) if written else None))
@@ -177,16 +173,14 @@ class MicroBatch:
         self, spark: SparkSession, commit: Commit, records: FigureRecords | None = None
     ) -> DataFrame:
         """Output rows of a commit; the tasks that compute them write figures to the records."""
-        shards = self._shards(commit)
-        probe = Probe(self.spec, self.store, commit, records)
+        spec, store, shards = self.spec, self.store, self._shards(commit)
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for shard in _numbers(batches):
-                yield from probe.run(Share(shard, shards))
+        def run(shard: int) -> Iterator[pa.RecordBatch]:
+            return run_share(spec, store, commit, Share(shard, shards), records)
 
-        rows = _tasks(spark, shards).mapInArrow(run, spark_schema(self.spec.output))
-        ordering = self.spec.compiled.ordering
-        return rows if ordering is None else ordering.sorted(rows, self.spec.query())
+        rows = _tasks(spark, shards, run, spark_schema(spec.output))
+        ordering = spec.compiled.ordering
+        return rows if ordering is None else ordering.sorted(rows, spec.query())
 
     def _shards(self, commit: Commit) -> int:
         old, new = _rows(commit.old), _rows(commit.new)
@@ -197,43 +191,39 @@ class MicroBatch:
 
     def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
         store, files = self.store, commit.late[side]
-        schema = self.spec.side_schema(side)
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _numbers(batches):
-                yield from store.read(files[number]).to_batches()
+        def run(number: int) -> Iterable[pa.RecordBatch]:
+            return store.read(files[number]).to_batches()
 
-        return _tasks(spark, len(files)).mapInArrow(run, spark_schema(schema))
+        return _tasks(spark, len(files), run, spark_schema(self.spec.side_schema(side)))
 
 
-def _tasks(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers from 0 on, one per task."""
-    return spark.range(0, count, 1, count)
+def _tasks(
+    spark: SparkSession,
+    count: int,
+    work: Callable[[int], Iterable[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """Rows of a function of the numbers from 0 on, one per task."""
 
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from work(number)
 
-def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
+    return spark.range(0, count, 1, count).mapInArrow(run, schema)
 
 
 def _text(text: str) -> pa.RecordBatch:
     return pa.record_batch([pa.array([text], pa.string())], names=["text"])
 
 
-def _files(reports: list[Report], kind: str) -> dict[str, list[StoredFile]]:
+def _files(reports: Mapping[str, Sequence[Report]], kind: str) -> dict[str, list[StoredFile]]:
     return {
-        side: [getattr(r, kind) for r in reports if r.side == side and getattr(r, kind)]
-        for side in (LEFT, RIGHT)
+        side: [report.files[kind] for report in own if kind in report.files]
+        for side, own in reports.items()
     }
-
-
-def _arrived(reports: list[Report], side: str) -> int:
-    return sum(report.arrived for report in reports if report.side == side)
 
 
 def _rows(files: Files) -> dict[str, int]:
     return {side: sum(file.rows for file in own) for side, own in files.items()}
-
-
-def _added(total: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {side: total[side] + count for side, count in more.items()}

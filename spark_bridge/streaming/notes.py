@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from penstock.errors import FileError
 
-from .room import require_room
+from .room import SPARK_ERRORS, room_for
 
 
 def noted(spark: SparkSession, folder: str) -> str | None:
@@ -28,7 +27,7 @@ def noted(spark: SparkSession, folder: str) -> str | None:
         return None
     try:
         lines = spark.read.text(plain(folder)).collect()
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise FileError(
             f"the note in {folder}, which says of which query the folder around it is, cannot be "
             f"read: {first_cause(error)}; restore the folder from a backup, or begin anew with "
@@ -45,11 +44,8 @@ def put_note(spark: SparkSession, folder: str, text: str) -> None:
     FileError
     """
     note = spark.createDataFrame([(text,)], "value string").coalesce(1)
-    try:
+    with room_for(folder):
         note.write.mode("overwrite").text(folder)
-    except (PySparkException, Py4JError) as error:
-        require_room(error, folder)
-        raise
 
 
 def is_there(spark: SparkSession, pattern: str) -> bool:

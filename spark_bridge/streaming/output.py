@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError, UsageError
@@ -16,7 +14,7 @@ from penstock.errors import FileError, UsageError
 from ..sources.ledger import Ledger
 from ..sources.sink import NAME
 from .notes import is_there, noted, plain, put_note
-from .room import require_room
+from .room import room_for
 from .store import file_store
 
 #: Folder beside the batches that says of which query they are. Readers of the output pass it over.
@@ -41,11 +39,8 @@ class FolderSink:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         folder = f"{self.path.rstrip('/')}/batch={batch}"
-        try:
+        with room_for(folder):
             rows.write.mode("overwrite").format(self.format).options(**self.options).save(folder)
-        except (PySparkException, Py4JError) as error:
-            require_room(error, folder)
-            raise
 
     def take(self, spark: SparkSession, query: str, *, is_new: bool = True) -> None:
         """See that the path is the query's, or note that it is from now on.

@@ -1,29 +1,36 @@
-"""Computes the output of a micro-batch in a task: one shard of a step, over stored files."""
+"""Computes the output of a micro-batch in a task: one share of a step, over stored files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.execute.residence import Residence
+from penstock.host.execute.resident_cache import BlockCache
 from penstock.host.execute.stats import Stats
 from penstock.host.join.step import Kept, MicroBatch, Share
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.host.rows.stretches import NamedBlock
-from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER, NEVER
 
+from ..devices import stays_open
 from ..metrics.figures import ShardFigures
+from ..rows import in_batches
 from .commit import Commit, StoredFile
 from .figures import FigureRecords
-from .resident import residence
 from .spec import JoinSpec
 from .store import RowStore, Store
 
+#: Blocks that this process keeps prepared; Spark reuses it between tasks.
+_cache = BlockCache(0)
 
+
+@dataclass(frozen=True)
 class StoredRows(Kept):
     """The rows that one commit names.
 
@@ -34,30 +41,26 @@ class StoredRows(Kept):
     commit : Commit
     residence : Residence, optional
         Where blocks are kept; each file is one.
+    found : dict of side to Loaded
+        New rows that have been read.
     """
 
-    def __init__(
-        self,
-        spec: JoinSpec,
-        store: RowStore,
-        commit: Commit,
-        residence: Residence | None = None,
-    ) -> None:
-        self.spec, self.store, self.commit = spec, store, commit
-        self.residence = residence
-        self.query = spec.query()
-        self._new: dict[str, Loaded] = {}
+    spec: JoinSpec
+    store: RowStore
+    commit: Commit
+    residence: Residence | None = None
+    found: dict[str, Loaded] = field(default_factory=dict)
 
     def old(self, side: str, low: int, high: int) -> Loaded:
         files = [f for f in self.commit.old[side] if f.high >= low and f.low <= high]
         return self._timed(side, files, low, high, [])
 
     def new(self, side: str) -> Loaded:
-        if side not in self._new:  # read once per task
+        if side not in self.found:  # read once per task
             timeless = [self.store.read(f) for f in self.commit.timeless[side]]
             own = self.commit.new[side]
-            self._new[side] = self._timed(side, own, NEVER, FOREVER, timeless)
-        return self._new[side]
+            self.found[side] = self._timed(side, own, NEVER, FOREVER, timeless)
+        return self.found[side]
 
     def _timed(
         self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
@@ -65,64 +68,49 @@ class StoredRows(Kept):
         """Rows of files between two times, and other rows."""
         if self.residence is None:
             tables = [self.store.between(f, low, high) for f in files]
-            return load(self.spec, self.query, side, [*tables, *others])
+            return load(self.spec, side, [*tables, *others])
         parts = [Loaded.of_block(*self.block(side, f), low, high) for f in files]
-        return Loaded.concat([load(self.spec, self.query, side, others), *parts])
+        return Loaded.concat([load(self.spec, side, others), *parts])
 
     def block(self, side: str, file: StoredFile) -> tuple[NamedBlock, pa.Table]:
         """A file as a block, and its rows without the column of their time."""
         assert self.residence is not None
 
-        def made() -> tuple[NamedBlock, pa.Table]:
-            loaded = load(self.spec, self.query, side, [self.store.between(file, NEVER, FOREVER)])
+        def read() -> tuple[NamedBlock, pa.Table]:
+            loaded = load(self.spec, side, [self.store.between(file, NEVER, FOREVER)])
             return NamedBlock(file.name, loaded.rows), loaded.table
 
-        return self.residence.cache.block(self.residence.scope, file.name, made)
+        return self.residence.cache.block(self.residence.scope, file.name, read)
 
 
-def load(spec: JoinSpec, query: JoinQuery, side: str, tables: Sequence[pa.Table]) -> Loaded:
+def load(spec: JoinSpec, side: str, tables: Sequence[pa.Table]) -> Loaded:
     """Stored rows of one side; they have passed the side's filter already."""
-    none = spec.side_schema(side).empty_table()
-    table = pa.concat_tables([none, *tables]).combine_chunks()
+    table, query = spec.whole(side, tables), spec.query()
     read = read_side(query, query.side(side), table)
     return Loaded(table, read.timed.in_time_order(), read.timeless)
 
 
-class Probe:
-    """Computes the output of a commit.
+def run_share(
+    spec: JoinSpec,
+    store: Store,
+    commit: Commit,
+    share: Share,
+    records: FigureRecords | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Output rows of one share of a commit; its figures go to the records.
 
-    Parameters
-    ----------
-    spec : JoinSpec
-    store : Store
-    commit : Commit
-    records : FigureRecords, optional
-        Gets what a shard has done.
+    Raises
+    ------
+    DataError, DeviceError, FileError
     """
 
-    def __init__(
-        self, spec: JoinSpec, store: Store, commit: Commit, records: FigureRecords | None = None
-    ) -> None:
-        self.spec, self.store, self.commit = spec, store, commit
-        self.records = records
+    def done(stats: Stats) -> None:
+        if records is not None:
+            records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
 
-    def run(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """Output rows of one shard.
-
-        Raises
-        ------
-        DataError, DeviceError, FileError
-        """
-        spec, store, commit = self.spec, self.store, self.commit
-
-        def rows(home: Residence | None) -> StoredRows:
-            return StoredRows(spec, store, commit, home)
-
-        def done(stats: Stats) -> None:
-            if self.records is not None:
-                self.records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
-
-        yield from run_step(spec, store.scope, commit, rows, done, share)
+    return run_step(
+        spec, store.scope, commit, partial(StoredRows, spec, store, commit), done, share
+    )
 
 
 def run_step(
@@ -154,19 +142,13 @@ def run_step(
     """
 
     def run(device: Device) -> Iterator[pa.RecordBatch]:
-        home = residence(spec, scope, device)
+        home = _residence(spec, scope, device)
         if home is not None:
-            home.keep(device, [f.name for own in commit.blocks().values() for f in own])
-        step = MicroBatch(
-            spec.query(),
-            device,
-            commit.before,
-            commit.after,
-            pruning=spec.pruning,
-            residence=home,
-        )
+            home.keep(device, [file.name for file in commit.kept()])
+        promises = commit.before, commit.after
+        step = MicroBatch(spec.query(), device, *promises, pruning=spec.pruning, residence=home)
         for batch in step.run(rows(home), share or Share()):
-            yield from spec.output_batches(batch)
+            yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
         done(step.stats)
 
     with spec.device.opened() as device:
@@ -181,3 +163,11 @@ def run_step(
             if cpu is None or given:
                 raise
             yield from run(cpu)
+
+
+def _residence(spec: JoinSpec, scope: str, device: Device) -> Residence | None:
+    """Where blocks of a query are kept for the task that calls; None if they are not."""
+    if not spec.device.conf.resident:
+        return None
+    _cache.most_bytes = spec.device.conf.resident_bytes
+    return Residence(scope, _cache, device_stays=stays_open(device))

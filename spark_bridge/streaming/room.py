@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from penstock.errors import FileError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+#: What calls of Spark raise, be it classic or Spark Connect.
+SPARK_ERRORS = (PySparkException, Py4JError)
 
 #: What systems say where there is no room, as Java and Python repeat it.
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
@@ -23,22 +29,25 @@ class QueryFileError(FileError, StreamingQueryException):
         StreamingQueryException.__init__(self, message)
 
 
-def require_room(error: Exception, what: str) -> None:
-    """Raise an error that says what to do, if Spark has failed because a disk is full.
+@contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Raise an error that says what to do, where Spark fails because a disk is full.
 
     Parameters
     ----------
-    error : Exception
-        Of Spark.
     what : str
-        Could not be written.
+        What is being written, for the message.
 
     Raises
     ------
     FileError
     """
-    message = _message(error, what)
-    if message is not None:
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        message = _message(error, what)
+        if message is None:
+            raise
         raise FileError(message) from error
 
 

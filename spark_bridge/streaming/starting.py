@@ -10,8 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError, UsageError
@@ -20,6 +18,7 @@ from penstock.host.rows.checksums import sealed, unsealed
 from .identity import require_same
 from .notes import first_cause, is_there, noted, plain, put_note
 from .place import log_number
+from .room import SPARK_ERRORS
 from .store import LOST
 
 #: Folder in Spark's checkpoint that says of which query it is.
@@ -100,7 +99,7 @@ def check_logs(spark: SparkSession, checkpoint: str) -> None:
     files = spark.read.text(there, wholetext=True).select("_metadata.file_path", "value")
     try:
         logs = {tuple(row[0].split("/")[-3:]): row[1] for row in files.collect()}
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise FileError(
             f"what Spark has noted in {checkpoint} cannot be read: {first_cause(error)}; {LOST}"
         ) from error

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,13 +20,26 @@ from penstock.errors import QueryError, UsageError
 from penstock.plan.query import JoinKind, JoinQuery
 
 from ..metrics.observed import COLUMNS, observed
-from ..rows import table_of
+from ..rows import message_of, table_of
+from ..task import partition
 from ..types import spark_schema
 from .identity import identity
-from .packing import PACKED, packed
 from .shard import ShardProcessor
-from .spec import JoinSpec
+from .spec import IS_RIGHT, JoinSpec
 from .starting import check_query, with_check
+
+#: Rows on their way to the shards: which shard, the order, whether the shard keeps them, the rows
+#: as an Arrow message.
+_PACKED = pa.schema(
+    [
+        ("lane", pa.int32()),
+        ("part", pa.int32()),
+        ("number", pa.int32()),
+        ("is_right", pa.bool_()),
+        ("kept", pa.bool_()),
+        ("rows", pa.binary()),
+    ]
+)
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -53,20 +67,16 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, shards: int
     keys = _keys(spark, shards)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        part = 0 if context is None else context.partitionId()
         filled = [batch for batch in batches if batch.num_rows]
         if filled:
-            yield from packed(pa.Table.from_batches(filled), part, keys)
+            yield from _packed(pa.Table.from_batches(filled), partition(), keys)
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for message in batch.column(0):
                 yield from table_of(message.as_py()).to_batches()
 
-    sent = rows.mapInArrow(pack, PACKED).groupBy("lane")
+    sent = rows.mapInArrow(pack, spark_schema(_PACKED)).groupBy("lane")
     # A shard is found by its key: state under other keys would be lost.
     wanted = identity(spec) | {"lanes": shards, "spark.sql.shuffle.partitions": keys}
     columns = ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
@@ -75,6 +85,23 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, shards: int
     )
     joined = observed(found, spec.names, shards).mapInArrow(unpack, spark_schema(spec.output))
     return with_check(joined, partial(check_query, spark, wanted))
+
+
+def _packed(rows: pa.Table, part: int, keys: list[int]) -> Iterator[pa.RecordBatch]:
+    """Messages of the rows of one partition: all of them for every shard, which keeps a share."""
+    number = 0
+    for is_right in (False, True):
+        own = rows.filter(pc.field(IS_RIGHT) == is_right).drop_columns([IS_RIGHT]).combine_chunks()
+        for k, keeper in enumerate(keys):
+            first, last = (own.num_rows * n // len(keys) for n in (k, k + 1))
+            if first == last:
+                continue
+            message = message_of(own.slice(first, last - first))
+            for shard in keys:
+                values = (shard, part, number, is_right, shard == keeper, message)
+                arrays = [pa.array([v], t) for v, t in zip(values, _PACKED.types, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
+            number += 1
 
 
 def _check(spark: SparkSession, query: JoinQuery, shards: int) -> None:

@@ -11,16 +11,16 @@ import json
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from math import inf
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
+from penstock.host.join.step import Block
 from penstock.host.rows.file_store import FileStore
 from penstock.plan.ranges import place
 
@@ -59,8 +59,8 @@ class RowStore(ABC):
     """Where stored rows are."""
 
     @abstractmethod
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
-        """Keep rows; gives their name, size in bytes and checksum."""
+    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
+        """Keep rows of a batch, with what is known of them."""
 
     @abstractmethod
     def read(self, file: StoredFile) -> pa.Table:
@@ -70,7 +70,7 @@ class RowStore(ABC):
         """Rows of a file with ``low <= time <= high``, without the column of their time."""
         table = self.read(file)
         if not (low <= file.low and file.high <= high):
-            times = times_of(table)
+            times = table.column(0).chunk(0).to_numpy()
             first, last = place(times, low), place(times, high, after=True)
             table = table.slice(first, last - first)
         return table.remove_column(0)
@@ -114,8 +114,8 @@ class Store(RowStore):
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
-        """Write rows into a new file; its name, size in bytes and checksum.
+    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
+        """Write rows into a new file.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Store(RowStore):
             # One piece, so that columns can be used in place.
             writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
         written = self.files.put(f"{_ROWS}/{name}", sink.getvalue())
-        return name, written.bytes, written.checksum
+        return StoredFile(**asdict(block), name=name, **written._asdict())
 
     def read(self, file: StoredFile) -> pa.Table:
         """The rows of a file; in a folder, mapped into memory.
@@ -150,11 +150,10 @@ class Store(RowStore):
         """
         for file in commit.files():
             name = f"{_ROWS}/{file.name}"
-            size = self.files.size(name)
+            size, shown = self.files.size(name), self.files.shown(name)
             if size is None:
-                raise FileError(f"{self.files.shown(name)} is gone; {LOST}")
+                raise FileError(f"{shown} is gone; {LOST}")
             if size != file.bytes:
-                shown = self.files.shown(name)
                 raise FileError(f"{shown} has {size} bytes, not {file.bytes}; {LOST}")
 
     # -- what a task has written ------------------------------------------------------------------
@@ -213,7 +212,8 @@ class Store(RowStore):
         number = 0 if noted is None else noted["batch"]
         latest = self.commit(number)
         if latest is None:
-            if noted is None and not any(map(_is_record, self.files.names(_RECORDS))):
+            records = (name.removesuffix(".json") for name in self.files.names(_RECORDS))
+            if noted is None and not any(map(str.isdecimal, records)):
                 return None
             gone = _LATEST if noted is None else _record(number)
             raise FileError(f"{self.files.shown(gone)} is gone; {LOST}")
@@ -242,12 +242,15 @@ class Store(RowStore):
             # A later batch's file may be of another attempt that is still at work.
             if name not in named and _batch_of(name) <= commit.batch
         )
-        records = ((name, name.removesuffix(".json")) for name in self.files.names(_RECORDS))
-        self.files.remove(
-            f"{_RECORDS}/{name}"
-            for name, number in records
-            if not number.isdecimal() or int(number) < before.batch
-        )
+        remove_old(self.files, _RECORDS, before.batch)
+
+
+def remove_old(files: FileStore, folder: str, first: int) -> None:
+    """Remove files of JSON whose name is no number, or one below the first."""
+    for name in files.names(folder):
+        number = name.removesuffix(".json")
+        if not number.isdecimal() or int(number) < first:
+            files.remove([f"{folder}/{name}"])
 
 
 def _record(batch: int) -> str:
@@ -258,14 +261,3 @@ def _batch_of(name: str) -> float:
     """Which batch a file is of; one of a strange name is of no batch so far."""
     number = name.removeprefix(".").split("-")[0]  # hidden while it is written
     return int(number) if number.isdecimal() else inf
-
-
-def _is_record(name: str) -> bool:
-    return name.removesuffix(".json").isdecimal()
-
-
-def times_of(table: pa.Table) -> np.ndarray:
-    """Times of stored rows, int64."""
-    if not table.num_rows:
-        return np.zeros(0, np.int64)
-    return table.column(0).chunk(0).to_numpy()

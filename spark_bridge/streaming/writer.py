@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,7 +19,7 @@ from .identity import check_folder
 from .microbatch import MicroBatch, Sink
 from .output import BatchSink, FolderSink, require_distinct
 from .place import Place
-from .room import require_room, with_remedy
+from .room import room_for, with_remedy
 from .spec import JoinSpec
 
 if TYPE_CHECKING:
@@ -138,19 +135,17 @@ class StreamingJoinWriter:
             folder.take(self._spark, number, is_new=is_new)
         lanes = self._lanes or parallelism(self._spark)
         micro_batch = MicroBatch(self._spec, store, lanes, sink, late, place)
-        writer = self._rows.writeStream.foreachBatch(partial(_run, micro_batch))
+        writer = self._rows.writeStream.foreachBatch(micro_batch)
         writer = writer.option("checkpointLocation", checkpoint)
         if self._name:
             writer = writer.queryName(self._name)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
-        try:
+        what = f"Spark's checkpoint {checkpoint}"
+        with room_for(what):
             query = writer.start()
-        except (PySparkException, Py4JError) as error:
-            require_room(error, f"Spark's checkpoint {checkpoint}")
-            raise
         records_are(str(query.id), FigureRecords(store.folder).of)
-        return with_remedy(query, f"Spark's checkpoint {checkpoint}")
+        return with_remedy(query, what)
 
     def _late_sinks(self) -> dict[str, FolderSink]:
         """Where rows that came too late go, by side."""
@@ -174,10 +169,6 @@ class StreamingJoinWriter:
             return BatchSink(self._options["path"], checkpoint, self._options.get("writer"))
         options = {k: v for k, v in self._options.items() if k not in _OWN}
         return FolderSink(self._options["path"], self._format, options)
-
-
-def _run(micro_batch: MicroBatch, rows: DataFrame, batch: int) -> None:
-    micro_batch(rows, batch)
 
 
 def parallelism(spark: SparkSession) -> int:

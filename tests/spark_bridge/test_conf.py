@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +18,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import DeviceError, FileError, UsageError
-from penstock.spark_bridge import conf as conf_module
 from penstock.spark_bridge import devices
-from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.conf import PREFIX, Conf
 from penstock.spark_bridge.devices import DeviceChoice, DeviceSpec
 from penstock.spark_bridge.discovery import discovery_script
 from penstock.spark_bridge.resources import check_resources
@@ -57,9 +59,21 @@ def test_wrong_settings(name, text, message):
         Conf.read(session(**{f"spark__penstock__{name}": text}))
 
 
+def table():
+    """The settings as a table in Markdown, each with what the docstring of `Conf` says of it."""
+    doc = inspect.getdoc(Conf) or ""
+    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", doc, re.MULTILINE)
+    meanings = {name: " ".join(text.split()) for name, text in entries}
+    lines = ["| key | default | meaning |", "|---|---|---|"]
+    for f in fields(Conf):
+        default = f"`{str(f.default).lower()}`" if f.default not in ("", None) else ""
+        lines.append(f"| `{PREFIX}{f.metadata['key']}` | {default} | {meanings[f.name]} |")
+    return "\n".join(lines)
+
+
 def test_the_docs_list_the_settings():
     text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
-    assert conf_module.table() in text
+    assert table() in text
 
 
 def test_devices_by_text():

@@ -18,6 +18,7 @@ pytest.importorskip("moto", reason="needs pip install 'penstock[dev]'")
 
 import penstock
 from penstock.errors import FileError, UsageError
+from penstock.host.join.step import Block
 from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming import compaction, stream
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
@@ -51,7 +52,7 @@ def rows(*times: int) -> pa.Table:
 
 
 def added(store: Store, batch: int, *times: int) -> StoredFile:
-    return StoredFile(*store.add(batch, rows(*times)), len(times), times[0], times[-1])
+    return store.add(batch, rows(*times), Block(len(times), times[0], times[-1]))
 
 
 def test_stores_that_cannot_be_written(server, tmp_path):
