@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
+from typing import Self
 
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.registry import parse_device
@@ -170,9 +170,8 @@ class Cluster:
         for child in self.workers:
             child.wait_for("Successfully registered with master", _START_S)
         settings.write_client(self.master)
-        write_record(
-            self.folder, self.master, {one.name: one.process.pid for one in self._children}
-        )
+        processes = {child.name: child.process.pid for child in self._children}
+        write_record(self.folder, self.master, processes)
 
     def _ended(self, child: Child) -> None:
         if not self._stopping:
@@ -197,10 +196,8 @@ class Cluster:
     @property
     def is_usable(self) -> bool:
         """Whether the master and at least one worker run."""
-        running = [one for one in self._children if one.process.poll() is None]
-        return any(one in self.workers for one in running) and any(
-            one.name == "the master" for one in running
-        )
+        running = {child.name for child in self._children if child.process.poll() is None}
+        return "the master" in running and any(child.name in running for child in self.workers)
 
     def _stop_all(self) -> None:
         self._stopping = True
@@ -212,13 +209,8 @@ class Cluster:
         """End all processes; logs stay."""
         self._cleanup.close()
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from penstock.errors import UsageError
 from penstock.types import UNIT_NS
 
-from .arrival import NO_TIME, Piece
+from .arrival import NO_TIME
 from .limits import TOLD, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .options import Options
 from .plan import ReplayPlan, spark_types
@@ -106,13 +106,6 @@ class ReplaySource(spark_api.DataSource):
         return Options(self.options, NAME)
 
 
-class _Piece(spark_api.InputPartition):
-    """What one task reads."""
-
-    def __init__(self, piece: Piece) -> None:
-        super().__init__(piece)
-
-
 class _Rows:
     """What both readers share: the rows, and how a task reads some."""
 
@@ -122,7 +115,8 @@ class _Rows:
         self.schema = pa.schema([pa.field(f.name, _arrow_type(f.dataType)) for f in schema])
 
     def pieces(self, begin: int, end: int) -> list[spark_api.InputPartition]:
-        return [_Piece(piece) for piece in self.plan.pieces(begin, end, self.parts)]
+        pieces = self.plan.pieces(begin, end, self.parts)
+        return [spark_api.InputPartition(piece) for piece in pieces]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         return self.plan.read(partition.value, self.schema)

@@ -9,8 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import grpc  # pyright: ignore
 import numpy as np
@@ -216,15 +215,10 @@ class Server:
         self._server.stop(_GRACE_S).wait()
         self.machine.unload()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 
