@@ -8,7 +8,6 @@ from typing import Any, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
 from penstock.plan.query import JoinQuery
@@ -102,11 +101,10 @@ class Request:
         choice = DeviceChoice.of(*device, conf)
         check_resources(spark, conf)
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
-        spark_schemas = {name: _struct(frame) for name, frame in frames.items()}
-        schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
+        schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
         query = compile_query(text, schemas, chosen)
-        check_used(query, spark_schemas)
+        check_used(query, {name: frame.schema for name, frame in frames.items()})
         ordering = None
         if ordered:
             ordering = Ordering(places=not any(f.isStreaming for f in frames.values()))
@@ -165,9 +163,3 @@ def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFram
             "table or view"
         )
     return table
-
-
-def _struct(frame: DataFrame) -> spark_types.StructType:
-    schema = frame.schema
-    assert isinstance(schema, spark_types.StructType)
-    return schema

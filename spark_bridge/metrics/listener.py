@@ -128,9 +128,6 @@ class JoinListener(StreamingQueryListener):
             self._told()
             self._lock.notify_all()
 
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing has changed."""
-
     def onQueryTerminated(self, event: Any) -> None:
         """Nothing: figures of ended queries are kept."""
 

@@ -32,16 +32,19 @@ class Merge:
     Parameters
     ----------
     side : str
-    first, last : int
-        Places ``[first, last)`` in the list of the side's files.
+    files : list of StoredFile
     low : int
         Rows before this time are left out.
     """
 
     side: str
-    first: int
-    last: int
+    files: list[StoredFile]
     low: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the files."""
+        return sum(file.rows for file in self.files)
 
 
 def still_needed(frontier: Frontier, commit: Commit) -> dict[str, list[StoredFile]]:
@@ -66,15 +69,15 @@ def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
             low = oldest(frontier, commit.old, side)
         else:  # a file goes as a whole, so it must not grow without end
             most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
-        stack: list[tuple[int, int, int]] = []  # first, last, rows
-        for k, file in enumerate(files):
-            stack.append((k, k + 1, file.rows))
-            while len(stack) > 1 and stack[-2][2] < 2 * stack[-1][2]:
-                (first, _, rows), (_, last, more) = stack[-2:]
-                if rows + more > most:
+        stack: list[Merge] = []
+        for file in files:
+            stack.append(Merge(side, [file], low))
+            while len(stack) > 1 and stack[-2].rows < 2 * stack[-1].rows:
+                both = Merge(side, [*stack[-2].files, *stack[-1].files], low)
+                if both.rows > most:
                     break
-                stack[-2:] = [(first, last, rows + more)]
-        found += [Merge(side, a, b, low) for a, b, _ in stack if b - a > 1]
+                stack[-2:] = [both]
+        found += [merge for merge in stack if len(merge.files) > 1]
     return found
 
 
@@ -85,8 +88,8 @@ def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> Sto
     ------
     FileError
     """
-    files = commit.old[merge.side][merge.first : merge.last]
-    tables = [store.between(f, merge.low, FOREVER) for f in files if f.high >= merge.low]
+    read = [file for file in merge.files if file.high >= merge.low]
+    tables = [store.between(file, merge.low, FOREVER) for file in read]
     loaded = load(spec, merge.side, tables)
     frontier = Frontier(spec.query(), commit.before)
     if frontier.grouping is not None and merge.side in frontier.plan.decided_once:
@@ -101,6 +104,7 @@ def replaced(
 ) -> dict[str, list[StoredFile]]:
     """The lists of files with merged ones in place of their parts."""
     lists = {side: list(own) for side, own in files.items()}
-    for merge, file in sorted(done, key=lambda one: -one[0].first):
-        lists[merge.side][merge.first : merge.last] = [] if file is None else [file]
+    for merge, file in done:
+        first = lists[merge.side].index(merge.files[0])
+        lists[merge.side][first : first + len(merge.files)] = [] if file is None else [file]
     return lists

@@ -211,7 +211,7 @@ class ShardProcessor(StatefulProcessor):
         """The same rows under fewer names, where there are many."""
         done = [(m, merged(self.spec, self._rows, commit, m)) for m in merges(frontier, commit)]
         for merge, _ in done:
-            for file in commit.old[merge.side][merge.first : merge.last]:
+            for file in merge.files:
                 self._rows.remove(file)
         return replace(commit, old=replaced(commit.old, done))
 
