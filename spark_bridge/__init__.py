@@ -24,7 +24,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # PySpark is optional, and Java is looked for before any of it is imported.
+    # Imported on use: PySpark is optional, and programs look for Java before they import it.
     if name in _HOMES:
         return getattr(import_module(f"penstock.spark_bridge.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """A query as it travels to the tasks: its text and its options.
 
-Compiled expressions do not travel: equal nodes must be one object within a process. There the text
-is compiled again, once for all tasks of the query.
+Compiled expressions cannot travel, since equal nodes must be one object within a process. Each
+worker compiles the text once, for all tasks of the query.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Compiled:
         return hash(repr(self))
 
     def query(self) -> JoinQuery:
-        """The query over tables named by side: in a self-join they have different rows here."""
+        """The query over tables named by side, because sides of a self-join have different rows."""
         return _compiled(self)[0]
 
     def by_side(self) -> dict[str, pa.Schema]:
@@ -54,5 +54,5 @@ class Compiled:
 def _compiled(one: Compiled) -> tuple[JoinQuery, dict[str, pa.Schema]]:
     query = compile_query(one.text, without_places(one.schemas), one.options)
     if one.ordering is not None:
-        query = one.ordering.extended(query)
+        query = one.ordering.extend(query)
     return named_by_side(query), {side.side: one.schemas[side.table] for side in query.sides}

@@ -21,16 +21,16 @@ from .task import task_addresses
 #: Environment variable that names the device of an executor.
 VARIABLE = "PENSTOCK_DEVICE"
 
-#: Options of a device unless the caller gives others. Spark already runs one task per core.
+#: Default options of devices. The CPU device has one thread: Spark runs a task per core.
 _DEFAULTS: dict[str, dict[str, Any]] = {"cpu": {"threads": 1}}
 
-#: Origin of the device that is used where none is named.
+#: Origin of the device that is used if none is named.
 NOTHING = "default"
 
-#: Devices that any number of processes may open. They stay open between tasks.
+#: Devices that several processes may have open at a time. They stay open between tasks.
 _SHARED = frozenset({"cpu", "remote"})
 
-#: Open devices by name and options; they end with the process, which Spark reuses between tasks.
+#: Devices that this process has open, by name and options. Spark reuses the process.
 _open: dict[tuple[str, str], Device] = {}
 
 
@@ -50,13 +50,14 @@ def stays_open(device: Device) -> bool:
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """A device by name and options, and who chose it.
+    """A device by name and options.
 
     Parameters
     ----------
     name : str
     options : mapping
     origin : str
+        What named it, for messages.
     """
 
     name: str
@@ -64,7 +65,7 @@ class DeviceSpec:
     origin: str = NOTHING
 
     @staticmethod
-    def parsed(text: str, origin: str) -> DeviceSpec:
+    def parse(text: str, origin: str) -> DeviceSpec:
         """From ``name`` or ``name?option=value&option=value``.
 
         Raises
@@ -84,10 +85,10 @@ class DeviceSpec:
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """The device of a query's tasks, as far as the driver knows it.
+    """How a task finds its device.
 
-    In a task, the first of these counts: the call's argument, an address of the task's Spark
-    resource, ``spark.penstock.device``, the environment of the executor, and the CPU device.
+    The first of these that names one counts: the call's argument, the task's Spark resource,
+    ``spark.penstock.device``, the executor's environment. Otherwise it is the CPU device.
 
     Parameters
     ----------
@@ -110,18 +111,18 @@ class DeviceChoice:
             if options:
                 return DeviceChoice(DeviceSpec("cpu", dict(options), "device_options="), conf)
             if conf.device:
-                DeviceSpec.parsed(conf.device, "spark.penstock.device")  # raises
+                DeviceSpec.parse(conf.device, "spark.penstock.device")  # raises
             return DeviceChoice(None, conf)
         if not isinstance(device, str):
             raise UsageError(
                 f"device must be a name, not {device!r}: each Spark worker opens its own; give "
                 "its arguments as device_options"
             )
-        spec = DeviceSpec.parsed(device, "device=")
+        spec = DeviceSpec.parse(device, "device=")
         merged = {**spec.options, **(options or {})}
         return DeviceChoice(DeviceSpec(spec.name, merged, "device="), conf)
 
-    def resolved(self, addresses: Mapping[str, list[str]] | None = None) -> DeviceSpec:
+    def resolve(self, addresses: Mapping[str, list[str]] | None = None) -> DeviceSpec:
         """The device of a task, or, without addresses, the one that the driver expects.
 
         Parameters
@@ -133,33 +134,33 @@ class DeviceChoice:
             return self.argument
         own = (addresses or {}).get(self.conf.resource)
         if own:
-            return DeviceSpec.parsed(own[0], f"the task's resource {self.conf.resource}")
+            return DeviceSpec.parse(own[0], f"the task's resource {self.conf.resource}")
         if self.conf.device:
-            return DeviceSpec.parsed(self.conf.device, "spark.penstock.device")
+            return DeviceSpec.parse(self.conf.device, "spark.penstock.device")
         if os.environ.get(VARIABLE):
-            return DeviceSpec.parsed(os.environ[VARIABLE], VARIABLE)
+            return DeviceSpec.parse(os.environ[VARIABLE], VARIABLE)
         return DeviceSpec("cpu")
 
     def slots(self, spec: DeviceSpec) -> int:
-        """Tasks of one host that may use a device at a time; 0 for any number."""
+        """How many tasks of one host may use a device at a time; 0 for any number."""
         return self.conf.device_tasks or (0 if spec.name in _SHARED else 1)
 
     @contextmanager
-    def opened(self) -> Iterator[Device]:
-        """The device of the task that calls, while it has its turn.
+    def open(self) -> Iterator[Device]:
+        """The device of this task, for its turn.
 
         Raises
         ------
         DeviceError, UsageError, MissingToolError
             It cannot be opened, or no turn came in time.
         """
-        spec = self.resolved(task_addresses())
+        spec = self.resolve(task_addresses())
         slots = self.slots(spec)
         if not slots:
             yield self._or_cpu(spec, shared=True)
             return
         with slot(str(spec), slots, self.conf.wait_seconds):
-            # Another process may be next: an open device would keep it out.
+            # Closed after use, so that another process can open it.
             device = self._or_cpu(spec, shared=spec.name in _SHARED)
             try:
                 yield device
@@ -168,7 +169,7 @@ class DeviceChoice:
                     device.close()
 
     def instead_of(self, device: Device, reason: str) -> Device | None:
-        """The CPU device, for a task that a device cannot run; None if it is not to be used."""
+        """The CPU device, for a task that a device cannot run; None without fallback."""
         return self._cpu(device.name, device.name, reason)
 
     def _or_cpu(self, spec: DeviceSpec, *, shared: bool) -> Device:
@@ -183,7 +184,7 @@ class DeviceChoice:
             return cpu
 
     def _cpu(self, name: str, shown: str, reason: str) -> Device | None:
-        """The CPU device in place of another, with a word in the executor's log."""
+        """The CPU device instead of another, which the executor's log then says."""
         if self.conf.fallback != "cpu" or name == "cpu":
             return None
         sys.stderr.write(f"penstock: device cpu instead of {shown}: {reason}\n")

@@ -1,4 +1,4 @@
-"""A call of the bridge, checked: a query over DataFrames."""
+"""A checked call of the bridge: a query over DataFrames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CommonOptions(TypedDict, total=False):
     """Keyword arguments of every call: :class:`penstock.query.options.QueryOptions`, the device.
 
     ``device`` names a device that the executors have, such as ``"cpu"`` or
-    ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md tells which one it is otherwise.
+    ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md says which one is the default.
     ``device_options`` are arguments of the device's class. The CPU device gets ``threads=1``, since
     Spark already runs a task per core.
     """
@@ -62,7 +62,7 @@ class Request:
     device : DeviceChoice
     conf : Conf
     ordering : Ordering or None
-        The output's, of which the query and batch DataFrames have the columns.
+        Order of the output. The query, and batch DataFrames, then have its columns.
     """
 
     spark: SparkSession
@@ -108,7 +108,7 @@ class Request:
         ordering = None
         if ordered:
             ordering = Ordering(places=not any(f.isStreaming for f in frames.values()))
-            query = ordering.extended(query)
+            query = ordering.extend(query)
             if ordering.places:
                 frames = with_places(frames)
                 schemas = {name: schema.append(PLACE) for name, schema in schemas.items()}
@@ -142,7 +142,7 @@ class Request:
 
 
 def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFrame:
-    """The DataFrame of a table that was given.
+    """The DataFrame of a table, given as such or by name.
 
     Raises
     ------

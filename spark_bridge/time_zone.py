@@ -1,4 +1,4 @@
-"""The time zone of a Spark session, in which a query is read."""
+"""The time zone of a Spark session, which is that of its queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TYPE = "spark.sql.timestampType"
 
 
 def session_zone(spark: SparkSession, text: str) -> str:
-    """The zone that the session has now.
+    """The session's present time zone.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def session_zone(spark: SparkSession, text: str) -> str:
     Raises
     ------
     UsageError
-        The session says that TIMESTAMP means TIMESTAMP_NTZ, and the query names it.
+        The query names TIMESTAMP, and the session says that it means TIMESTAMP_NTZ.
     """
     if spark.conf.get(_TYPE, "TIMESTAMP_LTZ") != "TIMESTAMP_LTZ" and _names_timestamp(text):
         raise UsageError(

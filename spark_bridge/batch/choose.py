@@ -14,13 +14,13 @@ from ..clock import Clock
 from .shards import GridShards, Shards, TimeShards
 from .statistics import Atom, Spread, atoms, clocks_of
 
-#: Tests of the predicate that take as long as handling a row.
+#: Evaluations of the predicate that take as long as moving one row to its shard.
 EVALUATIONS_PER_ROW = 10_000
 
-#: A stretch of time with so many times a shard's share gets shards of its own.
+#: A stretch of time with more work than this many shards' shares gets shards of its own.
 _HEAVY = 1.5
 
-#: How much more a shard may get when there would be too many.
+#: Factor by which a shard's share of the work grows while there would be too many shards.
 _LARGER = 1.1
 
 
@@ -31,13 +31,13 @@ class Limits:
     Parameters
     ----------
     most : int
-        Shards.
+        Largest number of shards.
     exact : bool
-        Whether ``most`` was asked for: then so many are made where the rows allow it.
+        Whether the caller asked for ``most`` shards; then that many are made if the rows allow it.
     shard_rows : int
-        Rows of work for which another shard is worth while.
+        Work, counted in rows, for which another shard is worth while.
     held_rows : int
-        Rows that a shard should hold at most, whatever ``most`` says.
+        Most rows that a shard should hold; goes before ``most``.
     """
 
     most: int
@@ -46,7 +46,7 @@ class Limits:
     held_rows: int
 
     def shards(self, work: float, held: float) -> int:
-        """Shards for so much work, in rows, and so many rows to be held."""
+        """Number of shards for this much work, counted in rows, and this many held rows."""
         if self.exact:
             return self.most
         wanted = min(self.most, math.ceil(work / self.shard_rows))
@@ -55,16 +55,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Choice:
-    """Shards, and the reasons for them.
+    """Shards, and why these.
 
     Parameters
     ----------
     shards : Shards
     reason : str
     moved : float
-        Rows that are sent to shards, copies included, about.
+        Estimate of the rows that are sent to shards, with copies.
     evaluations : float or None
-        Pairs in the window, about; None if it is not known.
+        Estimate of the pairs in the window; None if it is not known.
     """
 
     shards: Shards
@@ -74,7 +74,10 @@ class Choice:
 
 
 def dividable(query: JoinQuery) -> list[str]:
-    """Sides that may be divided: those of which each row's fate depends on its matches, or both."""
+    """Sides that may be divided.
+
+    If the join keeps or drops rows of a side by their matches, only that side may be.
+    """
     if query.aggregation is not None:
         if query.is_rows and query.aggregation.side is not None:
             return [query.aggregation.side]
@@ -85,7 +88,7 @@ def dividable(query: JoinQuery) -> list[str]:
 
 
 def decides_rows(query: JoinQuery) -> bool:
-    """Whether rows leave by whether they match, which must be known in one place."""
+    """Whether the join keeps or drops a row by its matches; then one shard must see all of them."""
     return query.aggregation is None and (query.kind.is_existence or bool(query.kind.unmatched))
 
 
@@ -143,7 +146,7 @@ def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
             gathered = 0.0
             continue
         gathered += weight
-        # The sum of many parts may fall short of the share by rounding only.
+        # Rounding alone may leave the sum of many weights just below the share.
         if gathered >= share * (1 - 1e-9):
             slices[k] = 1
             gathered = 0.0
@@ -153,7 +156,7 @@ def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
 
 
 def _copies(shards: TimeShards, others: Spread) -> float:
-    """About how many rows of the other side go to shards."""
+    """Estimate of the rows of the other side that go to shards, with copies."""
     if not shards.bounds:
         return float(others.rows * shards.count)
     low, high = shards.window.offsets(other(shards.side))
@@ -192,21 +195,21 @@ def shards_of_grid(
 
 
 def _grid_rows(shards: int, left: int, right: int) -> int:
-    """Rows of a grid of at most so many shards that sends the fewest copies."""
+    """Number of rows of the grid, of at most this many shards, that sends the fewest copies."""
     used = {rows: shards // rows for rows in range(1, shards + 1)}
-    # A grid that leaves many of the shards out is none of so many shards.
+    # A grid that uses less than three quarters of the shards does not count.
     enough = [r for r, c in used.items() if r * c >= 0.75 * shards]
     return min(enough, key=lambda rows: left * used[rows] + right * rows)
 
 
-def chosen(
+def choose(
     query: JoinQuery,
     spreads: Mapping[str, Spread],
     limits: Limits,
     partitioning: str,
     sides: Sequence[str],
 ) -> Choice:
-    """The shards of a join over a time window, which divide one of some sides."""
+    """The shards of a join over a time window; one of ``sides`` is divided."""
     assert isinstance(query.window, TimeWindow)
     timed, pairs = len(clocks_of(spreads)) == 2, None
     if timed:
@@ -216,7 +219,7 @@ def chosen(
         return grid
     slices = [shards_of_time(query, spreads, limits, side) for side in sides]
     best = min(slices, key=lambda c: c.moved)
-    # Slices of time leave out what is far apart, and need no copies of the divided side.
+    # Slices of time leave out pairs that are far apart, and copy no row of the divided side.
     if partitioning == "time" or best.moved <= grid.moved or best.shards.count > grid.shards.count:
         return best
     why = "the window is long beside the data, so slices of time would need more copies"

@@ -1,4 +1,4 @@
-"""Looks at the inputs of a batch join, in one or two small jobs, and decides how to cut it."""
+"""Decides how a batch join is cut into shards, from one or two small jobs over its inputs."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from penstock.plan.query import LEFT, RIGHT, JoinKind
 from ..clock import Clock
 from ..inputs import TICKS, Input
 from ..request import Request
-from .choose import Choice, Limits, chosen, dividable, one_shard
+from .choose import Choice, Limits, choose, dividable, one_shard
 from .rows_shards import shards_of_rows
 from .shards import at_threshold
 from .statistics import Spread, clocks_of
 
-#: Steps between quantiles for each shard that is possible, and their bounds.
+#: Quantile steps per possible shard, and the least and most steps in all.
 _STEPS_PER_SHARD, _LEAST_STEPS, _MOST_STEPS = 8, 64, 1024
 
 #: Accuracy of quantiles: a bound may be off by one in 10,000 of the rows.
 _ACCURACY = 10_000
 
 
-def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
+def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
     """The shards of each half of the join.
 
     Raises
@@ -66,7 +66,7 @@ def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     spreads = _spreads(inputs, most)
     if not query.is_rows:
-        return tuple(chosen(query, spreads, limits, partitioning, sides) for sides in halves)
+        return tuple(choose(query, spreads, limits, partitioning, sides) for sides in halves)
     clocks = clocks_of(spreads)
     # Segments, and the rows around them, may begin at these times.
     edges = sorted({time for one in spreads.values() for time in one.times()})
@@ -75,7 +75,7 @@ def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]
 
 
 def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
-    """How the rows of both sides lie in time, from one job."""
+    """Distribution of both sides' rows in time, from one job."""
     steps = min(max(_STEPS_PER_SHARD * most, _LEAST_STEPS), _MOST_STEPS)
     fractions = [k / steps for k in range(steps + 1)]
     asked = []
@@ -99,7 +99,7 @@ def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
 def _counts(
     inputs: Mapping[str, Input], clocks: Mapping[str, Clock], edges: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """Exact rows of both sides before, between and after some times, from one job."""
+    """Exact numbers of rows of both sides before, between and after edges, from one job."""
     asked = []
     for side, one in inputs.items():
         least = [clocks[side].reaches(edge) for edge in edges]

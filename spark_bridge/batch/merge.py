@@ -13,7 +13,7 @@ from ..rows import in_batches
 from .blobs import tables_of
 
 
-def merged(
+def merge(
     compiled: Compiled, output: pa.Schema, output_rows: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Groups of partial aggregates, as Spark is to have them.

@@ -13,8 +13,8 @@ from penstock.plan.query import other
 
 from ..rows import from_slots, used_schema
 
-#: Columns of the shuffled rows beside the slots: the shard, whether a row is of the side that is
-#: not held, and its place in its input.
+#: Columns of the shuffled rows beside the slots: the shard; whether the row is of the side that
+#: streams past the held rows; its place in its input.
 SHARD, STREAMED, PLACE = "shard", "streamed", "place"
 
 
@@ -26,9 +26,9 @@ class Rows:
     ----------
     table : pyarrow.Table
     place : ndarray of int64 or None
-        Which row of its input each is, where that matters.
+        Place of each row in its input, where the order matters.
     shard : int or None
-        Where they came with it.
+        Their shard, where the rows name it.
     """
 
     table: pa.Table
@@ -38,7 +38,7 @@ class Rows:
 
 @dataclass
 class ShardReader:
-    """Takes a partition apart.
+    """Splits the rows of a partition by side.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class ShardReader:
     schemas: Mapping[str, pa.Schema]
 
     def held(self) -> Rows:
-        """All rows of the held side; to be called first."""
+        """All rows of the held side; call it first."""
         own: list[pa.RecordBatch] = []
         for batch in self.batches:
             count = batch.num_rows - batch.column(STREAMED).true_count
@@ -67,7 +67,7 @@ class ShardReader:
         return self._rows(self.held_side, own)
 
     def parts(self, most: int | None) -> Iterator[Rows]:
-        """The other side's rows, about so many at a time; all at once without a number."""
+        """The other side's rows, about ``most`` at a time; None gives all at once."""
         waiting: list[pa.RecordBatch] = []
         rows = 0
         for batch in self.batches:
@@ -87,7 +87,7 @@ class ShardReader:
         shard = rows.column(SHARD)[0].as_py() if SHARD in rows.column_names else None
         place = None
         if PLACE in rows.column_names:
-            # The shuffle brings the pieces of a side in any order.
+            # The shuffle may have reordered them.
             rows = rows.sort_by(PLACE)
             place = rows.column(PLACE).to_numpy()
         return Rows(from_slots(rows, slots, schema), place, shard)

@@ -14,7 +14,7 @@ from ..clock import Clock
 from .choose import EVALUATIONS_PER_ROW, Choice, Limits
 from .shards import RowsShards, Stretch
 
-#: A segment has at least so many times the rows that it needs around it.
+#: A segment has at least this many times the rows that it needs around it.
 _LEAST_SEGMENT = 2
 
 
@@ -35,10 +35,10 @@ def shards_of_rows(
     edges : sequence of int
         Times at which segments, and the rows around them, may begin; ascending.
     counts : mapping of side to ndarray of int64, shape (len(edges) + 1,)
-        Exact rows before the first edge, from each edge on, and from the last on.
+        Exact rows before the first edge, and from each edge to the next or to the end.
     limits : Limits
     sides : sequence of str
-        Those of which one may be divided.
+        One of them is divided.
     """
     window = query.window
     assert isinstance(window, RowsWindow)
@@ -59,7 +59,7 @@ def shards_of_rows(
     reached: dict[str, list[Stretch]] = {LEFT: [], RIGHT: []}
     for low, high in pairwise([None, *_cuts(counts[side], wanted), None]):
         owned.append((low, high))
-        # While a row is among the latest of its own side, it meets what arrives.
+        # A row meets rows that arrive while it is among the latest of its own side.
         until = _after(before[side], high, sizes[side])
         since = _before(before[other(side)], low, sizes[other(side)])
         reached[side].append((low, until))
@@ -78,7 +78,7 @@ def shards_of_rows(
 
 
 def _cuts(counts: np.ndarray, wanted: int) -> list[int]:
-    """Edges, by index, at which segments of about as many rows begin."""
+    """Indices of the edges at which segments of about equal numbers of rows begin."""
     total = int(counts.sum())
     if wanted == 1 or not total:
         return []
@@ -97,7 +97,7 @@ def _times(edges: Sequence[int], stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def _after(before: np.ndarray, edge: int | None, rows: int) -> int | None:
-    """First edge with so many rows between it and an edge before it; None if there is none."""
+    """First edge that has at least ``rows`` rows between ``edge`` and itself; None if none has."""
     if edge is None:
         return None
     enough = np.flatnonzero(before[1:-1] - before[edge + 1] >= rows)
@@ -105,7 +105,7 @@ def _after(before: np.ndarray, edge: int | None, rows: int) -> int | None:
 
 
 def _before(before: np.ndarray, edge: int | None, rows: int) -> int | None:
-    """Last edge with so many rows between it and an edge after it; None if there is none."""
+    """Last edge that has at least ``rows`` rows between itself and ``edge``; None if none has."""
     if edge is None:
         return None
     enough = np.flatnonzero(before[edge + 1] - before[1:-1] >= rows)

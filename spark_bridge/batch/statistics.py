@@ -1,4 +1,4 @@
-"""Distributions of both sides' times, from one small job, and estimates made of them."""
+"""Distributions of both sides' times, and estimates from them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..clock import Clock
 
 @dataclass(frozen=True)
 class Spread:
-    """How the rows of one side lie in time.
+    """Distribution of one side's rows in time.
 
     Parameters
     ----------
     rows : int
-        Rows; with a clock, those that have a time.
+        With a clock, only rows that have a time are counted.
     clock : Clock or None
     quantiles : sequence of int
         Ticks at even steps, from the least to the greatest. Empty without rows or a clock.
@@ -34,11 +34,11 @@ class Spread:
         return [] if self.clock is None else [self.clock.time(int(q)) for q in self.quantiles]
 
     def upto(self, times: np.ndarray) -> np.ndarray:
-        """About how many rows lie at or before some times, which are float64."""
+        """Estimates of how many rows lie at or before each of some times; all float64."""
         own = np.array(self.times(), np.float64)
         if not len(own):
             return np.zeros(len(times))
-        # Of equal quantiles the last counts: all rows of one time are there at once.
+        # Of equal quantiles the last one counts: rows of one time are not split.
         known, from_end = np.unique(own[::-1], return_index=True)
         share = (len(own) - 1 - from_end) / max(len(own) - 1, 1)
         inside = np.interp(times, known, share, left=0.0, right=1.0)
@@ -54,7 +54,7 @@ class Atom:
     last : int
         Its end in ticks; it begins after that of the stretch before.
     rows, pairs : float
-        About how many rows it has, and pairs in the window.
+        Estimates of its rows, and of their pairs in the window.
     """
 
     last: int
@@ -77,7 +77,7 @@ def atoms(spreads: Mapping[str, Spread], side: str, window: TimeWindow) -> list[
         upper = others.upto(times + float(high))
     if low is not None:
         lower = others.upto(np.nextafter(times + float(low), -np.inf))
-    # Rows of the other side that a row of this side meets, by its time.
+    # Estimate, at each quantile, of the rows of the other side that a row of that time meets.
     met = np.maximum(upper - lower, 0.0)
     cuts = [int(q) for q in own.quantiles]
     each = own.rows / max(len(cuts) - 1, 1)

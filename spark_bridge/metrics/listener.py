@@ -22,16 +22,16 @@ from .observed import figures_in
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Micro-batches of a query that are remembered one by one.
+#: Latest micro-batches of a query whose figures are kept one by one.
 BATCHES = 1000
 
-#: Queries that are remembered; the one that began first goes first.
+#: Most queries whose figures are kept; the oldest goes first.
 QUERIES = 50
 
-#: Shares of the micro-batches whose duration is told.
+#: Quantiles of the durations of micro-batches in a report.
 _QUANTILES = (0.5, 0.9, 0.99)
 
-#: What gives the figures of a micro-batch, by Spark's number of a query of the files design.
+#: Function that gives the figures of a micro-batch; by Spark's number of a query, files design.
 _recorded: dict[str, Callable[[int], BatchFigures | None]] = {}
 
 _listeners: WeakKeyDictionary[SparkSession, JoinListener] = WeakKeyDictionary()
@@ -43,16 +43,16 @@ def records_are(query: str, figures_of: Callable[[int], BatchFigures | None]) ->
 
 
 def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
-    """Collect what the session's streaming joins do, and serve it to Prometheus.
+    """Collect figures of the session's streaming joins, and serve them to Prometheus.
 
-    There is one listener per session; a second call gives the first one's.
+    There is one listener per session; a second call gives the same one.
 
     Parameters
     ----------
     spark : SparkSession
     port : int, optional
         Of ``http://127.0.0.1:port/metrics``; 0 takes a free one. By default
-        ``spark.penstock.metrics.port``, and nothing is served without that.
+        ``spark.penstock.metrics.port``; if that is empty, nothing is served.
 
     Returns
     -------
@@ -107,7 +107,7 @@ class Query:
 
 
 class JoinListener(StreamingQueryListener):
-    """Hears of each micro-batch. From :func:`watch`."""
+    """Gets Spark's report of each micro-batch; made by :func:`watch`."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -135,7 +135,7 @@ class JoinListener(StreamingQueryListener):
 
     @property
     def port(self) -> int | None:
-        """Where Prometheus is answered."""
+        """Port at which Prometheus is answered; None if it is not."""
         return None if self._server is None else self._server.port
 
     def batches(self, query: Any) -> list[BatchFigures]:
@@ -151,7 +151,7 @@ class JoinListener(StreamingQueryListener):
             return [] if found is None else list(found.batches)
 
     def wait(self, query: Any, batch: int, timeout_s: float) -> bool:
-        """Wait until a micro-batch has been told of; Spark does some time after its end.
+        """Wait until Spark has reported a micro-batch, which it does some time after its end.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class JoinListener(StreamingQueryListener):
             return {query.name: query.report() for query in self._queries.values()}
 
     def serve(self, port: int) -> MetricsServer:
-        """Answer Prometheus, unless it is answered already.
+        """Answer Prometheus, if that is not done already.
 
         Raises
         ------
@@ -191,7 +191,7 @@ class JoinListener(StreamingQueryListener):
         return self._server
 
     def close(self) -> None:
-        """Hear no more, and stop answering."""
+        """Take no more reports, and stop answering."""
         self.is_closed = True
         self._spark.streams.removeListener(self)
         if self._server is not None:
@@ -205,13 +205,13 @@ class JoinListener(StreamingQueryListener):
         return self._queries.get(str(getattr(query, "id", query)))
 
     def _told(self) -> None:
-        """Take in reports whose figures can be found now."""
+        """Take in those reports whose figures can be found now."""
         for _ in range(len(self._unknown)):
             progress = self._unknown.popleft()
             number = str(progress.id)
             figures = self._figures(number, progress)
             if figures is None:
-                # start() may not have said yet where they are; what is no join never will.
+                # Perhaps start() has not registered the query yet, or it is no join.
                 if number not in _recorded:
                     self._unknown.append(progress)
                 continue
@@ -229,7 +229,7 @@ class JoinListener(StreamingQueryListener):
             except FileError:
                 return None
             seen = self._queries.get(number)
-            # Spark also tells of triggers without a batch, with the number of the one before.
+            # Spark also reports triggers without a batch, with the number of the batch before.
             if found and seen and seen.batches and seen.batches[-1].batch >= found.batch:
                 return None
         return found

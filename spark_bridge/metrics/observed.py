@@ -1,7 +1,7 @@
 """Figures of the state design, as observed metrics of Spark.
 
-Each shard sends one more row than it has messages: its figures. Spark sums them up where they pass,
-counting each task once however often it is tried, and reports them with the query's progress.
+Each shard sends, after its messages, a row with its figures. Spark adds these up, counts each task
+once however often it is tried, and reports the sums with the query's progress.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 
 from .figures import SUMS, BatchFigures, ShardFigures, shard_name
 
-#: What the names of our observed metrics begin with.
+#: Prefix of the names of our observed metrics.
 PREFIX = "penstock "
 
-#: What shards add up to.
+#: Figures that are added over shards.
 _SUMS = (*SUMS, "window_rows", "window_bytes")
-#: What every shard has seen all of, by side.
+#: Figures by side that are the same in every shard.
 _SEEN = ("arrived", "late")
 
 #: Columns of figures, beside a column of messages.
@@ -37,7 +37,7 @@ COLUMNS = {
 def columns_of(
     figures: ShardFigures, window: Mapping[str, int], **seen: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Values that a shard sends.
+    """Values of the row that a shard sends.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def columns_of(
     }
 
 
-def observed(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFrame:
-    """Shards' messages without their figures, which go into the query's progress.
+def observe(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFrame:
+    """The shards' messages; their figures go into the query's progress.
 
     Parameters
     ----------
     sent : DataFrame
-        Messages, NULL in a row of figures, and the columns of those.
+        Messages and rows of figures, with columns for both.
     names : mapping of side to str
         What the query calls the sides.
     shards : int
@@ -78,7 +78,7 @@ def observed(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFram
         F.max(F.when(F.col("lane") == k, F.struct("device", "busy_s"))).alias(f"busy {k}")
         for k in range(shards)
     ]
-    # A name of its own: a query may have several joins.
+    # A unique name: a query may have several joins.
     watched = sent.observe(f"{PREFIX}{uuid.uuid4().hex[:8]}", *sums, *seen, *busy)
     return watched.where(F.col("lane").isNull()).drop(*COLUMNS)
 

@@ -1,7 +1,7 @@
 """``penstock_batches``: a sink that commits batches by number, and a reader of committed ones.
 
-What the sink knows of a batch is who writes it (the query) and its number. Tasks learn both from
-Spark and send them with what they wrote; the driver commits. See :mod:`.ledger`.
+The sink knows a batch by its writer (the query) and its number. Tasks get both from Spark and send
+them with the names of the files that they wrote; the driver commits. See :mod:`.ledger`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Message = spark_api.WriterCommitMessage
 #: Name of the format.
 NAME = "penstock_batches"
 
-#: What Spark tells the tasks of a streaming query.
+#: Properties that Spark passes on to the tasks of a streaming query.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
-#: About as many bytes a reader's task gets.
+#: About how many bytes a reader's task gets.
 _PART_BYTES = 64 << 20
 
 
@@ -123,7 +123,7 @@ class BatchesStreamWriter(spark_api.DataSourceStreamArrowWriter):
     ----------
     ledger : Ledger
     name : str or None
-        Of the writer; None for the query's own number, which stays in its checkpoint.
+        Of the writer; None for the query's number, which Spark's checkpoint keeps.
     """
 
     ledger: Ledger

@@ -53,13 +53,13 @@ class Commit:
     query : str
         Number of the query.
     position : mapping of str to str
-        What Spark's checkpoint has noted of the rows of the batch: checksums by file.
+        Checksums of the files in which Spark's checkpoint notes the batch's rows, by name.
     before, after : mapping of side to int
-        What was promised before its rows, and with them.
+        Watermarks before and after its rows.
     old, new : mapping of side to list of StoredFile
-        Rows of earlier batches that it, or a later one, may read; its own.
+        Rows of earlier batches that this or a later batch may read; rows of this batch.
     timeless, late : mapping of side to list of StoredFile
-        Rows of this batch without a time that leave alone, and those that came too late.
+        Rows of this batch: without a time but preserved; too late.
     arrived, late_rows : mapping of side to int
         Rows since the query began.
     heard : mapping of side to float
@@ -80,7 +80,7 @@ class Commit:
     heard: Mapping[str, float] = field(default_factory=dict)
 
     def files(self) -> list[StoredFile]:
-        """All files that it names."""
+        """All files of the record."""
         return [f for kind in _KINDS for own in getattr(self, kind).values() for f in own]
 
     def kept(self) -> list[StoredFile]:

@@ -1,4 +1,4 @@
-"""Many small files become few: neighbours are merged, and rows that nobody needs are left out."""
+"""Merges neighbouring small files, without the rows that no later batch needs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .probe import load
 from .spec import JoinSpec
 from .store import RowStore
 
-#: Files of one side from which on they are merged.
+#: Number of files of one side from which on files are merged.
 MOST_FILES = 24
 
-#: Rows up to which files are merged whatever their window.
+#: For ROWS windows: files may be merged up to this many rows, however small the window.
 LEAST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Neighbours that become one file.
+    """Neighbouring files that become one.
 
     Parameters
     ----------
@@ -47,17 +47,17 @@ class Merge:
         return sum(file.rows for file in self.files)
 
 
-def still_needed(frontier: Frontier, commit: Commit) -> dict[str, list[StoredFile]]:
-    """Files of a commit of which a batch after these promises may read rows."""
+def needed_files(frontier: Frontier, commit: Commit) -> dict[str, list[StoredFile]]:
+    """Files of a commit that a batch after these watermarks may read."""
     files = commit.blocks()
     keep = needed(frontier, files)
     return {side: list(compress(own, keep[side])) for side, own in files.items()}
 
 
-def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
-    """Choose merges such that each file is at most half as large as the one before it.
+def choose_merges(frontier: Frontier, commit: Commit) -> list[Merge]:
+    """Choose merges after which each file is at most half as large as the one before it.
 
-    So each row is rewritten a logarithmic number of times.
+    Each row is then rewritten a logarithmic number of times.
     """
     found = []
     for side, files in commit.old.items():
@@ -67,7 +67,7 @@ def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
         window = frontier.query.window
         if isinstance(window, TimeWindow):
             low = oldest(frontier, commit.old, side)
-        else:  # a file goes as a whole, so it must not grow without end
+        else:  # a file is dropped as a whole, so it must not grow without end
             most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
         stack: list[Merge] = []
         for file in files:
@@ -81,7 +81,7 @@ def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
     return found
 
 
-def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
+def merge_files(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
     """Merge files; None if no row is left.
 
     Raises
@@ -99,10 +99,10 @@ def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> Sto
     return write(store, commit.batch, frontier, merge.side, loaded)
 
 
-def replaced(
+def replace_merged(
     files: Mapping[str, Sequence[StoredFile]], done: Sequence[tuple[Merge, StoredFile | None]]
 ) -> dict[str, list[StoredFile]]:
-    """The lists of files with merged ones in place of their parts."""
+    """The lists of files, with each merged file in place of its parts."""
     lists = {side: list(own) for side, own in files.items()}
     for merge, file in done:
         first = lists[merge.side].index(merge.files[0])

@@ -1,4 +1,4 @@
-"""Whether a folder belongs to a query, and has all that the query left there."""
+"""Checks that a folder belongs to a query and is complete."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .store import LOST, Store, file_store
 #: Number of the format of the files; others cannot be read.
 FORMAT = 2
 
-#: Entry of the folder's note under which the number of its query stands.
+#: Entry of the folder's note with the number of its query.
 NUMBER = "number"
 
 
 def identity(spec: JoinSpec) -> dict[str, Any]:
-    """Everything that decides which rows a query gives, and so must not change while it lives."""
+    """What decides a query's output, and so must not change from start to start."""
     return {
         "format": FORMAT,
         "query": spec.compiled.text,
@@ -36,14 +36,14 @@ def identity(spec: JoinSpec) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """An option as text; the order of a mapping says nothing."""
+    """An option as text, in which the order of a mapping does not show."""
     if isinstance(value, Mapping):
         return repr({key: value[key] for key in sorted(value)})
     return repr(value)
 
 
 def _is_same(name: str, found: Any, wanted: Any) -> bool:
-    """Whether an entry of an identity says the same."""
+    """Whether two values of an entry of an identity mean the same."""
     if found == wanted or name != "query" or None in (found, wanted):
         return found == wanted
     try:
@@ -58,7 +58,7 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     Parameters
     ----------
     found, wanted : mapping
-        Identities, of what is there and of what is asked for.
+        Identities of the query in the checkpoint, and of the one to be started.
     where : str
         The checkpoint, for the message.
 
@@ -76,12 +76,12 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
 
 
 def check_folder(place: Place, spec: JoinSpec) -> str:
-    """Make the folder, or see that it is this query's and complete.
+    """Make the folder, or check that it is this query's and complete.
 
     Returns
     -------
     str
-        Number of the query, which is its folder's for as long as that lives.
+        Number of the query, which its folder keeps.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def require_of(commit: Commit, number: str, store: Store) -> None:
 
 
 def require_position(place: Place, commit: Commit) -> None:
-    """Refuse to go on where Spark would give a batch, or the next one, other rows than it had.
+    """Refuse to go on where Spark would repeat a batch, or go on after it, with other rows.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def require_position(place: Place, commit: Commit) -> None:
     for name in sorted(commit.position, key=log_number):
         newest[name.rpartition("/")[0]] = log_number(name)
     for name, wanted in commit.position.items():
-        # Spark removes old ones of a source, and complains itself where it needs them still.
+        # Spark removes old files of a source's log, and itself says if one that it needs is gone.
         is_old = name not in found and log_number(name) < newest[name.rpartition("/")[0]]
         if found.get(name) != wanted and not is_old:
             what = "is not what it was" if name in found else "is gone"

@@ -1,4 +1,4 @@
-"""Takes the new rows of a micro-batch in, in a task: separates late ones, filters, writes."""
+"""Takes in the new rows of a micro-batch, in a task: separates late rows, filters, writes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Report:
     arrived : int
         Rows.
     latest : int
-        Largest time among them, the least number there is if none has a time.
+        Largest time among them; ``NEVER`` if none has a time.
     files : mapping of str to StoredFile
-        By field of :class:`Commit`, where there are such rows.
+        By field of :class:`Commit`; a field without rows is left out.
     """
 
     side: str
@@ -51,7 +51,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Ingest:
-    """Takes rows of one micro-batch in.
+    """Takes in rows of one micro-batch.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Ingest:
     store : RowStore
     batch : int
     promises : mapping of side to int
-        What was promised before this batch; rows below it are late.
+        Watermarks before this batch; rows below them are late.
     """
 
     spec: JoinSpec
@@ -68,7 +68,7 @@ class Ingest:
     promises: Mapping[str, int]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
-        """Write the rows of one partition; gives a :class:`Report` per side.
+        """Write the rows of one partition; gives a :class:`Report`, as a dictionary, per side.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Ingest:
 
     def _side(self, side: str, table: pa.Table) -> Report:
         frontier = Frontier(self.spec.query(), self.promises)
-        taken = admitted(frontier, side, table)
+        taken = admit(frontier, side, table)
         loaded, files = taken.loaded, {}
         if len(taken.late):
             files["late"] = self._stored(table, taken.late)
@@ -109,11 +109,11 @@ class Admitted:
     Parameters
     ----------
     loaded : Loaded
-        Those that take part; without a time only those that leave alone.
+        Rows that take part; rows without a time only if the join preserves them.
     late : ndarray of int64
-        Rows of the table that came too late, ascending.
+        Positions in the table of late rows, ascending.
     latest : int
-        Largest time, the least number there is if no row has a time.
+        Largest time; ``NEVER`` if no row has a time.
     """
 
     loaded: Loaded
@@ -121,8 +121,8 @@ class Admitted:
     latest: int
 
 
-def admitted(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
-    """Separate late rows: those below the promise of their own source before the micro-batch.
+def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
+    """Separate late rows: those below their source's watermark before the micro-batch.
 
     Raises
     ------
@@ -146,13 +146,13 @@ def admitted(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
 
 
 def write(store: RowStore, batch: int, frontier: Frontier, side: str, loaded: Loaded) -> StoredFile:
-    """Keep rows of one side; there is at least one with a time.
+    """Store rows of one side, of which there is at least one.
 
     Parameters
     ----------
     store : RowStore
     batch : int
-        The micro-batch that they come from, or the latest of them.
+        The latest micro-batch that they come from.
     frontier : Frontier
     side : str
     loaded : Loaded

@@ -1,4 +1,4 @@
-"""A join of streaming DataFrames: everything that is decided before it starts."""
+"""A join of streaming DataFrames, up to its start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..metrics.listener import watch
 from ..request import JoinOptions, Request
 from ..types import output_schema, spark_schema
 from .commit import Commit
-from .explain import explained
+from .explain import describe
 from .identity import check_folder
 from .microbatch import MicroBatch
 from .place import Place
@@ -69,14 +69,15 @@ def stream(
         later rows are late. By default what ``withWatermark`` says. An integer is in the unit of
         the time column.
     idle : timedelta, optional
-        A source that sends nothing for so long, while the other one does, no longer holds back
-        what waits for it; rows that it sends later are judged by what the other one had promised.
-        By default a silent source is waited for. In the files design.
+        When a source has sent nothing for this long and the other one has, it takes over the other
+        one's watermark: output no longer waits for it, and rows that it sends later may be late.
+        By default output waits for a silent source. For the files design.
     pruning : bool or Pruning
         As for :func:`penstock.sql`.
     lanes : int, optional
         Most tasks of a micro-batch's output; by default as many as run at a time. It may change
-        from start to start. In the state design: the number of lanes, by default 1, and it may not.
+        from start to start. In the state design it is the number of lanes, 1 by default, and may
+        not change.
     design : str
         "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
     ordered : bool
@@ -123,11 +124,11 @@ def stream(
             "ordered out and sort inside foreachBatch, or take the files design"
         )
     request = Request.of(spark, query, tables, options, unique=unique, ordered=ordered)
-    made = planned(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
+    made = plan_stream(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
     return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
 
-def planned(
+def plan_stream(
     request: Request,
     *,
     disorder: Span | Mapping[str, Span] | None = None,
@@ -135,7 +136,7 @@ def planned(
     pruning: bool | Pruning = True,
     lanes: int | None = None,
 ) -> StreamingJoin:
-    """A request over streams, decided; arguments and errors as for :func:`stream`."""
+    """The join of a request over streams; arguments and errors as for :func:`stream`."""
     if lanes is not None and lanes < 1:
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     compiled, frames, schemas = request.query, request.frames, request.schemas
@@ -160,7 +161,7 @@ def planned(
     )
     if request.conf.metrics_port is not None:
         watch(request.spark)
-    # Nothing is filtered: late rows count first.
+    # Nothing is filtered here: rows that WHERE leaves out may be late, and are counted.
     rows = union_of(sides, {s: [F.lit(s == RIGHT).alias(IS_RIGHT)] for s in (LEFT, RIGHT)})
     return StreamingJoin(request.spark, spec, rows, lanes)
 
@@ -192,20 +193,20 @@ class StreamingJoin:
 
     @property
     def writeStream(self) -> StreamingJoinWriter:
-        """Where the output goes and how the query runs, as with a DataFrame."""
+        """As of a DataFrame: sets the output and starts the query."""
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes)
 
     def explain(self) -> str:
         """Describe how the query will run: window, lateness, lanes, predicate's form, device."""
-        return explained(self.spec, self.lanes or parallelism(self.spark))
+        return describe(self.spec, self.lanes or parallelism(self.spark))
 
     def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
-        """Rows that wait for a watermark, as they would leave if both sources ended now.
+        """The output that would follow if both sources ended now.
 
         Parameters
         ----------
         checkpointLocation, storeLocation : str
-            Of the query, which should not be running; nothing in them changes.
+            Of the query, which should not be running; they are only read.
 
         Returns
         -------
@@ -234,7 +235,7 @@ def _nowhere(rows: DataFrame, batch: int) -> None:
 def _disorder(
     query: JoinQuery, tables: Mapping[str, DataFrame], given: Span | Mapping[str, Span] | None
 ) -> dict[str, int]:
-    """Per side, in the window's unit.
+    """Disorder per side, in the window's unit.
 
     Raises
     ------

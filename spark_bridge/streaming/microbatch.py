@@ -1,4 +1,4 @@
-"""Runs a micro-batch on the driver: takes rows in, writes the record, lets the output out."""
+"""Runs a micro-batch on the driver: takes in rows, writes the record, writes the output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.plan.query import LEFT, RIGHT, other
 from ..task import partition
 from ..types import spark_schema
 from .commit import Commit, Files, StoredFile
-from .compaction import Merge, merged, merges, replaced, still_needed
+from .compaction import Merge, choose_merges, merge_files, needed_files, replace_merged
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, Report
@@ -26,7 +26,7 @@ from .probe import run_share
 from .spec import JoinSpec
 from .store import LOST, Store
 
-#: Takes rows and the number of their micro-batch; may be called again for the same batch.
+#: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
 
 #: Pairs in the window below which another shard costs more than it saves.
@@ -35,7 +35,7 @@ PAIRS_PER_SHARD = 1 << 22
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The function for ``foreachBatch``. All it remembers is in the folder.
+    """The function for ``foreachBatch``. Its state is in the folder.
 
     Parameters
     ----------
@@ -46,9 +46,9 @@ class MicroBatch:
     sink : callable
         Gets the output.
     late_sinks : dict of side to callable
-        Get the rows that came too late, where there are any.
+        Get late rows, if there are any.
     place : Place, optional
-        Of the query, to look whether Spark repeats a batch with the rows that it had.
+        Of the query, to check that Spark repeats a batch with the same rows.
     started : float
         When the query was started, in seconds since 1970.
     """
@@ -102,9 +102,9 @@ class MicroBatch:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             written = list(ingest.run(batches))
             if written:
-                yield _text(store.tell(partition(), written))
+                yield _text(store.report(partition(), written))
 
-        found = store.told(row["text"] for row in rows.mapInArrow(run, "text string").collect())
+        found = store.reports(row["text"] for row in rows.mapInArrow(run, "text string").collect())
         reports: dict[str, list[Report]] = {LEFT: [], RIGHT: []}
         # The partitions order the rows of a batch.
         for one in (Report.of(one) for part in sorted(found) for one in found[part]):
@@ -117,7 +117,7 @@ class MicroBatch:
             _rows(late),
             position={} if self.place is None else self.place.position(batch, before.position),
             after=self._promises(before, reports, heard),
-            old=still_needed(frontier, before),
+            old=needed_files(frontier, before),
             new=_files(reports, "new"),
             timeless=_files(reports, "timeless"),
             late=late,
@@ -126,7 +126,7 @@ class MicroBatch:
         return self._merged(rows.sparkSession, frontier, commit)
 
     def _heard(self, before: Commit, arrived: Mapping[str, int]) -> dict[str, float]:
-        """When rows of each side came last, or could have first."""
+        """When rows of each side last came, or else when the query was started."""
         now = time()
         return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
 
@@ -136,14 +136,14 @@ class MicroBatch:
         reports: Mapping[str, Sequence[Report]],
         heard: Mapping[str, float],
     ) -> dict[str, int]:
-        """Promises after the new rows. The clock may be read: the record keeps the result."""
+        """Watermarks after the new rows. Reads the clock, so the record keeps the result."""
         own = {
             side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in found)])
             for side, found in reports.items()
         }
         if self.spec.idle_s is None:
             return own
-        # Not the time in which the query did not run.
+        # The time in which the query did not run does not count.
         silent = {s: time() - max(heard[s], self.started) for s in own}
         return {
             side: max(own[side], own[other(side)]) if silent[side] >= self.spec.idle_s else promise
@@ -151,21 +151,21 @@ class MicroBatch:
         }
 
     def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
-        """The same state in fewer files, where there are many."""
-        todo = merges(frontier, commit)
+        """The commit, with fewer files if there are many."""
+        todo = choose_merges(frontier, commit)
         if not todo:
             return commit
         spec, store = self.spec, self.store
 
         def run(number: int) -> Iterator[pa.RecordBatch]:
-            file = merged(spec, store, commit, todo[number])
-            yield _text(store.tell(number, [] if file is None else [asdict(file)]))
+            file = merge_files(spec, store, commit, todo[number])
+            yield _text(store.report(number, [] if file is None else [asdict(file)]))
 
         found = _tasks(spark, len(todo), run, "text string").collect()
         done: list[tuple[Merge, StoredFile | None]] = []
-        for number, written in store.told(row["text"] for row in found).items():
+        for number, written in store.reports(row["text"] for row in found).items():
             done.append((todo[number], StoredFile(**written[0]) if written else None))
-        return replace(commit, old=replaced(commit.old, done))
+        return replace(commit, old=replace_merged(commit.old, done))
 
     # -- letting rows out -------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class MicroBatch:
 
         rows = _tasks(spark, shards, run, spark_schema(spec.output))
         ordering = spec.compiled.ordering
-        return rows if ordering is None else ordering.sorted(rows, spec.query())
+        return rows if ordering is None else ordering.sort(rows, spec.query())
 
     def _shards(self, commit: Commit) -> int:
         old, new = _rows(commit.old), _rows(commit.new)
@@ -204,7 +204,7 @@ def _tasks(
     work: Callable[[int], Iterable[pa.RecordBatch]],
     schema: StructType | str,
 ) -> DataFrame:
-    """Rows of a function of the numbers from 0 on, one per task."""
+    """The rows that ``work`` gives for the numbers from 0 on, each in a task of its own."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

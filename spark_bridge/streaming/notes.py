@@ -1,4 +1,4 @@
-"""Short notes in folders, which Spark reads and writes: they may lie wherever its files may."""
+"""Short notes in folders, read and written by Spark: they may lie wherever Spark's files may."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.errors import FileError
 from .room import SPARK_ERRORS, room_for
 
 
-def noted(spark: SparkSession, folder: str) -> str | None:
+def read_note(spark: SparkSession, folder: str) -> str | None:
     """The note in a folder; None if there is none.
 
     Parameters
     ----------
     spark : SparkSession
     folder : str
-        Of the note alone.
+        Has nothing but the note.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def put_note(spark: SparkSession, folder: str, text: str) -> None:
 def is_there(spark: SparkSession, pattern: str) -> bool:
     """Whether there is a file or folder whose path matches a pattern."""
     try:
-        _ = spark.read.text(pattern).schema  # Spark Connect looks only when it is asked
+        _ = spark.read.text(pattern).schema  # Spark Connect looks for the files only now
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

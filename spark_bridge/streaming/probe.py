@@ -26,7 +26,7 @@ from .figures import FigureRecords
 from .spec import JoinSpec
 from .store import RowStore, Store
 
-#: Blocks that this process keeps prepared; Spark reuses it between tasks.
+#: Blocks that this process keeps prepared; Spark reuses the process for later tasks.
 _cache = BlockCache(0)
 
 
@@ -40,7 +40,7 @@ class StoredRows(Kept):
     store : RowStore
     commit : Commit
     residence : Residence, optional
-        Where blocks are kept; each file is one.
+        Where blocks are kept prepared; each file is a block.
     found : dict of side to Loaded
         New rows that have been read.
     """
@@ -65,7 +65,7 @@ class StoredRows(Kept):
     def _timed(
         self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
     ) -> Loaded:
-        """Rows of files between two times, and other rows."""
+        """Rows of files with ``low <= time <= high``, and other tables of rows."""
         if self.residence is None:
             tables = [self.store.between(f, low, high) for f in files]
             return load(self.spec, side, [*tables, *others])
@@ -127,10 +127,10 @@ def run_step(
     ----------
     spec : JoinSpec
     scope : str
-        Within which names of the commit's files are unique.
+        Names of the commit's files are unique within it.
     commit : Commit
     rows : callable
-        What the step reads, by where blocks are kept.
+        Gives the rows that the step reads, for a residence of blocks.
     done : callable
         Gets the counts of the step after its last row.
     share : Share, optional
@@ -151,7 +151,7 @@ def run_step(
             yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
         done(step.stats)
 
-    with spec.device.opened() as device:
+    with spec.device.open() as device:
         given = False
         try:
             for batch in run(device):
@@ -159,14 +159,14 @@ def run_step(
                 yield batch
         except DeviceError as error:
             cpu = spec.device.instead_of(device, str(error))
-            # Rows that have left would leave again; then Spark has to run the task again.
+            # The CPU device would give all rows again; if some are out, Spark must repeat the task.
             if cpu is None or given:
                 raise
             yield from run(cpu)
 
 
 def _residence(spec: JoinSpec, scope: str, device: Device) -> Residence | None:
-    """Where blocks of a query are kept for the task that calls; None if they are not."""
+    """Where this process keeps blocks of a query; None if it keeps none."""
     if not spec.device.conf.resident:
         return None
     _cache.most_bytes = spec.device.conf.resident_bytes

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 #: What calls of Spark raise, be it classic or Spark Connect.
 SPARK_ERRORS = (PySparkException, Py4JError)
 
-#: What systems say where there is no room, as Java and Python repeat it.
+#: Texts of the system's errors when a disk is full, which Java and Python repeat.
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
 class QueryFileError(FileError, StreamingQueryException):
-    """A streaming query that has ended since a file could not be written."""
+    """A streaming query ended because a file could not be written."""
 
     def __init__(self, message: str) -> None:
         FileError.__init__(self, message)
@@ -52,16 +52,16 @@ def room_for(what: str) -> Iterator[None]:
 
 
 def with_remedy(query: StreamingQuery, checkpoint: str) -> StreamingQuery:
-    """Make a query raise :class:`QueryFileError` where Spark itself found the disk full.
+    """Make a query raise :class:`QueryFileError` if Spark itself found the disk full.
 
-    Where a task or the sink did, the error has one in its text.
+    If a task or the sink found it full, the text of the error has a ``FileError`` already.
 
     Parameters
     ----------
     query : StreamingQuery
         Changed in place.
     checkpoint : str
-        What Spark writes, for the message.
+        For the message.
     """
     kind = type(query)  # classic or Spark Connect's
 

@@ -24,9 +24,9 @@ from ..metrics.figures import ShardFigures
 from ..metrics.observed import COLUMNS, columns_of
 from ..rows import message_of, table_of
 from .commit import Commit, StoredFile
-from .compaction import merged, merges, replaced, still_needed
+from .compaction import choose_merges, merge_files, needed_files, replace_merged
 from .identity import require_same
-from .ingest import Admitted, admitted, write
+from .ingest import Admitted, admit, write
 from .probe import StoredRows, run_step
 from .spec import JoinSpec
 from .store import RowStore
@@ -48,7 +48,7 @@ class StateRows(RowStore):
         message, number = message_of(table), self.following
         self.following += 1
         self._map.updateValue((number,), (message,))
-        # An attempt that failed has used this number, too, maybe for other rows.
+        # A failed attempt has used this number too, perhaps for other rows.
         name = f"{number}-{uuid.uuid4().hex}"
         seen = {"bytes": len(message), "checksum": checksum(message)}
         return StoredFile(**asdict(block), name=name, **seen)
@@ -75,7 +75,13 @@ def _number(file: StoredFile) -> int:
 
 @dataclass(frozen=True)
 class ShardRows(StoredRows):
-    """Rows that a step reads in one shard: all new ones, and those that the shard keeps."""
+    """Rows that a step reads in one shard.
+
+    Parameters
+    ----------
+    keeps : dict of side to Loaded
+        New rows that this shard stores; ``found`` has all new rows.
+    """
 
     keeps: dict[str, Loaded] = field(default_factory=dict)
 
@@ -83,14 +89,14 @@ class ShardRows(StoredRows):
         keeps, stored = self.keeps[side], self.commit.new[side]
         if self.residence is None or not stored or stored[0].rows < len(keeps.rows):
             return keeps
-        # As it was stored, and as the next step will find it.
+        # The block that was stored, which the next step finds prepared.
         (file,) = stored
         return Loaded.of_block(*self.block(side, file), NEVER, FOREVER)
 
 
 @dataclass(frozen=True)
 class _Arrived:
-    """Rows of one side of a micro-batch: all, and those that the shard keeps."""
+    """New rows of one side: ``every`` one of the micro-batch, and those ``kept`` by this shard."""
 
     every: Admitted
     kept: Admitted
@@ -175,15 +181,15 @@ class ShardProcessor(StatefulProcessor):
     def _arrived(self, frontier: Frontier, side: str, messages: list) -> _Arrived:
         tables = [self.spec.side_table(side, table_of(m.rows)) for m in messages]
         table = self.spec.whole(side, tables)
-        every = kept = admitted(frontier, side, table)
+        every = kept = admit(frontier, side, table)
         share = [t for t, m in zip(tables, messages, strict=True) if m.kept]
         if len(share) < len(tables):
-            kept = admitted(frontier, side, self.spec.whole(side, share))
+            kept = admit(frontier, side, self.spec.whole(side, share))
         return _Arrived(every, kept, table.num_rows)
 
     def _taken_in(self, frontier: Frontier, before: Commit, arrived: dict[str, _Arrived]) -> Commit:
-        """Forget rows that no later row can meet, and keep the new ones."""
-        old = still_needed(frontier, before)
+        """Remove rows that no later row can meet, and store the new ones."""
+        old = needed_files(frontier, before)
         staying = {file.name for own in old.values() for file in own}
         for file in before.kept():
             if file.name not in staying:
@@ -208,21 +214,22 @@ class ShardProcessor(StatefulProcessor):
         return self._merged(frontier, commit)
 
     def _merged(self, frontier: Frontier, commit: Commit) -> Commit:
-        """The same rows under fewer names, where there are many."""
-        done = [(m, merged(self.spec, self._rows, commit, m)) for m in merges(frontier, commit)]
+        """The commit, with fewer entries if there are many."""
+        merges = choose_merges(frontier, commit)
+        done = [(merge, merge_files(self.spec, self._rows, commit, merge)) for merge in merges]
         for merge, _ in done:
             for file in merge.files:
                 self._rows.remove(file)
-        return replace(commit, old=replaced(commit.old, done))
+        return replace(commit, old=replace_merged(commit.old, done))
 
 
 def _staying(frontier: Frontier, side: str, loaded: Loaded) -> Loaded:
-    """Leave out new rows that no later step can read, if those are most of them.
+    """Leave out new rows that no later step can read, if they are the majority.
 
-    Otherwise a block of their own would cost more than it saves: this step prepares all of them.
+    If they are few, all rows stay: this step prepares them anyway, as one block.
     """
     if frontier.grouping is not None or frontier.query.is_rows:
         return loaded
-    nothing: dict[str, list[Block]] = {LEFT: [], RIGHT: []}  # only groups wait for others' rows
+    nothing: dict[str, list[Block]] = {LEFT: [], RIGHT: []}  # blocks count for groups only
     staying = loaded.between(oldest(frontier, nothing, side), FOREVER)
     return staying if 2 * len(staying.rows) <= len(loaded.rows) else loaded

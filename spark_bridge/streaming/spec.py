@@ -28,12 +28,12 @@ class JoinSpec:
     disorder : mapping of side to int
         How far below its source's largest time a row may lie, in the window's unit.
     slots : mapping of side to mapping of column to slot
-        Where a column is found in the rows that Spark sends.
+        The slot of each column in the rows that Spark sends.
     output : pyarrow.Schema
     device : DeviceChoice
     pruning : Pruning or None
     idle_s : float, optional
-        Seconds after which a source that sends nothing no longer holds back the other one.
+        Seconds after which output no longer waits for a source that sends nothing.
     """
 
     compiled: Compiled
@@ -53,11 +53,11 @@ class JoinSpec:
         return from_slots(rows, self.slots[side], self.compiled.by_side()[side])
 
     def side_schema(self, side: str) -> pa.Schema:
-        """Of the columns of one side that the query needs."""
+        """Schema of the columns of one side that the query needs."""
         return used_schema(self.slots[side], self.compiled.by_side()[side])
 
     def whole(self, side: str, tables: Iterable[pa.Table]) -> pa.Table:
-        """Tables of :meth:`side_schema`, of which there may be none, as one in a single piece."""
+        """One table of any number of tables of :meth:`side_schema`; each column is one chunk."""
         none = self.side_schema(side).empty_table()
         return pa.concat_tables([none, *tables]).combine_chunks()
 

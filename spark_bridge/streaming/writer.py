@@ -1,4 +1,4 @@
-"""Where the output of a streaming join goes, and how it runs."""
+"""The writer of a streaming join, which starts its query."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .spec import JoinSpec
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: Options that are the writer's own; others go to the format.
+#: Options of the writer itself; others go to the format.
 _OWN = ("checkpointLocation", "storeLocation", "path", "latePath")
 
-#: Rows from which on Spark's own estimate of its parallelism is one partition per task slot.
+#: Rows from which on Spark cuts a range into one partition per task slot.
 _MANY = 1 << 20
 
 
@@ -57,9 +57,8 @@ class StreamingJoinWriter:
         return self
 
     def option(self, key: str, value: Any) -> StreamingJoinWriter:
-        """``checkpointLocation``, ``storeLocation`` (for the join's own files, where they are not
-        to be in the checkpoint), ``path``, ``latePath`` (for rows that came too late), or an
-        option of the format."""
+        """``checkpointLocation``, ``storeLocation`` (for the join's own files, if not in the
+        checkpoint), ``path``, ``latePath`` (for late rows), or an option of the format."""
         self._options[key] = str(value)
         return self
 
@@ -70,7 +69,7 @@ class StreamingJoinWriter:
         return self
 
     def outputMode(self, outputMode: str) -> StreamingJoinWriter:
-        """Only ``append``: each row leaves once, and for good."""
+        """Only ``append``: rows of the output never change."""
         if outputMode != "append":
             raise UsageError(f"a join has output mode append, not {outputMode!r}")
         return self
@@ -108,8 +107,8 @@ class StreamingJoinWriter:
         Raises
         ------
         UsageError
-            No checkpointLocation or path, or the checkpoint or a folder of output is that of
-            another query.
+            There is no checkpointLocation or path; or the checkpoint, or a folder of output,
+            belongs to another query.
         FileError
             State of the query is gone or damaged, or a folder cannot be written.
         """
@@ -148,7 +147,7 @@ class StreamingJoinWriter:
         return with_remedy(query, what)
 
     def _late_sinks(self) -> dict[str, FolderSink]:
-        """Where rows that came too late go, by side."""
+        """Sinks of late rows, by side."""
         if "latePath" not in self._options:
             return {}
         path = self._options["latePath"].rstrip("/")
@@ -172,7 +171,7 @@ class StreamingJoinWriter:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at a time, asked in a way that Spark Connect has, too."""
+    """How many tasks run at a time, found in a way that also works with Spark Connect."""
     number = F.spark_partition_id()
     found = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
     return int(found[0]["p"]) + 1

@@ -77,11 +77,11 @@ def test_the_docs_list_the_settings():
 
 
 def test_devices_by_text():
-    spec = DeviceSpec.parsed("remote?address=unix:///run/a.sock&device=cpu&connect_s=3", "x")
+    spec = DeviceSpec.parse("remote?address=unix:///run/a.sock&device=cpu&connect_s=3", "x")
     assert spec.options == {"address": "unix:///run/a.sock", "device": "cpu", "connect_s": 3}
-    assert DeviceSpec.parsed(str(spec), "x") == spec
+    assert DeviceSpec.parse(str(spec), "x") == spec
     with pytest.raises(DeviceError, match="x: there is no device named 'abacus'"):
-        DeviceSpec.parsed("abacus?beads=9", "x")
+        DeviceSpec.parse("abacus?beads=9", "x")
 
 
 def test_who_chooses_the_device(monkeypatch):
@@ -90,7 +90,7 @@ def test_who_chooses_the_device(monkeypatch):
     task = {"fpga": ["amaranth"], "gpu": ["0"]}
 
     def chosen(argument, conf, addresses):
-        return DeviceChoice.of(argument, None, conf).resolved(addresses).name
+        return DeviceChoice.of(argument, None, conf).resolve(addresses).name
 
     assert chosen(None, plain, {}) == "cpu"
     monkeypatch.setenv(devices.VARIABLE, "rtl")
@@ -98,7 +98,7 @@ def test_who_chooses_the_device(monkeypatch):
     assert chosen(None, named, {}) == "remote"
     assert chosen(None, named, task) == "amaranth"
     assert chosen("cpu", named, task) == "cpu"
-    spec = DeviceChoice.of("remote?address=a", {"address": "b"}, plain).resolved()
+    spec = DeviceChoice.of("remote?address=a", {"address": "b"}, plain).resolve()
     assert spec.options == {"address": "b"}
     choice = DeviceChoice.of(None, None, plain)
     assert [choice.slots(DeviceSpec(n)) for n in ("cpu", "remote", "rtl")] == [0, 0, 1]
@@ -107,15 +107,15 @@ def test_who_chooses_the_device(monkeypatch):
 def test_a_task_that_cannot_open_its_device(monkeypatch, capsys):
     monkeypatch.setattr(devices, "_open", {})
     choice = DeviceChoice.of("cpu", {"threads": 0}, Conf(fallback="cpu"))
-    with pytest.raises(UsageError, match="at least one thread"), choice.opened():
+    with pytest.raises(UsageError, match="at least one thread"), choice.open():
         pass
     missing = {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1}
     with (
         pytest.raises(DeviceError, match="nowhere"),
-        DeviceChoice.of("remote", missing, Conf()).opened(),
+        DeviceChoice.of("remote", missing, Conf()).open(),
     ):
         pass
-    with DeviceChoice.of("remote", missing, Conf(fallback="cpu")).opened() as device:
+    with DeviceChoice.of("remote", missing, Conf(fallback="cpu")).open() as device:
         assert device.name == "cpu"
     assert "device cpu instead of remote" in capsys.readouterr().err
 

@@ -17,12 +17,12 @@ from pyspark.sql import types as spark_types
 
 from penstock.spark_bridge import devices
 from penstock.spark_bridge.batch.blobs import blobs_of, tables_of
-from penstock.spark_bridge.batch.choose import Limits, chosen, dividable
+from penstock.spark_bridge.batch.choose import Limits, choose, dividable
 from penstock.spark_bridge.batch.rows_shards import shards_of_rows
 from penstock.spark_bridge.batch.shards import GridShards, TimeShards
 from penstock.spark_bridge.batch.statistics import Spread
 from penstock.spark_bridge.clock import Clock
-from penstock.spark_bridge.filters import pushed
+from penstock.spark_bridge.filters import push
 from penstock.spark_bridge.types import arrow_schema, spark_schema
 
 TYPES = (
@@ -196,7 +196,7 @@ def even(rows, first, last, steps=64):
 def choice(query, left, right, partitioning="auto", limits=None):
     limits = limits or Limits(8, False, 1000, 1 << 20)
     spreads = {"l": left, "r": right}
-    return chosen(query, spreads, limits, partitioning, dividable(query))
+    return choose(query, spreads, limits, partitioning, dividable(query))
 
 
 def test_short_windows_are_cut_by_time_on_the_longer_side():
@@ -254,7 +254,7 @@ def test_what_spark_may_filter(spark):
     small, sums = ops.lt(x, ops.const(5)), ops.lt(ops.add(x, x), ops.const(5))
 
     def text(condition):
-        found = pushed(condition, F.col)
+        found = push(condition, F.col)
         return None if found is None else str(found)
 
     assert text(small) == str(F.col("x") < 5)

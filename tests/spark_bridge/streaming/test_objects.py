@@ -116,11 +116,11 @@ def test_two_attempts_of_a_task(location):
     found = []
     for times in ((1, 2), (1, 2)):
         file = added(store, 4, *times)
-        found.append((file, store.tell(0, [{"file": file.name}])))
+        found.append((file, store.report(0, [{"file": file.name}])))
     (taken, first), (other, second) = found
     assert first != second
-    alone = store.tell(1, [{"file": "x"}])
-    told = store.told([first, alone, second])
+    alone = store.report(1, [{"file": "x"}])
+    told = store.reports([first, alone, second])
     assert told == {0: [{"file": taken.name}], 1: [{"file": "x"}]}
     later = added(store, 5, 9)
     commit = Commit(batch=4, new={LEFT: [taken], RIGHT: []})
