@@ -1,4 +1,4 @@
-"""A standalone master with its workers, as one thing that is started, watched and stopped."""
+"""A standalone master and its workers, started, watched and stopped together."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ from .standalone import (
     worker_host,
 )
 
-#: Seconds until a daemon has come up: a cold start of Java on a busy machine, never a normal one.
+#: Seconds until a daemon has come up; so many only for a cold start of Java on a busy machine.
 _START_S = 240.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """What a cluster is made of.
+    """The parts of a cluster.
 
     Parameters
     ----------
     workers : int
-        How many; at most 250.
+        At most 250.
     cores : int
         Of each worker.
     memory_mib : int
-        That each worker gives to executors.
+        Memory that each worker gives to executors.
     port, web_port : int
         Of the master and of its page; 0 takes free ones.
     devices : sequence of str
-        Devices of the first worker, as ``spark.penstock.device`` names them; its resource ``fpga``.
+        Devices of the first worker, which are its resource ``fpga``; written as for
+        ``spark.penstock.device``.
     board : str or None
-        Virtual board that is one more of them.
+        A virtual board, which is one more device.
     board_python : Path or None
         Python of an environment with PYNQ, for the board.
 
@@ -97,7 +98,7 @@ class Cluster:
     page : str
         Address of the master's page.
     client : Path
-        Value of ``SPARK_CONF_DIR`` with which programs find the cluster, and may use it.
+        Value of ``SPARK_CONF_DIR`` for programs that use the cluster; has its address and secret.
     workers : list of Child
     metrics : str or None
         Where the device server of a board counts its evaluations, for Prometheus.
@@ -201,7 +202,7 @@ class Cluster:
 
     def _stop_all(self) -> None:
         self._stopping = True
-        # Workers first: a worker whose master has gone would look for it.
+        # Workers first: without its master a worker would look for it.
         for child in reversed(self._children):
             child.stop()
 

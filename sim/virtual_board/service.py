@@ -31,12 +31,12 @@ from .files import Files
 from .machine import Machine
 
 _CHUNK_BYTES = 2 << 20
-#: Seconds that calls under way have to end when the service stops.
+#: Seconds in which calls under way must end when the service stops.
 _GRACE_S = 1.0
 
 
 def _said(answer: Callable[..., Any], act: Callable[[], Any]) -> Any:
-    """An answer with what an act gives; what it refuses is the message."""
+    """An answer with the result of ``act``, or with the message of its error."""
     try:
         given = act()
     except DeviceError as error:
@@ -173,7 +173,7 @@ class _Device(remote_device_pb2_grpc.RemoteDeviceServicer):
         return remote_device_pb2.ShutdownResponse(status=True)
 
     def _checked(self, context: Any, act: Callable[[], Any]) -> Any:
-        """What an act gives; these answers have no room for a message, so the call fails."""
+        """Result of ``act``. An error fails the call: the answer has no room for a message."""
         try:
             return act()
         except DeviceError as error:
@@ -211,7 +211,7 @@ class Server:
         self._server.start()
 
     def close(self) -> None:
-        """Stop serving, and the kernels."""
+        """Stop the service and the kernels."""
         self._server.stop(_GRACE_S).wait()
         self.machine.unload()
 
