@@ -26,17 +26,14 @@ _MOST_VALUES = 1000
 ColumnOf = Callable[[str], Column]
 
 
-def push(condition: Expr, column_of: ColumnOf) -> Column | None:
-    """The part of a condition's outermost AND that Spark can test; None if there is none."""
+def push(condition: Expr, column_of: ColumnOf) -> tuple[Column | None, bool]:
+    """The part of a condition's outermost AND that Spark can test, and whether that is all of it.
+
+    The part is None if there is none.
+    """
     parts = [_condition(part, column_of) for part in conjuncts_of(condition)]
     exact = [part for part in parts if part is not None]
-    return reduce(and_, exact) if exact else None
-
-
-def can_push(condition: Expr, column_of: ColumnOf) -> bool:
-    """Whether Spark can test all of a condition."""
-    parts = conjuncts_of(condition)
-    return all(_condition(part, column_of) is not None for part in parts)
+    return reduce(and_, exact) if exact else None, len(exact) == len(parts)
 
 
 def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:

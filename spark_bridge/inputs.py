@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 from penstock.plan.query import JoinQuery, Side
 
 from .clock import Clock, ticks
-from .filters import can_push, push
+from .filters import push
 
 #: Columns that an input gets: a row's place in its input, and the ticks of its time.
 PLACE, TICKS = "place", "ticks"
@@ -98,10 +98,9 @@ class Input(SideRows):
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         super().__init__(query, side, frame)
         self.clock = Clock.of(side)
-        condition = push(side.filter, self.column)
+        condition, self.is_filtered = push(side.filter, self.column)
         if condition is not None:
             self.frame = self.frame.filter(condition)
-        self.is_filtered = can_push(side.filter, self.column)
         if needs_places(query):
             self.frame = self.frame.withColumn(PLACE, F.monotonically_increasing_id())
         if self.clock is not None:

@@ -42,15 +42,8 @@ class ShardFigures:
     @staticmethod
     def of(shard: int, stats: Stats) -> ShardFigures:
         """Figures from the counts of a step."""
-        return ShardFigures(
-            shard,
-            stats.device,
-            stats.rows,
-            stats.pairs_evaluated,
-            stats.pairs_pruned,
-            stats.pairs_in_window,
-            stats.busy_s,
-        )
+        pairs = stats.pairs_evaluated, stats.pairs_pruned, stats.pairs_in_window
+        return ShardFigures(shard, stats.device, stats.rows, *pairs, stats.busy_s)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from ..types import output_schema, spark_schema
 from .commit import Commit
 from .explain import describe
 from .identity import check_folder
-from .microbatch import MicroBatch
+from .microbatch import output_of, shards_of
 from .place import Place
 from .spec import IS_RIGHT, JoinSpec
 from .state import with_state
@@ -224,12 +224,8 @@ class StreamingJoin:
         latest = store.latest() or Commit()
         ended = dict.fromkeys(latest.after, FOREVER)
         last = latest.following({}, {}, after=ended, old=latest.blocks())
-        lanes = self.lanes or parallelism(self.spark)
-        return MicroBatch(self.spec, store, lanes, _nowhere).output(self.spark, last)
-
-
-def _nowhere(rows: DataFrame, batch: int) -> None:
-    """Takes no output."""
+        shards = shards_of(last, self.lanes or parallelism(self.spark))
+        return output_of(self.spark, self.spec, store, last, shards)
 
 
 def _disorder(
@@ -243,14 +239,11 @@ def _disorder(
         Nothing says how far out of order a source may be.
     """
     check_names(given, query.sides)
+    named, default = (given, None) if isinstance(given, Mapping) else ({}, given)
+    spans = {name.lower(): span for name, span in named.items()}
     found = {}
     for side in query.sides:
-        span: Span | None = None
-        if isinstance(given, Mapping):
-            names = {name.lower(): own for name, own in given.items()}
-            span = names.get(side.alias.lower(), names.get(side.table.lower()))
-        elif given is not None:
-            span = given
+        span = spans.get(side.alias.lower(), spans.get(side.table.lower(), default))
         if span is None:
             span = _delay(side, tables[side.table])
         found[side.side] = Source(side, {side.alias: span}).disorder

@@ -88,9 +88,9 @@ class MicroBatch:
         for side, sink in self.late_sinks.items():
             if commit.late[side]:
                 sink(self._late(spark, commit, side), batch)
-        records = FigureRecords(self.store.folder)
-        self.sink(self.output(spark, commit, records), batch)
-        records.put(self.spec, before, commit, self._shards(commit))
+        records, shards = FigureRecords(self.store.folder), shards_of(commit, self.shards)
+        self.sink(output_of(spark, self.spec, self.store, commit, shards, records), batch)
+        records.put(self.spec, before, commit, shards)
         self.store.clean(commit, before)
 
     # -- taking rows in ---------------------------------------------------------------------------
@@ -167,28 +167,6 @@ class MicroBatch:
             done.append((todo[number], StoredFile(**written[0]) if written else None))
         return replace(commit, old=replace_merged(commit.old, done))
 
-    # -- letting rows out -------------------------------------------------------------------------
-
-    def output(
-        self, spark: SparkSession, commit: Commit, records: FigureRecords | None = None
-    ) -> DataFrame:
-        """Output rows of a commit; the tasks that compute them write figures to the records."""
-        spec, store, shards = self.spec, self.store, self._shards(commit)
-
-        def run(shard: int) -> Iterator[pa.RecordBatch]:
-            return run_share(spec, store, commit, Share(shard, shards), records)
-
-        rows = _tasks(spark, shards, run, spark_schema(spec.output))
-        ordering = spec.compiled.ordering
-        return rows if ordering is None else ordering.sort(rows, spec.query())
-
-    def _shards(self, commit: Commit) -> int:
-        old, new = _rows(commit.old), _rows(commit.new)
-        pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
-        if commit.before != commit.after:
-            pairs = max(pairs, old[LEFT] * old[RIGHT])
-        return max(1, min(self.shards, pairs // PAIRS_PER_SHARD))
-
     def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
         store, files = self.store, commit.late[side]
 
@@ -196,6 +174,33 @@ class MicroBatch:
             return store.read(files[number]).to_batches()
 
         return _tasks(spark, len(files), run, spark_schema(self.spec.side_schema(side)))
+
+
+def shards_of(commit: Commit, most: int) -> int:
+    """Number of tasks of a commit's output."""
+    old, new = _rows(commit.old), _rows(commit.new)
+    pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
+    if commit.before != commit.after:
+        pairs = max(pairs, old[LEFT] * old[RIGHT])
+    return max(1, min(most, pairs // PAIRS_PER_SHARD))
+
+
+def output_of(
+    spark: SparkSession,
+    spec: JoinSpec,
+    store: Store,
+    commit: Commit,
+    shards: int,
+    records: FigureRecords | None = None,
+) -> DataFrame:
+    """Output rows of a commit; the tasks that compute them write figures to the records."""
+
+    def run(shard: int) -> Iterator[pa.RecordBatch]:
+        return run_share(spec, store, commit, Share(shard, shards), records)
+
+    rows = _tasks(spark, shards, run, spark_schema(spec.output))
+    ordering = spec.compiled.ordering
+    return rows if ordering is None else ordering.sort(rows, spec.query())
 
 
 def _tasks(

@@ -254,7 +254,7 @@ def test_what_spark_may_filter(spark):
     small, sums = ops.lt(x, ops.const(5)), ops.lt(ops.add(x, x), ops.const(5))
 
     def text(condition):
-        found = push(condition, F.col)
+        found, _ = push(condition, F.col)
         return None if found is None else str(found)
 
     assert text(small) == str(F.col("x") < 5)
