@@ -84,11 +84,8 @@ def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
         if one.clock is not None:
             rows = F.count(TICKS)
             quantiles = F.percentile_approx(TICKS, fractions, _ACCURACY)
-        asked.append(
-            one.frame.agg(
-                F.lit(side).alias("side"), rows.alias("rows"), quantiles.alias("quantiles")
-            )
-        )
+        columns = F.lit(side).alias("side"), rows.alias("rows"), quantiles.alias("quantiles")
+        asked.append(one.frame.agg(*columns))
     found = reduce(DataFrame.union, asked).collect()
     return {
         row["side"]: Spread(row["rows"], inputs[row["side"]].clock, row["quantiles"] or [])

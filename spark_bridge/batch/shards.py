@@ -199,9 +199,8 @@ class RowsShards(Shards):
         last = at_threshold(moment, starts, F.lit)
         first = at_threshold(moment, ends, F.lit)
         # A row without a time is an error; the shard that gets it raises it.
-        return F.when(moment.isNull(), F.array(F.lit(0))).when(
-            first <= last, F.sequence(first, last)
-        )
+        untimed = F.when(moment.isNull(), F.array(F.lit(0)))
+        return untimed.when(first <= last, F.sequence(first, last))
 
 
 def _spread(hashed: Column, parts: int) -> Column:

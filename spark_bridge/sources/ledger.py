@@ -233,9 +233,8 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError) as error:  # those of Arrow are of these
-        raise FileError(
-            f"{path} cannot be read: {error}; restore the folder from a backup"
-        ) from error
+        message = f"{path} cannot be read: {error}; restore the folder from a backup"
+        raise FileError(message) from error
 
 
 @contextmanager

@@ -29,6 +29,9 @@ from .store import LOST, Store
 #: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
 
+#: Reports by side, in the order of their partitions.
+Reports = Mapping[str, Sequence[Report]]
+
 #: Pairs in the window below which another shard costs more than it saves.
 PAIRS_PER_SHARD = 1 << 22
 
@@ -131,10 +134,7 @@ class MicroBatch:
         return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
 
     def _promises(
-        self,
-        before: Commit,
-        reports: Mapping[str, Sequence[Report]],
-        heard: Mapping[str, float],
+        self, before: Commit, reports: Reports, heard: Mapping[str, float]
     ) -> dict[str, int]:
         """Watermarks after the new rows. Reads the clock, so the record keeps the result."""
         own = {
@@ -223,7 +223,7 @@ def _text(text: str) -> pa.RecordBatch:
     return pa.record_batch([pa.array([text], pa.string())], names=["text"])
 
 
-def _files(reports: Mapping[str, Sequence[Report]], kind: str) -> dict[str, list[StoredFile]]:
+def _files(reports: Reports, kind: str) -> dict[str, list[StoredFile]]:
     return {
         side: [report.files[kind] for report in own if kind in report.files]
         for side, own in reports.items()

@@ -108,9 +108,8 @@ def run_share(
         if records is not None:
             records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
 
-    return run_step(
-        spec, store.scope, commit, partial(StoredRows, spec, store, commit), done, share
-    )
+    rows = partial(StoredRows, spec, store, commit)
+    return run_step(spec, store.scope, commit, rows, done, share)
 
 
 def run_step(
