@@ -1,8 +1,8 @@
 """A Yosys techmap that makes the operands of a cell as wide as the operation.
 
-Amaranth trims operands and leaves the extension to Verilog's rules, which is exact and which every
-linter warns of; a zero becomes an operand of no bits at all. After this map each extension is
-written out, so a width warning means a mistake.
+Amaranth trims operands and leaves their extension to Verilog's rules: that is exact, but every
+linter warns of it. A zero even becomes an operand without bits. This map writes each extension out,
+so a width warning means a mistake.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cells of a design, and its longest path of logic, as Yosys maps it to UltraScale+.
 
-No vendor tool is needed, and none would agree to the last LUT.
+It needs no vendor tool; those give slightly other numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .verilog import run_yosys
 #: UltraScale+.
 FAMILY = "xcup"
 
-#: LUTs that a distributed memory cell takes in a slice that can hold memories.
+#: LUTs of each distributed memory cell, in a slice that can hold memories.
 _MEMORY_LUTS = {"RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM32X1D": 2}
 _MEMORY_LUTS |= {"RAM128X1D": 4, "RAM256X1D": 8, "RAM256X1S": 4, "RAM64X1S": 1, "RAM32X1S": 1}
 
@@ -97,7 +97,7 @@ def synthesise(text: str, top: str, family: str = FAMILY) -> Cells:
 def deepest(text: str, top: str) -> LogicPath:
     """Synthesise Verilog and find the path with the most cells between registers.
 
-    What is in a memory or at a port counts as registered.
+    Memories and ports count as registers.
     """
     script = _mapping(top, FAMILY)
     script.append("delete " + " ".join(f"t:{kind}" for kind in _ENDS))
@@ -134,6 +134,6 @@ def _cells(report: str) -> Cells:
 
 
 def _path(report: str) -> LogicPath:
-    """The path that ``ltp`` prints; its first line has no cell, a register drives it."""
+    """The path that ``ltp`` prints; its first line has no cell, since a register drives it."""
     names = re.findall(r"^ *\d+: .*\(via \\?(\S+)\)$", report, re.M)
     return LogicPath(tuple(re.sub(r"_\d+$", "", name) for name in names))

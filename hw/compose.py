@@ -1,9 +1,9 @@
 """Cells of a design too large to synthesise in one piece.
 
-Yosys in WebAssembly has 4 GB of memory, less than 512 flattened units take. Here each unit and each
-block is synthesised on its own, without the parts below it, each different one once; the sum counts
-every instance. Nothing is optimised across the borders of parts, which are registers for the most:
-:func:`penstock.hw.cells.synthesise` of a smaller build says what that makes.
+Yosys in WebAssembly has 4 GB of memory, and 512 flattened units take more. Here each unit and each
+block is synthesised without the parts below it. Equal parts are synthesised once; the sum counts
+every instance. Nothing is optimised across the borders of parts, which mostly are registers; how
+much that matters shows in a smaller build, by :func:`penstock.hw.cells.synthesise`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from .cells import Cells, synthesise
 
-#: Modules that are counted by themselves, by the end of their names.
+#: Ends of the names of modules that are parts.
 _PART = re.compile(r"\.(unit|block|pipeline|lane)_\d+$")
 
 _MODULE = re.compile(r"^module (\S+) ?\(.*?^endmodule\n", re.M | re.S)
@@ -23,7 +23,7 @@ _PORT = re.compile(r"^ +(?:input|output)\b.*;\n", re.M)
 _HEAD = re.compile(r"^module \S+ ?\(.*?\);\n", re.S)
 _INSTANCE = re.compile(r"^  (\\\S+)  ?\S+ \($", re.M)
 
-#: What the top of a part is called, so that equal parts have equal texts.
+#: Name of the top module of every part, so that equal parts have equal texts.
 _NAME = "part"
 
 
@@ -37,7 +37,7 @@ def compose(text: str, top: str, synthesise: Callable[[str, str], Cells] = synth
     top : str
         Name of the top module.
     synthesise : callable, optional
-        Counts the cells of a text and its top; a caller may keep what it has counted before.
+        Counts the cells of a text and its top; a caller may give one with a cache.
     """
     total: Counter[str] = Counter()
     known: dict[str, Cells] = {}
@@ -50,7 +50,7 @@ def compose(text: str, top: str, synthesise: Callable[[str, str], Cells] = synth
 
 
 def parts(text: str, top: str) -> Iterator[str]:
-    """Verilog of every part, the top first: its own modules, with the parts below it left empty."""
+    """Verilog of every part, the top first; parts below a part are empty modules."""
     modules = {match[1].removeprefix("\\"): match[0] for match in _MODULE.finditer(text)}
     below = {name: _below(name, body, modules) for name, body in modules.items()}
     waiting = [top]
@@ -75,10 +75,10 @@ def parts(text: str, top: str) -> Iterator[str]:
 
 
 def _likeness(text: str) -> str:
-    """Hash that is the same for parts of the same statements.
+    """Hash that is the same for parts with the same statements.
 
-    Yosys writes equal modules with their statements in different orders and with other names for
-    what has none.
+    Yosys writes the statements of equal modules in different orders, and with different names for
+    nameless signals.
     """
     lines = re.sub(r"_\d+_|\$\d+", "_", text).splitlines()
     plain = sorted("".join(sorted(re.split(r"[, ();]+", line))) for line in lines)

@@ -1,4 +1,4 @@
-"""Write hardware as files: the kernel with all that describes it, or the pipeline alone."""
+"""Writes hardware as files: the kernel with its descriptions, or the pipeline alone."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from .verilog import verilog
 #: Module name of the pipeline unless the caller has another.
 TOP = "penstock_join"
 
-#: What a linter must overlook in a kernel: AXI has signals that it does not need, memory slots have
-#: padding, and Vitis wants a port named interrupt.
+#: Warnings of a linter that are wrong for a kernel: it does not need all signals of AXI, memory
+#: slots have padding, and Vitis wants a port named interrupt.
 KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
 
 
@@ -56,7 +56,7 @@ MOST_KERNELS = 60
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:
-    """Write all of a join kernel that packaging and host software need.
+    """Write the files of a join kernel for packaging and host software.
 
     Arguments and errors are those of :func:`write_package`.
     """
@@ -73,7 +73,7 @@ def write_package(
     *,
     kernels: int = 1,
 ) -> list[Path]:
-    """Write a kernel with all that describes it.
+    """Write a kernel with its descriptions.
 
     Parameters
     ----------

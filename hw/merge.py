@@ -1,8 +1,8 @@
 """Equal modules of a design as one.
 
-Amaranth writes a module for each instance of a component. Where only cells are counted, or a
-simulation is compiled, one for all equal instances saves Yosys most of its time: 512 units are
-three different ones.
+Amaranth writes a module for each instance of a component. To count cells, or to compile a
+simulation, one module for all equal instances saves Yosys most of its time: 512 units are of three
+kinds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Place and route on an ECP5: which of two variants of a design is the faster one.
 
-No open tool places and routes for UltraScale+. An ECP5 has another fabric, so its clock says
-nothing about a clock there; only the order of variants may be taken from it, and only where they
-differ by more than the seeds do.
+No open tool places and routes for UltraScale+. An ECP5 has another fabric, so its clocks are not
+those of UltraScale+. They only rank variants, and only if these differ by more than seeds do.
 """
 
 from __future__ import annotations

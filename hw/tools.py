@@ -1,4 +1,4 @@
-"""Runs a tool as a process of its own, which must end in time."""
+"""Runs a tool in a process of its own, with a time limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.errors import DeviceError
 #: Longest run of any tool, in seconds; a pipeline of 512 units is written within a minute.
 TIMEOUT_S = 1800
 
-#: How much of what a tool printed goes into a message; the reason is at the end.
+#: Characters of a tool's output in a message: its end, which has the reason.
 REASON_CHARACTERS = 2000
 
 
@@ -29,7 +29,7 @@ def run_tool(
     Parameters
     ----------
     name : str
-        What messages call it.
+        For messages.
     command : sequence of str
         The program and its arguments.
     folder : Path

@@ -21,7 +21,7 @@ from ._square import techmap
 from .merge import merge_modules
 from .tools import run_tool
 
-#: Calls in calls that a design of some thousand units may take.
+#: Depth of recursion that a design of some thousand units may need.
 _RECURSION = 100_000
 
 #: Modules below the top have names of their own; the file keeps them together.
@@ -35,7 +35,7 @@ _ATTRIBUTES = " ".join(f"-remove {attribute}" for attribute in _INTERNAL)
 #: From RTLIL in in.il to Verilog in out.v.
 _SCRIPT = [
     "read_rtlil in.il",
-    # Queues are read where they were written only. Their zeros would be most of the text, and
+    # Queues are read only after they were written. Their zeros would be most of the text, and
     # Yosys takes minutes over them.
     "delete t:$meminit_v2 r:MEMID=*bank_* %i",
     "proc",
@@ -103,7 +103,7 @@ def verilog(
     name : str
         Name of its module.
     cache : Path, optional
-        Folder that keeps what Yosys made of it, where it can be written.
+        Folder in which the result is kept, if it can be written.
     platform : str, optional
         What the components are elaborated for: None for synthesis, or
         :data:`penstock.hw.hls.compare.SIMULATION`.

@@ -27,7 +27,7 @@ from penstock.program import Mode
 #: Simulated clock. Only waveforms show it.
 PERIOD_S = 10e-9
 
-#: Cycles without any transfer after which a simulation counts as hung, beyond what a drain takes.
+#: A simulation counts as hung after this many cycles without a transfer, and those of a drain.
 PATIENCE_CYCLES = 10_000
 
 
@@ -40,7 +40,7 @@ class Cycle(NamedTuple):
 
 @dataclass
 class Run:
-    """What a simulated task did."""
+    """Result of a simulated task."""
 
     i: np.ndarray
     j: np.ndarray
@@ -53,13 +53,13 @@ class Run:
     cycles: int
     admission_stalls: int
     trace: list[Cycle]
-    #: What the chain gave for each tuple of a task that folds (``config.folding.layout``).
+    #: Fold of each tuple, in a task that folds (``config.folding.layout``).
     values: list[int]
 
 
 @dataclass
 class _Job:
-    """The task in the pipeline."""
+    """The task that is in the pipeline."""
 
     passes: list[Pass]
     room: int
@@ -87,7 +87,7 @@ class _Source:
         self.ready = port.ready
         self._items: Iterator[int] = iter(())
         self.presented = False
-        #: Whether anything is left to be taken.
+        #: Whether there is an item left.
         self.busy = False
 
     def feed(self, items: Iterable[int]) -> None:
@@ -108,7 +108,7 @@ class _Source:
         return taken
 
     def withdraw(self, ctx: ProcessContext) -> None:
-        """Drop what was not taken, as a reader does when a task was halted."""
+        """Drop the items that are left, as a reader does when a task is halted."""
         self._items = iter(())
         self.presented = self.busy = False
         ctx.set(self._valid, 0)
@@ -126,7 +126,7 @@ class PipelineSimulator:
     trace : bool
         Whether runs list every cycle. Slows the simulation down.
     gaps, stalls : float
-        Share of cycles in which an input has nothing, and in which results are not taken.
+        Share of cycles in which an input has no item, and in which the output is not ready.
     seed : int
         Seed of the gaps and stalls.
     """
@@ -142,13 +142,13 @@ class PipelineSimulator:
         seed: int = 0,
     ) -> None:
         self.config = config
-        #: Worst number of window flits whose records are not out yet.
+        #: Upper bound of the window flits whose records are not out yet.
         self.reach = config.drain_cycles
         self._vcd = vcd
         self._trace = trace
         self._gaps, self._stalls = gaps, stalls
         self._random = random.Random(seed)
-        #: Truth table and mode that the pipeline was told last.
+        #: Truth table and mode that the pipeline has.
         self._table: int | None = None
         self._mode = Mode.PAIRS
         self._job: _Job | None = None
@@ -159,7 +159,7 @@ class PipelineSimulator:
         self._take = self._collect = self._go = self._halt = False
 
     def _start(self) -> Simulator:
-        """Build the pipeline, at the first task: many programs are opened and never run."""
+        """Build the pipeline; done at the first task, since many programs never run."""
         self._pipeline = pipeline = Pipeline(self.config)
         self._tuples = _Source(pipeline.i_tuple)
         self._window = _Source(pipeline.i_window)
@@ -190,7 +190,7 @@ class PipelineSimulator:
         room: int | None = None,
         mode: Mode = Mode.PAIRS,
     ) -> Run:
-        """Run one task to its end or until it is out of room.
+        """Run one task until it ends or has no room left.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class PipelineSimulator:
         return self._finish(job, start)
 
     def _news(self, table: int, mode: Mode) -> list[int]:
-        """Entries that tell the pipeline a table and a mode, where it does not know them."""
+        """Entries that set the pipeline's table and mode, if they differ from those it has."""
         config, layout = self.config, entry_layout(self.config)
         told = config.folding is None or self._mode == mode
         if table != self._table and config.is_band:
@@ -378,7 +378,7 @@ class PipelineSimulator:
                 job.window_flits += 1
         left = job.room - job.pairs
         go = left >= self.config.units * (job.in_flight + 1)
-        # Creeping on, a window tuple per drain, is for tasks that could not proceed otherwise.
+        # One window tuple per drain is slow, and only for tasks that could not go on otherwise.
         cramped = left < self.config.units * self.reach and job.pairs > 0
         self._control(ctx, go=go, halt=not go and cramped and job.in_flight == 0)
         return moved

@@ -28,14 +28,14 @@ from .pipeline_device import PipelineDevice, value_bits
 
 @lru_cache(maxsize=16)
 def _shared_simulator(config: JoinConfig) -> PipelineSimulator:
-    """Simulators without files hold no task between tasks, so equal builds share one."""
+    """A simulator that writes no file. Equal builds share one: it has no state between tasks."""
     return PipelineSimulator(config)
 
 
 def _widths(program: Program, config: JoinConfig) -> tuple[list[int], list[int]]:
     """Bits of each stream key and of each window column, in the order of the pipeline.
 
-    A value that no mode of the build folds has none.
+    A value that no mode of the build folds has no bits.
     """
     if isinstance(program, BandProgram):
         value = [] if program.payload is None else [config.value_bits]

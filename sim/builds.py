@@ -1,4 +1,4 @@
-"""Kernels of either sort as boards take them: what packages, scripts and images are made of."""
+"""Kernels for boards, of both operators: from them packages, scripts and images are made."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Build:
     ----------
     description : Description
     operator : Operator
-        What it is for.
+        The operator that it runs.
     program : Program or None
-        The program that is built in; None where programs are loaded at run time.
+        The built-in program; None if programs are loaded at run time.
     verilog : callable
-        Gives the Verilog; takes a folder to keep it in, ``cache``.
+        Gives the Verilog; its argument ``cache`` is a folder to keep it in.
     """
 
     description: Description

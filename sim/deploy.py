@@ -1,4 +1,4 @@
-"""Packages and deploy folders: an overlay with what its kernels say of themselves."""
+"""Packages and deploy folders: an overlay with the description of its kernels."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def write_package(
     out : Path
         Made if it is not there.
     files : mapping of str to bytes
-        By suffix, first the overlay. They are named by the hash of all of them, since PYNQ sends
-        a file of a name that it knows no second time.
+        By suffix, first the overlay. Their names have the hash of all of them, since PYNQ does not
+        send a file whose name it has sent before.
     kernels : int
         Copies of the kernel in the overlay.
     """
@@ -62,7 +62,7 @@ def write_package(
 
 
 def made_package(build: Build, board: str, out: Path, overlay: Path, *, kernels: int) -> Package:
-    """A package of an overlay that the vendor's tools made from the export of the same kernel.
+    """A package of an overlay that the vendor's tools made from the kernel's export.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def made_package(build: Build, board: str, out: Path, overlay: Path, *, kernels:
 
 
 def deploy(packages: Iterable[Package], folder: Path) -> None:
-    """Write a deploy folder: what is copied to a board, so that it has the packages itself."""
+    """Write a deploy folder, to be copied to a board so that it has the packages."""
     names = []
     for number, package in enumerate(packages):
         assert package.folder is not None

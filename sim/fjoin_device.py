@@ -1,4 +1,4 @@
-"""The paper's pipeline as a device: the baseline of all figures."""
+"""The FJoin paper's pipeline as a device: the baseline of all measurements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Builds(PipelineDevice):
         return super().refuses(program, modes)
 
     def _built_in(self, program: AnyProgram, modes: frozenset[Mode]) -> Program:
-        """What is built for a program: the unit takes no bounds and no table at run time."""
+        """The build of a program, which is built in: the unit takes no bounds and no table."""
         self._check_program(program, modes)
         assert not isinstance(program, WindowProgram)
         return general_form(program) if isinstance(program, BandProgram) else program

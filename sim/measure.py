@@ -1,4 +1,4 @@
-"""Whole tasks on simulated pipelines: what they cost, and that no pair is lost."""
+"""Measures whole tasks on simulated pipelines, and checks their results."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .pipeline_device import PipelineDevice
 #: Seconds after which a task counts as hung: ten million cycles of 512 units take some minutes.
 TIMEOUT_S = 1800.0
 
-#: Keys have one bit less than they could, and no more than this.
+#: Most bits of keys, which also have one bit less than they could.
 _MOST_BITS = 24
 
-#: Pairs that are looked at together when results are checked.
+#: Pairs that are checked at a time.
 _CHUNK = 1 << 20
 
 
@@ -34,11 +34,11 @@ class Whole:
     Parameters
     ----------
     tasks : int
-        Device tasks that it took: more than one where it paused for lack of room.
+        Device tasks that it took: more than one if it paused for lack of room.
     matches : int
-        Pairs that match, all found.
+        Pairs that match.
     seconds : float
-        Of the simulation on a core, as the processor counts them: other programs do not matter.
+        Processor time of the simulation, on one core.
     counters : mapping
         Sums over the device tasks; ``cycles`` are from the start to the header's write.
     """
@@ -60,7 +60,7 @@ class Whole:
 
     @property
     def port_use(self) -> float:
-        """Share of the cycles in which the result port writes: near 1, it is the limit."""
+        """Share of the cycles in which the result port writes; near 1, it limits the rate."""
         return self.counters["result_words"] / self.counters["cycles"]
 
 
@@ -71,7 +71,7 @@ def band_keys(
     window_tuples: int,
     selectivity: float,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Stream bounds and window keys of which about this share meets all tests.
+    """Stream bounds and window keys; about this share of the pairs meets all tests.
 
     For 0 the bounds are empty ranges, for 1 they hold all keys.
     """
@@ -102,7 +102,7 @@ def run_whole(
     Parameters
     ----------
     device : PipelineDevice
-        ``rtl`` or ``fjoin``, with the memory that is meant; ``amaranth`` for short tasks.
+        ``rtl`` or ``fjoin`` with its memory model; ``amaranth`` only for short tasks.
     program : BandProgram
     stream : sequence of ndarray, each of shape (n,)
         Bounds ``lo_0, hi_0, lo_1, ...``.
@@ -179,7 +179,7 @@ def _meets(
 def _to_end(
     kernel: Kernel, buffer: WindowBuffer, stream: Sequence[np.ndarray], mode: Mode
 ) -> Iterator[tuple[np.ndarray, Result]]:
-    """Results of a task and of what its pauses leave, each with the numbers of its tuples."""
+    """Results of a task and of the tasks that resume it, each with the numbers of its tuples."""
     count, size = len(stream[0]), buffer.capacity
     waiting = [(np.arange(count), np.zeros(count, np.int64))]
     while waiting:
@@ -205,7 +205,7 @@ def _check_pairs(
     window: Sequence[np.ndarray],
     results: Sequence[tuple[np.ndarray, Result]],
 ) -> None:
-    """Whether each pair meets the program and is there once."""
+    """Whether each pair meets the program and no pair is there twice."""
     i = np.concatenate([rows[result.i] for rows, result in results])
     j = np.concatenate([result.j for _, result in results])
     for low in range(0, len(i), _CHUNK):

@@ -1,4 +1,4 @@
-"""What all simulations of the join pipeline share as devices: what can be built."""
+"""Base of the devices that simulate the join pipeline: which builds there are."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def value_bits(program: Program, modes: frozenset[Mode]) -> int:
 
 
 def _refused_value(program: Program, modes: frozenset[Mode]) -> str | None:
-    """Why modes that need a value cannot have this one; None if they can."""
+    """Why a build cannot fold this value; None if it can."""
     if isinstance(program, GeneralProgram):
         assert program.value is not None
         dtype = program.value.type
@@ -109,7 +109,7 @@ class PipelineDevice(Device):
         return None
 
     def _check_program(self, program: AnyProgram, modes: frozenset[Mode]) -> None:
-        """Raise what a refused program is an error for."""
+        """Raise an error for a program that the device cannot run."""
         if reason := self.refuses(program, modes):
             raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
 

@@ -34,11 +34,11 @@ from .verilated.board import Board, MemoryModel
 from .verilated.build import Tools, board_library, cache_folder
 from .window.kernel import RtlWindowKernel
 
-#: Where a task's memory is, far apart so that an address that runs away meets nothing.
+#: Addresses of a task's memory, far apart: one that runs over hits no other memory.
 _ADDRESSES = {"passes": 1 << 40, "tuples": 2 << 40, "window": 3 << 40, "results": 4 << 40}
 
-#: Most result words of a task beyond what the kernel insists on, 16 MiB: what is given to the
-#: kernel for each task in flight. A task that needs more pauses.
+#: Result words that each task in flight gets, 16 MiB, beyond the fewest that the kernel takes. A
+#: task that needs more pauses.
 _RESULT_WORDS = 1 << 18
 
 #: Numbers of band tests that kernels are built with. A kernel runs programs with fewer, too.
@@ -47,8 +47,7 @@ _BUILDS = (1, 2, 4, 8)
 #: Widths of values that band kernels are built with; only the narrow ones can be summed.
 _VALUE_BITS = (32, MAX_VALUE_BITS)
 
-#: Cycles that a task may take for each flit, pass and so on, before it counts as hung; slow memory
-#: takes the more.
+#: Cycles per flit, pass and so on after which a task counts as hung; slow memory is allowed more.
 _PATIENCE, _PATIENCE_CYCLES = 200, 1_000_000
 
 
@@ -60,7 +59,7 @@ def _built(config: KernelConfig, fast: bool) -> Path:
 
 
 class RtlWindow(PipelineWindow):
-    """Window keys as they lie in the kernel's memory."""
+    """Window keys in the layout of the kernel's memory."""
 
     def __init__(self, capacity: int, packing: Packing) -> None:
         super().__init__(capacity, packing.window_keys + packing.window_values)
@@ -132,7 +131,7 @@ class RtlKernel(PipelineKernel):
         return self._driver.outcome(job, results)
 
     def _simulate(self, job: JoinKernelTask, window: np.ndarray) -> np.ndarray:
-        """Run a task on a kernel that is free; the memory of its results."""
+        """Run a task on a free kernel; gives the memory with its results."""
         results = np.empty(job.result_bytes, np.uint8)
         memory = {**job.images, "window": window, "results": results}
         board = self._boards.get()
@@ -147,7 +146,7 @@ class RtlKernel(PipelineKernel):
 
 
 def _band_modes(program: BandProgram, modes: frozenset[Mode]) -> dict[str, Any]:
-    """Modes of the build that serves a band program: few sets, so that programs share builds."""
+    """Modes of a band program's build: one of a few sets, so that programs share builds."""
     if modes <= PAIRS:
         return {}
     needed = value_bits(program, modes)
@@ -188,7 +187,7 @@ class RtlDevice(PipelineDevice):
 
     name = "rtl"
     key_widths = (32, 64)
-    #: About a second at half a million cycles per second, where sixteen units are well used.
+    #: About a second at half a million cycles per second, with sixteen units busy.
     task_evaluations = 1 << 22
 
     def __init__(
@@ -286,7 +285,7 @@ class RtlDevice(PipelineDevice):
         return self.slowed(_PATIENCE_CYCLES + _PATIENCE * flits)
 
     def slowed(self, cycles: int) -> int:
-        """Cycles that so many may become because of the memory."""
+        """Upper bound of a number of cycles with this memory."""
         memory = self._memory
         slowness = (1 + memory.latency_cycles) / memory.bandwidth / (1 - memory.stalls)
         return int(cycles * max(slowness, 1.0))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import explain, join, sql
-    from .metrics import watch
+    from .metrics.listener import watch
     from .streaming import stream
     from .table_function import register
 
@@ -19,12 +19,12 @@ _HOMES = {
     "register": "table_function",
     "sql": "api",
     "stream": "streaming",
-    "watch": "metrics",
+    "watch": "metrics.listener",
 }
 
 
 def __getattr__(name: str) -> Any:
-    # PySpark is optional, and Java is looked for before any of it is imported.
+    # Imported on use: PySpark is optional, and programs look for Java before they import it.
     if name in _HOMES:
         return getattr(import_module(f"penstock.spark_bridge.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
 
-from .batch.explain import explained
+from .batch.explain import describe
 from .batch.join import BatchPlan
 from .request import CommonOptions, JoinOptions, Request
 
@@ -39,8 +39,8 @@ def sql(
 ) -> DataFrame:
     """Join two DataFrames over a time or ROWS window, on devices.
 
-    Everything that can be wrong with the query is found here. One or two small jobs run at once,
-    to cut the work into lanes; the join itself runs when the result is used.
+    The call checks the query, and runs one or two small jobs to cut the work into lanes. The join
+    itself runs when the result is used.
 
     Parameters
     ----------
@@ -54,12 +54,12 @@ def sql(
         Most tasks of the join. By default as many as the work is worth, at most
         ``spark.sql.shuffle.partitions`` unless a lane would hold too many rows.
     partitioning : str, optional
-        "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for what sends
-        fewer rows.
+        "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for the one that
+        sends fewer rows.
     ordered : bool
-        Sort pairs by the arrival of their later row, then of their earlier one, and put rows
-        without a match where their window closes. A row arrives at its time, at equal times left
-        before right and then, in batch, by its place in the DataFrame.
+        Sort pairs by the arrival of their later row, then of their earlier one, and rows without
+        a match by when their window closes. Rows arrive by time; of rows of one time, left ones
+        before right ones; then, in batch, by their place in the DataFrame.
     **options
         ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
         :class:`penstock.spark_bridge.request.JoinOptions`.
@@ -68,12 +68,12 @@ def sql(
     -------
     DataFrame
         The joined rows, or the groups of a query with aggregates, in no particular order. If the
-        tables are streams, what :func:`penstock.spark_bridge.stream` gives, to be started.
+        tables are streams, it is the result of :func:`penstock.spark_bridge.stream`.
 
     Raises
     ------
     QueryError, SchemaError, UsageError, DeviceError
-        On the call. What depends on the data is raised in a task, and Spark's error quotes it.
+        On the call. Errors in the data are raised in a task; Spark's error quotes them.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def join(
     ordered: bool = False,
     **options: Unpack[CommonOptions],
 ) -> DataFrame:
-    """Join two DataFrames; made for ``left.transform(join, right, on=...)``.
+    """Join two DataFrames, as in ``left.transform(join, right, on=...)``.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def join(
     names : (str, str)
         What ``on`` and ``select`` call the sides.
     lanes, partitioning, ordered, **options
-        As for :func:`sql`; ``within`` is on top of what ``on`` says.
+        As for :func:`sql`; ``within`` is in addition to ``on``.
 
     Returns
     -------
@@ -167,12 +167,12 @@ def explain(
     request = Request.of(spark, query, tables, options)
     if request.is_streaming:
         return _streaming(request, lanes, partitioning).explain()
-    return explained(BatchPlan.of(request, lanes, partitioning))
+    return describe(BatchPlan.of(request, lanes, partitioning))
 
 
 def _run(request: Request, lanes: int | None, partitioning: str | None) -> DataFrame:
     if request.is_streaming:
-        # A query that is started with .start(), like a stream's writer; no DataFrame.
+        # Not a DataFrame, but has writeStream like one.
         return cast("DataFrame", _streaming(request, lanes, partitioning))
     return BatchPlan.of(request, lanes, partitioning).frame()
 
@@ -186,9 +186,9 @@ def _streaming(request: Request, lanes: int | None, partitioning: str | None) ->
         )
     if partitioning is not None:
         raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
-    from .streaming.join import planned
+    from .streaming.join import plan_stream
 
-    return planned(request, lanes=lanes)
+    return plan_stream(request, lanes=lanes)
 
 
 def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:
@@ -204,7 +204,7 @@ def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:
 
 
 def _of_both(names: tuple[str, str], value: Any, single: type) -> dict[str, Any] | None:
-    """A value per side, from one of each or one for both."""
+    """A value per side, from a pair of values or one for both sides."""
     if value is None:
         return None
     return dict(zip(names, (value, value) if isinstance(value, single) else value, strict=True))

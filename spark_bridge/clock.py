@@ -18,7 +18,7 @@ _MINUTE_US = 60_000_000
 
 @dataclass(frozen=True)
 class Clock:
-    """A time as ``factor * ticks + offset``, ticks being the integer that a column stores."""
+    """A time as ``factor * ticks + offset``; ticks are the integers that a column stores."""
 
     column: str
     factor: int
@@ -26,7 +26,7 @@ class Clock:
 
     @staticmethod
     def of(side: Side) -> Clock | None:
-        """The clock of a side; None if its time is computed in any other way."""
+        """The clock of a side; None if its time has another form."""
         if side.time is None:
             return None
         form = linear(side.time)
@@ -41,7 +41,7 @@ class Clock:
         return self.factor * ticks + self.offset
 
     def reaches(self, time: int) -> int:
-        """Least ticks whose time is this one or later."""
+        """Least ticks whose time is at or after ``time``."""
         return -((self.offset - time) // self.factor)
 
 
@@ -52,7 +52,7 @@ def ticks(column: Column, dtype: spark.DataType) -> Column:
     if isinstance(dtype, spark.TimestampType):
         return F.unix_micros(column)
     if isinstance(dtype, spark.TimestampNTZType):
-        # A cast to TIMESTAMP would read it in the session's zone, where hours may be missing.
+        # A cast to TIMESTAMP would read it in the session's zone, in which some hours do not exist.
         days = F.unix_date(column.cast("date")).cast("long")
         minutes = F.hour(column) * 60 + F.minute(column)
         micros = (F.extract(F.lit("SECOND"), column) * 1_000_000).cast("long")

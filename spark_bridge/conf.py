@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 PREFIX = "spark.penstock."
 
 
-def _text(text: str) -> str:
-    return text.strip()
-
-
 def _one_of(*values: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.strip().lower() not in values:
@@ -50,102 +46,76 @@ def _port(text: str) -> int | None:
     return int(text) if text.strip() else None
 
 
-def key(name: str, default: Any, parse: Callable[[str], Any], meaning: str) -> Any:
-    """A field of :class:`Conf`: its key without the prefix, how it is read, what it means."""
-    return field(default=default, metadata={"key": name, "parse": parse, "meaning": meaning})
+def key(name: str, default: Any, parse: Callable[[str], Any]) -> Any:
+    """A field of :class:`Conf`: its key without the prefix, its default, and how it is read."""
+    return field(default=default, metadata={"key": name, "parse": parse})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conf:
-    """Settings of a query, as they travel to the tasks. Arguments of a call go before them."""
+    """Settings of a query, as they travel to the tasks. Arguments of a call go before them.
 
-    device: str = key(
-        "device",
-        "",
-        _text,
-        "device of the tasks, with its options: `cpu`, `remote?address=unix:///run/penstock.sock`. "
-        "Empty: `PENSTOCK_DEVICE` of the executor's environment, then `cpu`",
-    )
-    resource: str = key(
-        "device.resource",
-        "fpga",
-        _text,
-        "Spark resource whose address, where a task has one, names its device",
-    )
-    fallback: str = key(
-        "device.fallback",
-        "none",
-        _one_of("none", "cpu"),
-        "`cpu`: tasks whose device cannot be opened, or cannot run the query, use the CPU device",
-    )
-    device_tasks: int = key(
-        "device.tasks",
-        0,
-        _whole(0),
-        "tasks of one host that use a device at a time. 0: any number on `cpu` and `remote`, one "
-        "on every other device",
-    )
-    wait_seconds: int = key(
-        "device.waitSeconds", 600, _whole(1), "seconds in which a task must get its turn on it"
-    )
-    partitioning: str = key(
-        "batch.partitioning",
-        "auto",
-        _one_of("auto", "time", "grid"),
-        "how a batch join is cut into lanes",
-    )
-    lanes: int = key("batch.lanes", 0, _whole(0), "most lanes of a batch join; 0: from statistics")
-    lane_rows: int = key(
-        "batch.laneRows",
-        1 << 16,
-        _whole(1),
-        "rows of the divided side for which another lane is worth while",
-    )
-    most_lane_rows: int = key(
-        "batch.mostLaneRows",
-        1 << 21,
-        _whole(1),
-        "rows of the divided side that a lane holds in memory; more rows make more lanes",
-    )
-    part_rows: int = key(
-        "batch.partRows",
-        1 << 19,
-        _whole(1),
-        "rows of the other side that a lane reads at a time",
-    )
-    pruning: bool = key(
-        "pruning",
-        True,
-        _flag,
-        "whether pairs that bounds of many rows rule out are left out before the device sees them",
-    )
-    resident: bool = key(
-        "streaming.resident",
-        True,
-        _flag,
-        "whether blocks of a streaming join's window stay prepared in the workers, and loaded in a "
-        "device server, between micro-batches",
-    )
-    resident_bytes: int = key(
-        "streaming.residentBytes",
-        1 << 29,
-        _whole(0),
-        "about how many bytes of such blocks a Python worker keeps at most",
-    )
-    output_rows: int = key(
-        "output.batchRows", 1 << 16, _whole(1), "most rows of a batch that goes to Spark"
-    )
-    output_bytes: int = key(
-        "output.batchBytes", 1 << 24, _whole(1), "about how many bytes such a batch has at most"
-    )
+    docs/spark.md has this list by key.
 
-    metrics_port: int | None = key(
-        "metrics.port",
-        None,
-        _port,
-        "port of the driver's machine where Prometheus and `penstock top` are answered about "
-        "streaming joins; 0 takes a free one. Empty: none",
-    )
+    Parameters
+    ----------
+    device : str
+        device of the tasks, with its options: `cpu`,
+        `remote?address=unix:///run/penstock.sock`. Empty: `PENSTOCK_DEVICE` of the
+        executor's environment, then `cpu`
+    resource : str
+        Spark resource whose address, where a task has one, names its device
+    fallback : str
+        `cpu`: tasks whose device cannot be opened, or cannot run the query, use the CPU
+        device
+    device_tasks : int
+        tasks of one host that use a device at a time. 0: any number on `cpu` and `remote`,
+        one on every other device
+    wait_seconds : int
+        seconds in which a task must get its turn on it
+    partitioning : str
+        how a batch join is cut into lanes
+    lanes : int
+        most lanes of a batch join; 0: from statistics
+    lane_rows : int
+        rows of the divided side for which another lane is worth while
+    most_lane_rows : int
+        rows of the divided side that a lane holds in memory; more rows make more lanes
+    part_rows : int
+        rows of the other side that a lane reads at a time
+    pruning : bool
+        whether pairs that bounds of many rows rule out are left out before the device sees
+        them
+    resident : bool
+        whether blocks of a streaming join's window stay prepared in the workers, and loaded
+        in a device server, between micro-batches
+    resident_bytes : int
+        about how many bytes of such blocks a Python worker keeps at most
+    output_rows : int
+        most rows of a batch that goes to Spark
+    output_bytes : int
+        about how many bytes such a batch has at most
+    metrics_port : int or None
+        port of the driver's machine where Prometheus and `penstock top` are answered about
+        streaming joins; 0 takes a free one. Empty: none
+    """
+
+    device: str = key("device", "", str.strip)
+    resource: str = key("device.resource", "fpga", str.strip)
+    fallback: str = key("device.fallback", "none", _one_of("none", "cpu"))
+    device_tasks: int = key("device.tasks", 0, _whole(0))
+    wait_seconds: int = key("device.waitSeconds", 600, _whole(1))
+    partitioning: str = key("batch.partitioning", "auto", _one_of("auto", "time", "grid"))
+    lanes: int = key("batch.lanes", 0, _whole(0))
+    lane_rows: int = key("batch.laneRows", 1 << 16, _whole(1))
+    most_lane_rows: int = key("batch.mostLaneRows", 1 << 21, _whole(1))
+    part_rows: int = key("batch.partRows", 1 << 19, _whole(1))
+    pruning: bool = key("pruning", True, _flag)
+    resident: bool = key("streaming.resident", True, _flag)
+    resident_bytes: int = key("streaming.residentBytes", 1 << 29, _whole(0))
+    output_rows: int = key("output.batchRows", 1 << 16, _whole(1))
+    output_bytes: int = key("output.batchBytes", 1 << 24, _whole(1))
+    metrics_port: int | None = key("metrics.port", None, _port)
 
     @staticmethod
     def read(spark: SparkSession) -> Conf:
@@ -172,12 +142,3 @@ class Conf:
             except ValueError as error:
                 raise UsageError(f"{name} is {text!r}, and must be {error}") from None
         return Conf(**values)
-
-
-def table() -> str:
-    """The keys as a table in Markdown, which docs/spark.md shows."""
-    lines = ["| key | default | meaning |", "|---|---|---|"]
-    for f in fields(Conf):
-        default = f"`{str(f.default).lower()}`" if f.default not in ("", None) else ""
-        lines.append(f"| `{PREFIX}{f.metadata['key']}` | {default} | {f.metadata['meaning']} |")
-    return "\n".join(lines)

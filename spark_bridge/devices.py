@@ -16,29 +16,26 @@ from penstock.host.device.registry import open_device, parse_device
 
 from .conf import Conf
 from .slots import slot
+from .task import task_addresses
 
 #: Environment variable that names the device of an executor.
 VARIABLE = "PENSTOCK_DEVICE"
 
-#: Options of a device unless the caller gives others. Spark already runs one task per core.
+#: Default options of devices. The CPU device has one thread: Spark runs a task per core.
 _DEFAULTS: dict[str, dict[str, Any]] = {"cpu": {"threads": 1}}
 
-#: Origin of the device that is used where none is named.
+#: Origin of the device that is used if none is named.
 NOTHING = "default"
 
-#: Devices that any number of processes may open. They stay open between tasks.
+#: Devices that several processes may have open at a time. They stay open between tasks.
 _SHARED = frozenset({"cpu", "remote"})
 
-#: Open devices by name and options; they end with the process, which Spark reuses between tasks.
+#: Devices that this process has open, by name and options. Spark reuses the process.
 _open: dict[tuple[str, str], Device] = {}
 
 
 def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device:
-    """The device of this name and these options, opened once per process.
-
-    Call it in a task through an import inside the task's function: Spark copies the globals that
-    a function refers to, and a copied cache is empty.
-    """
+    """The device of this name and these options, opened once per process."""
     wanted = _DEFAULTS.get(name, {}) | dict(options or {})
     key = name, repr(sorted(wanted.items()))
     if key not in _open:
@@ -47,19 +44,20 @@ def shared_device(name: str, options: Mapping[str, Any] | None = None) -> Device
 
 
 def stays_open(device: Device) -> bool:
-    """Whether a device is open for later tasks of this process, too. Call it as the above."""
+    """Whether a device is open for later tasks of this process, too."""
     return any(device is one for one in _open.values())
 
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """A device by name and options, and who chose it.
+    """A device by name and options.
 
     Parameters
     ----------
     name : str
     options : mapping
     origin : str
+        What named it, for messages.
     """
 
     name: str
@@ -67,7 +65,7 @@ class DeviceSpec:
     origin: str = NOTHING
 
     @staticmethod
-    def parsed(text: str, origin: str) -> DeviceSpec:
+    def parse(text: str, origin: str) -> DeviceSpec:
         """From ``name`` or ``name?option=value&option=value``.
 
         Raises
@@ -87,10 +85,10 @@ class DeviceSpec:
 
 @dataclass(frozen=True)
 class DeviceChoice:
-    """The device of a query's tasks, as far as the driver knows it.
+    """How a task finds its device.
 
-    In a task, the first of these counts: the call's argument, an address of the task's Spark
-    resource, ``spark.penstock.device``, the environment of the executor, and the CPU device.
+    The first of these that names one counts: the call's argument, the task's Spark resource,
+    ``spark.penstock.device``, the executor's environment. Otherwise it is the CPU device.
 
     Parameters
     ----------
@@ -113,18 +111,18 @@ class DeviceChoice:
             if options:
                 return DeviceChoice(DeviceSpec("cpu", dict(options), "device_options="), conf)
             if conf.device:
-                DeviceSpec.parsed(conf.device, "spark.penstock.device")  # raises
+                DeviceSpec.parse(conf.device, "spark.penstock.device")  # raises
             return DeviceChoice(None, conf)
         if not isinstance(device, str):
             raise UsageError(
                 f"device must be a name, not {device!r}: each Spark worker opens its own; give "
                 "its arguments as device_options"
             )
-        spec = DeviceSpec.parsed(device, "device=")
+        spec = DeviceSpec.parse(device, "device=")
         merged = {**spec.options, **(options or {})}
         return DeviceChoice(DeviceSpec(spec.name, merged, "device="), conf)
 
-    def resolved(self, addresses: Mapping[str, list[str]] | None = None) -> DeviceSpec:
+    def resolve(self, addresses: Mapping[str, list[str]] | None = None) -> DeviceSpec:
         """The device of a task, or, without addresses, the one that the driver expects.
 
         Parameters
@@ -136,36 +134,33 @@ class DeviceChoice:
             return self.argument
         own = (addresses or {}).get(self.conf.resource)
         if own:
-            return DeviceSpec.parsed(own[0], f"the task's resource {self.conf.resource}")
+            return DeviceSpec.parse(own[0], f"the task's resource {self.conf.resource}")
         if self.conf.device:
-            return DeviceSpec.parsed(self.conf.device, "spark.penstock.device")
+            return DeviceSpec.parse(self.conf.device, "spark.penstock.device")
         if os.environ.get(VARIABLE):
-            return DeviceSpec.parsed(os.environ[VARIABLE], VARIABLE)
+            return DeviceSpec.parse(os.environ[VARIABLE], VARIABLE)
         return DeviceSpec("cpu")
 
     def slots(self, spec: DeviceSpec) -> int:
-        """Tasks of one host that may use a device at a time; 0 for any number."""
+        """How many tasks of one host may use a device at a time; 0 for any number."""
         return self.conf.device_tasks or (0 if spec.name in _SHARED else 1)
 
     @contextmanager
-    def opened(self) -> Iterator[Device]:
-        """The device of the task that calls, while it has its turn.
+    def open(self) -> Iterator[Device]:
+        """The device of this task, for its turn.
 
         Raises
         ------
         DeviceError, UsageError, MissingToolError
             It cannot be opened, or no turn came in time.
         """
-        # Inside, since it is the worker's cache that is meant.
-        from .devices import shared_device
-
-        spec = self.resolved(_task_addresses())
+        spec = self.resolve(task_addresses())
         slots = self.slots(spec)
         if not slots:
             yield self._or_cpu(spec, shared=True)
             return
         with slot(str(spec), slots, self.conf.wait_seconds):
-            # Another process may be next: an open device would keep it out.
+            # Closed after use, so that another process can open it.
             device = self._or_cpu(spec, shared=spec.name in _SHARED)
             try:
                 yield device
@@ -174,39 +169,24 @@ class DeviceChoice:
                     device.close()
 
     def instead_of(self, device: Device, reason: str) -> Device | None:
-        """The CPU device, for a task that a device cannot run; None if it is not to be used."""
-        from .devices import shared_device
-
-        if self.conf.fallback != "cpu" or device.name == "cpu":
-            return None
-        warn_of_fallback(device.name, reason)
-        return shared_device("cpu")
+        """The CPU device, for a task that a device cannot run; None without fallback."""
+        return self._cpu(device.name, device.name, reason)
 
     def _or_cpu(self, spec: DeviceSpec, *, shared: bool) -> Device:
-        from .devices import shared_device
-
         try:
             if shared:
                 return shared_device(spec.name, spec.options)
             return open_device(spec.name, **spec.options)
         except PenstockError as error:
-            if self.conf.fallback != "cpu" or spec.name == "cpu":
+            cpu = self._cpu(spec.name, str(spec), str(error))
+            if cpu is None:
                 raise
-            warn_of_fallback(spec, str(error))
-            return shared_device("cpu")
+            return cpu
 
-
-def warn_of_fallback(spec: DeviceSpec | str, reason: str) -> None:
-    """Write to the executor's log why a task runs on the CPU device."""
-    sys.stderr.write(f"penstock: device cpu instead of {spec}: {reason}\n")
-    sys.stderr.flush()
-
-
-def _task_addresses() -> dict[str, list[str]]:
-    """Addresses of the resources that Spark gave this task."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        return {}
-    return {name: list(info.addresses) for name, info in context.resources().items()}
+    def _cpu(self, name: str, shown: str, reason: str) -> Device | None:
+        """The CPU device instead of another, which the executor's log then says."""
+        if self.conf.fallback != "cpu" or name == "cpu":
+            return None
+        sys.stderr.write(f"penstock: device cpu instead of {shown}: {reason}\n")
+        sys.stderr.flush()
+        return shared_device("cpu")

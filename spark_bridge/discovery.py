@@ -1,8 +1,7 @@
 """The discovery script ``penstock-spark-devices``, which tells Spark the devices of a host.
 
-Spark calls the script that ``spark.executor.resource.fpga.discoveryScript`` names, and hands each
-address that it prints to one task at a time. An address is a device as ``spark.penstock.device``
-names it.
+Spark calls the script as ``spark.executor.resource.fpga.discoveryScript``, and gives each address
+that it prints to one task at a time. An address is written like ``spark.penstock.device``.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from penstock.errors import MissingToolError, PenstockError
 
 from .devices import DeviceSpec
 
-#: Environment variable with the devices of a host, separated by blanks or commas.
+#: Environment variable with the devices of a host, separated by spaces or commas.
 VARIABLE = "PENSTOCK_SPARK_DEVICES"
 
 #: Name of the resource that the script reports, unless its first argument is another.
@@ -48,7 +47,7 @@ def discovery_script() -> Path:
 
 
 def addresses() -> list[str]:
-    """Devices of this host: those that the variable names, or a device server that is there.
+    """Devices of this host: those that the variable names, or else a device server that runs.
 
     Raises
     ------
@@ -58,7 +57,7 @@ def addresses() -> list[str]:
     named = os.environ.get(VARIABLE, "").replace(",", " ").split()
     if not named and _SOCKET.is_socket():
         named = [f"remote?address=unix://{_SOCKET}"]
-    return [str(DeviceSpec.parsed(text, VARIABLE)) for text in named]
+    return [str(DeviceSpec.parse(text, VARIABLE)) for text in named]
 
 
 def main() -> int:

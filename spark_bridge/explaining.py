@@ -13,17 +13,17 @@ from penstock.query.overflow import beyond_spark
 
 from .devices import NOTHING, DeviceChoice
 
-#: A fact: what it is about, or nothing where it goes on from the one before; and the text.
+#: A topic and a text; the topic is empty if the text continues the one before.
 Fact = tuple[str, str]
 
 
-def told(facts: Iterable[Fact]) -> str:
+def show(facts: Iterable[Fact]) -> str:
     """A fact per line."""
     return "\n".join(f"{name:12} {text}" for name, text in facts)
 
 
 def subject(query: JoinQuery) -> list[Fact]:
-    """The sides, the window, and the arithmetic that Spark would not do exactly."""
+    """The sides, the window, and arithmetic that is exact here but not in Spark."""
     return [
         ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
         ("window", str(query.window)),
@@ -52,8 +52,8 @@ def forms(query: JoinQuery) -> list[Fact]:
 
 
 def devices(choice: DeviceChoice) -> list[Fact]:
-    """Which device the tasks use, as far as it is known here, and why the CPU device."""
-    spec, conf = choice.resolved(), choice.conf
+    """Which device the tasks use, as far as the driver knows, and why."""
+    spec, conf = choice.resolve(), choice.conf
     found = [f"{spec.name}, by {spec.origin}"]
     if choice.argument is None:
         found.append(f"a task with a resource {conf.resource} uses that device instead")

@@ -1,7 +1,7 @@
-"""One-sided conditions that Spark can test exactly as Penstock does, before anything is shuffled.
+"""One-sided conditions that Spark can test exactly as Penstock does, before the shuffle.
 
-Only comparisons without arithmetic qualify: Spark's arithmetic overflows, Penstock's does not. What
-stays behind is tested by the task that joins, which tests everything again.
+Only comparisons without arithmetic qualify: Spark's arithmetic overflows, Penstock's does not. The
+task that joins tests the whole condition.
 """
 
 from __future__ import annotations
@@ -13,32 +13,27 @@ from operator import and_, or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from penstock.expr import ops
 from penstock.expr.node import Expr, Op
 from penstock.plan.time_bounds import conjuncts_of
 from penstock.types import Kind
 
 _LONG = range(-(1 << 63), 1 << 63)
 
-#: Values of a list that Spark is given, at most: each becomes an object of its plan.
+#: Longest list for IN that Spark is given: each value becomes an object of its plan.
 _MOST_VALUES = 1000
 
 #: Column of Spark for a column of the base table.
 ColumnOf = Callable[[str], Column]
 
 
-def pushed(condition: Expr, column_of: ColumnOf) -> Column | None:
-    """The part of a condition's outermost AND that Spark can test; None if there is none."""
+def push(condition: Expr, column_of: ColumnOf) -> tuple[Column | None, bool]:
+    """The part of a condition's outermost AND that Spark can test, and whether that is all of it.
+
+    The part is None if there is none.
+    """
     parts = [_condition(part, column_of) for part in conjuncts_of(condition)]
     exact = [part for part in parts if part is not None]
-    return reduce(and_, exact) if exact else None
-
-
-def is_pushed(condition: Expr, column_of: ColumnOf) -> bool:
-    """Whether Spark can test all of a condition."""
-    return condition is ops.TRUE or all(
-        _condition(part, column_of) is not None for part in conjuncts_of(condition)
-    )
+    return reduce(and_, exact) if exact else None, len(exact) == len(parts)
 
 
 def _condition(expr: Expr, column_of: ColumnOf) -> Column | None:

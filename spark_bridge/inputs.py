@@ -1,4 +1,4 @@
-"""The rows of both sides as one DataFrame, in slots that both use."""
+"""The rows of both sides as one DataFrame, whose columns (slots) both sides use."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyspark.sql import types as spark
 from penstock.plan.query import JoinQuery, Side
 
 from .clock import Clock, ticks
-from .filters import is_pushed, pushed
+from .filters import push
 
-#: Columns of an input beside its own: a row's place in its input, and the ticks of its time.
+#: Columns that an input gets: a row's place in its input, and the ticks of its time.
 PLACE, TICKS = "place", "ticks"
 
-#: Columns of the shuffled rows, by name. Both sides use a slot, each for a column of its own.
+#: Columns of the shuffled rows, by name. Each side keeps a column of its own in a slot.
 Slots = Mapping[str, spark.DataType]
 
 
@@ -36,7 +36,7 @@ class SideRows:
     name : str
         Of the side.
     slot_of : dict of column to slot
-        Where each column travels: the k-th of a type in the k-th slot of that type, on either side.
+        The slot of each column. On either side, the k-th column of a type has its k-th slot.
     slots : dict of slot to Spark type
     """
 
@@ -58,8 +58,8 @@ class SideRows:
         """A column of the table."""
         return F.col(self._position[name])
 
-    def selected(self, slots: Slots, extra: Sequence[Column]) -> DataFrame:
-        """The rows with the columns that both sides have, after some others.
+    def select(self, slots: Slots, extra: Sequence[Column]) -> DataFrame:
+        """The rows, with some columns and then the slots.
 
         Parameters
         ----------
@@ -78,37 +78,36 @@ class SideRows:
 
 
 def union_of(sides: Iterable[SideRows], extra: Mapping[str, Sequence[Column]]) -> DataFrame:
-    """The rows of both sides in one schema: some columns, given by side, and the slots."""
+    """The rows of both sides in one schema: ``extra`` columns of each side, then the slots."""
     left, right = sides
     slots = left.slots | right.slots
-    return left.selected(slots, extra[left.name]).union(right.selected(slots, extra[right.name]))
+    return left.select(slots, extra[left.name]).union(right.select(slots, extra[right.name]))
 
 
 class Input(SideRows):
-    """One side of a batch join: filtered, and timed as far as Spark can do that.
+    """One side of a batch join; Spark filters it and computes its times as far as it can.
 
     Attributes
     ----------
     clock : Clock or None
-        How its rows are placed in slices of time; None if they cannot be.
+        None if Spark cannot compute its times.
     is_filtered : bool
-        Whether Spark leaves out all rows that WHERE does.
+        Whether Spark leaves out all rows that WHERE leaves out.
     """
 
     def __init__(self, query: JoinQuery, side: Side, frame: DataFrame) -> None:
         super().__init__(query, side, frame)
         self.clock = Clock.of(side)
-        condition = pushed(side.filter, self.column)
+        condition, self.is_filtered = push(side.filter, self.column)
         if condition is not None:
             self.frame = self.frame.filter(condition)
-        self.is_filtered = is_pushed(side.filter, self.column)
         if needs_places(query):
             self.frame = self.frame.withColumn(PLACE, F.monotonically_increasing_id())
         if self.clock is not None:
             moment = ticks(self.column(self.clock.column), self.dtypes[self.clock.column])
             self.frame = self.frame.withColumn(TICKS, moment)
             if not query.is_rows and self.name not in query.kind.unmatched:
-                # A row without a time joins nothing; among ROWS it is an error.
+                # A row without a time joins nothing. In a ROWS window it is an error, so it stays.
                 self.frame = self.frame.filter(F.col(TICKS).isNotNull())
 
     @property
@@ -118,11 +117,11 @@ class Input(SideRows):
 
     @property
     def hashed(self) -> Column:
-        """A hash of a row's values: unlike a row number, the same whenever the row is read."""
+        """A hash of a row's values. Unlike a row number, it is the same at each reading."""
         return F.xxhash64(*(self.column(name) for name in self.slot_of))
 
 
 def needs_places(query: JoinQuery) -> bool:
-    """Whether it matters which of two rows of one time comes first."""
+    """Whether the result depends on the order of rows of one time."""
     made = query.aggregation
     return query.is_rows or (made is not None and any(a.by is not None for a in made.aggregates))

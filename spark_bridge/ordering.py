@@ -1,8 +1,8 @@
-"""Output in the order of arrival, which Spark restores by sorting.
+"""Output in the order of arrival, by a sort in Spark.
 
-A row arrives at its time, at equal times left before right, and then, in a batch DataFrame, at its
-place in it. Both sides' arrivals leave the join as columns after those of the query, are sorted by,
-and dropped.
+Rows arrive by time; of rows of one time, left ones before right ones; then, in a batch DataFrame,
+by their place in it. The join gives both sides' arrivals as columns after the query's own. The
+output is sorted by them, and they are dropped.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.plan.window import TimeWindow
 from penstock.query.nulls import null_supplied
 from penstock.types import int_of
 
-#: Column of a batch DataFrame's rows: the place of a row in it.
+#: Column with the place of a row in its batch DataFrame.
 PLACE = pa.field("penstock place", pa.int64())
 
-#: Rank of rows that arrive at one time, and of those that leave alone when their window closes.
+#: Rank of rows that arrive at one time, and of rows without a match, whose window then closes.
 _RANK = {LEFT: 0, RIGHT: 1}
 _ALONE = 2
 
-#: Holds every time and every end of a window.
+#: Type that has room for every time and every end of a window.
 _TIME = "decimal(38,0)"
 
 
@@ -40,7 +40,7 @@ def with_places(frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def without_places(schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Schema]:
-    """The columns that a query can name."""
+    """The schemas without :data:`PLACE`, which a query cannot name."""
     return {
         name: pa.schema([f for f in schema if f.name != PLACE.name])
         for name, schema in schemas.items()
@@ -59,13 +59,13 @@ class Ordering:
 
     places: bool
 
-    def extended(self, query: JoinQuery) -> JoinQuery:
-        """The query with the arrivals of its rows as columns after its own.
+    def extend(self, query: JoinQuery) -> JoinQuery:
+        """The query, with columns for the arrivals of both rows after its own.
 
         Raises
         ------
         QueryError
-            Its output is not rows of a join, or a side has no time.
+            Its output is groups, or a side has no time.
         """
         if query.aggregation is not None:
             raise QueryError(
@@ -87,11 +87,12 @@ class Ordering:
             more += zip(self._columns(side), values, strict=True)
         return replace(query, select=(*query.select, *more))
 
-    def sorted(self, rows: DataFrame, query: JoinQuery) -> DataFrame:
-        """The output of :meth:`extended` in order, without the arrivals.
+    def sort(self, rows: DataFrame, query: JoinQuery) -> DataFrame:
+        """The output of :meth:`extend` in order, without the arrivals.
 
-        Pairs come by the arrival of their later row, then of their earlier one; rows without a
-        match when their window closes (over ROWS: when they arrive), those without a time first.
+        Pairs are sorted by the arrival of their later row, then of their earlier one; rows without
+        a match by when their window closes, or, for ROWS, by when they arrive. Rows without a time
+        come first.
 
         Parameters
         ----------
@@ -103,7 +104,7 @@ class Ordering:
         arrivals = [self._arrival(side, time) for side, time in zip(sides, times, strict=True)]
         later = F.greatest(*arrivals) if len(sides) == 2 else arrivals[0]
         for side in query.kind.unmatched:
-            # A pair has both times, and a row of the other side that leaves alone has none here.
+            # This side's row has no match if the columns of the other side are NULL.
             lone = F.lit(True) if len(sides) == 1 else F.col(self._columns(other(side))[0]).isNull()
             later = F.when(lone, self._closing(side, query)).otherwise(later)
         hidden = self.hidden(query)
@@ -112,7 +113,7 @@ class Ordering:
         return rows.orderBy(later, earlier, *rest).drop(*hidden)
 
     def hidden(self, query: JoinQuery) -> list[str]:
-        """Columns that :meth:`extended` gives the output."""
+        """Names of the columns that :meth:`extend` adds."""
         return [name for side in self._sides(query) for name in self._columns(side)]
 
     def _sides(self, query: JoinQuery) -> tuple[str, ...]:
@@ -120,7 +121,7 @@ class Ordering:
         return (LEFT,) if query.kind.is_existence else (LEFT, RIGHT)
 
     def _columns(self, side: str) -> list[str]:
-        """Of the output: a row's time, and its place."""
+        """Names of the columns with the time, and the place, of a side's row."""
         return [f"penstock {name} {side}" for name in ("time", "place")[: 1 + self.places]]
 
     def _arrival(self, side: str, time: Column) -> Column:
@@ -128,13 +129,13 @@ class Ordering:
         return F.when(time.isNotNull(), _moment(time, _RANK[side], place))
 
     def _closing(self, side: str, query: JoinQuery) -> Column:
-        """The moment at which a row without a match leaves."""
+        """When the window of a row without a match closes."""
         time, window = F.col(self._columns(side)[0]), query.window
         if not isinstance(window, TimeWindow):
             return self._arrival(side, time)
         reach = window.after if side == LEFT else window.before
         end = time if reach is None else time.cast(_TIME) + F.lit(reach).cast(_TIME)
-        # Those that leave together are told apart by their arrival.
+        # Rows whose windows close at one time are sorted by their arrival next.
         return F.when(time.isNotNull(), _moment(end, _ALONE, F.lit(0), never=reach is None))
 
 

@@ -1,4 +1,4 @@
-"""A call of the bridge, checked: a query over DataFrames."""
+"""A checked call of the bridge: a query over DataFrames."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
-from penstock.query.options import Rows, Within
+from penstock.query.options import QueryOptions, Rows, Within
 
 from .compiled import Compiled
 from .conf import Conf
@@ -25,10 +24,10 @@ from .types import arrow_schema, check_used
 
 
 class CommonOptions(TypedDict, total=False):
-    """Keyword arguments of every call: those of :func:`penstock.sql`, and the device.
+    """Keyword arguments of every call: :class:`penstock.query.options.QueryOptions`, the device.
 
     ``device`` names a device that the executors have, such as ``"cpu"`` or
-    ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md tells which one it is otherwise.
+    ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md says which one is the default.
     ``device_options`` are arguments of the device's class. The CPU device gets ``threads=1``, since
     Spark already runs a task per core.
     """
@@ -56,21 +55,20 @@ class Request:
     spark : SparkSession
     text : str
     frames : mapping of table name to DataFrame
-    options : mapping
-        Keyword arguments of :func:`penstock.query.compiler.compile_query`.
+    options : QueryOptions
     query : JoinQuery
         The compiled text.
     schemas : mapping of table name to pyarrow.Schema
     device : DeviceChoice
     conf : Conf
     ordering : Ordering or None
-        The output's, of which the query and batch DataFrames have the columns.
+        Order of the output. The query, and batch DataFrames, then have its columns.
     """
 
     spark: SparkSession
     text: str
     frames: Mapping[str, DataFrame]
-    options: Mapping[str, Any]
+    options: QueryOptions
     query: JoinQuery
     schemas: Mapping[str, pa.Schema]
     device: DeviceChoice
@@ -98,23 +96,19 @@ class Request:
         for name in options.keys() - JoinOptions.__optional_keys__:
             raise TypeError(f"got an unexpected keyword argument {name!r}")
         conf = Conf.read(spark)
-        choice = DeviceChoice.of(options.get("device"), options.get("device_options"), conf)
+        given: dict[str, Any] = {**options}
+        device = given.pop("device", None), given.pop("device_options", None)
+        choice = DeviceChoice.of(*device, conf)
         check_resources(spark, conf)
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
-        spark_schemas = {name: _struct(frame) for name, frame in frames.items()}
-        schemas = {name: arrow_schema(schema) for name, schema in spark_schemas.items()}
-        compiling: dict[str, Any] = {
-            # All of them, given or not: checkpoints are compared by name.
-            **{name: options.get(name) for name in ("time", "rows", "within", "params", "scale")},
-            "unique": unique,
-            "time_zone": session_zone(spark, text),
-        }
-        query = compile_query(text, schemas, **compiling)
-        check_used(query, spark_schemas)
+        schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
+        chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
+        query = compile_query(text, schemas, chosen)
+        check_used(query, {name: frame.schema for name, frame in frames.items()})
         ordering = None
         if ordered:
             ordering = Ordering(places=not any(f.isStreaming for f in frames.values()))
-            query = ordering.extended(query)
+            query = ordering.extend(query)
             if ordering.places:
                 frames = with_places(frames)
                 schemas = {name: schema.append(PLACE) for name, schema in schemas.items()}
@@ -123,7 +117,7 @@ class Request:
             spark=spark,
             text=text,
             frames=frames,
-            options=compiling,
+            options=chosen,
             query=query,
             schemas=schemas,
             device=choice,
@@ -148,7 +142,7 @@ class Request:
 
 
 def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFrame:
-    """The DataFrame of a table that was given.
+    """The DataFrame of a table, given as such or by name.
 
     Raises
     ------
@@ -169,9 +163,3 @@ def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFram
             "table or view"
         )
     return table
-
-
-def _struct(frame: DataFrame) -> spark_types.StructType:
-    schema = frame.schema
-    assert isinstance(schema, spark_types.StructType)
-    return schema

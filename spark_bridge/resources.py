@@ -1,4 +1,4 @@
-"""Devices as Spark resources: checks of a session's settings."""
+"""Checks that tasks can get devices as Spark resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_resources(spark: SparkSession, conf: Conf) -> None:
-    """Refuse settings with which Spark would wait for a resource for ever.
+    """Refuse settings with which tasks would wait for a resource for ever.
 
     Raises
     ------
@@ -45,12 +45,12 @@ def check_resources(spark: SparkSession, conf: Conf) -> None:
 
 
 def await_slot(spark: SparkSession, conf: Conf) -> None:
-    """See that a task gets its resource at all; without, the query would wait for ever.
+    """Check, by a small job, that a task can get its resource; else the query would wait for ever.
 
     Raises
     ------
     UsageError
-        None began in time.
+        No task began in time.
     """
     if not _number(spark, f"spark.task.resource.{conf.resource}.amount"):
         return
@@ -65,8 +65,8 @@ def await_slot(spark: SparkSession, conf: Conf) -> None:
         except BaseException as error:
             begun.set_exception(error)
 
-    # A daemon: Spark's classic sessions cannot interrupt another thread's job by its tag, and then
-    # the one small task waits on until the session stops.
+    # A daemon: in a classic session the job cannot be interrupted from another thread, and may wait
+    # until the session stops.
     Thread(target=begin, name="penstock-slot", daemon=True).start()
     try:
         begun.result(conf.wait_seconds)

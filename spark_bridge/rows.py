@@ -1,14 +1,14 @@
-"""Rows on their way from and to Spark: input columns travel in slots, output has declared types."""
+"""Rows from Spark, whose columns are in slots, and rows for Spark, in the types it expects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 
 def used_schema(slots: Mapping[str, str], schema: pa.Schema) -> pa.Schema:
-    """Of the columns of a table that travel.
+    """Schema of those columns of a table that travel.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def used_schema(slots: Mapping[str, str], schema: pa.Schema) -> pa.Schema:
 
 
 def from_slots(rows: pa.Table, slots: Mapping[str, str], schema: pa.Schema) -> pa.Table:
-    """Rows of a table as they came; parameters as for :func:`used_schema`."""
+    """Rows of a table, with its own column names; parameters as for :func:`used_schema`."""
     used = used_schema(slots, schema)
     arrays = [
         rows.column(slot).cast(field.type) for slot, field in zip(slots.values(), used, strict=True)
@@ -29,9 +29,16 @@ def from_slots(rows: pa.Table, slots: Mapping[str, str], schema: pa.Schema) -> p
 
 
 def cast_to(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch as it is declared to Spark."""
+    """A batch with the types that Spark expects."""
     arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def in_batches(batch: pa.RecordBatch, schema: pa.Schema, most: int) -> Iterator[pa.RecordBatch]:
+    """A batch with the types that Spark expects, in batches of at most ``most`` rows."""
+    cast = cast_to(batch, schema)
+    for at in range(0, cast.num_rows, most):
+        yield cast.slice(at, most)
 
 
 def message_of(rows: pa.Table | pa.RecordBatch) -> bytes:

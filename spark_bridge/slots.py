@@ -1,4 +1,4 @@
-"""Turns on a device that several processes of a host share: a semaphore of locked files."""
+"""A semaphore between processes of a host that share a device, made of locked files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.private_folder import private_folder
 def slot(device: str, slots: int, timeout_s: float) -> Iterator[None]:
     """Hold one of a device's slots.
 
-    The system releases a lock with its process, however that ends.
+    When a process ends, however it does, the system releases its lock.
 
     Parameters
     ----------
     device : str
-        What the processes share, by any name on which they agree.
+        Any name on which the processes agree.
     slots : int
-        How many may hold it at a time.
+        How many processes may use the device at a time.
     timeout_s : float
 
     Raises
@@ -53,7 +53,7 @@ def slot(device: str, slots: int, timeout_s: float) -> Iterator[None]:
 
 
 def _opened(name: str) -> int:
-    # Not the user's cache folder, which several hosts may share.
+    # In the temporary folder: several hosts may share the user's cache folder.
     with private_folder(Path(gettempdir()) / f"penstock-slots-{os.geteuid()}") as folder:
         return folder.open(name, os.O_RDWR | os.O_CREAT)
 
@@ -72,7 +72,7 @@ def _locked_now(names: Sequence[str]) -> int | None:
 
 
 def _locked_in_time(names: Sequence[str], timeout_s: float) -> int | None:
-    """The first of several slots that becomes free. Locks have no time-out, so threads wait."""
+    """The first slot that becomes free, locked. Threads wait: a lock has no time-out."""
     mutex = threading.Lock()
     ready = threading.Event()
     found: list[int] = []

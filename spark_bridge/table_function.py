@@ -1,7 +1,8 @@
 """``penstock_join`` in Spark SQL: a table function over both sides in one table.
 
-Spark gives a table function one table, so that has both sides, told apart by a column ``side``; and
-its Arrow functions declare what they give, so it gives the ids of the pairs, to be joined with.
+Spark gives a table function one table, so it has the rows of both sides, with a column ``side``.
+The columns of its result must be declared, so it gives the ids of the pairs, to be joined with the
+tables.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ import pyarrow as pa
 from penstock.errors import SchemaError, UsageError
 
 from .sources import register_sources
+from .task import local_property, partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.udtf import UserDefinedTableFunction
 
-#: The function's name, unless another one is asked for.
+#: Default name of the function.
 NAME = "penstock_join"
 
-#: Columns that its table needs: 0 for rows of l and 1 for rows of r, and an integer.
+#: Columns that its table needs: the side, 0 for l and 1 for r; an integer that identifies the row.
 SIDE, ID = "side", "id"
 
-#: What it gives.
+#: Columns of its result.
 RETURNS = "left_id bigint, right_id bigint"
 
 
@@ -73,7 +75,7 @@ class PenstockJoin:
         Raises
         ------
         UsageError
-            Spark dealt the rows out to several tasks, which would miss pairs.
+            Spark runs the function in several tasks, which would miss pairs.
         SchemaError
         """
         if self._call is None:
@@ -95,26 +97,23 @@ class PenstockJoin:
         from penstock.query.compiler import compile_query
 
         from .devices import shared_device
-        from .time_zone import task_zone
+        from .time_zone import KEY
 
         condition, time = self._call
         both = pa.Table.from_batches(self._batches)
         rest, side = both.drop_columns([SIDE]), both.column(SIDE).to_numpy()
         tables = {name: rest.filter(pa.array(side == k)) for k, name in enumerate("lr")}
         text = f"SELECT l.{ID} AS left_id, r.{ID} AS right_id FROM l JOIN r ON {condition}"
-        schemas = dict.fromkeys("lr", rest.schema)
-        query = compile_query(text, schemas, time=dict.fromkeys("lr", time), time_zone=task_zone())
+        schemas, zone = dict.fromkeys("lr", rest.schema), local_property(KEY)
+        query = compile_query(text, schemas, time=dict.fromkeys("lr", time), time_zone=zone)
         wanted = pa.schema([("left_id", pa.int64()), ("right_id", pa.int64())])
         for batch in TableJoin(query, tables, shared_device("cpu")):
             yield pa.Table.from_batches([batch]).cast(wanted)
 
 
 def _require_one_task() -> None:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    # Where all rows are in the first partition, nothing is missed.
-    if context is not None and context.partitionId() > 0:
+    # If all rows are in the first partition, no pair is missed.
+    if partition() > 0:
         raise UsageError(
             "penstock_join runs in several tasks, each with some of the rows, and would miss "
             "pairs; write TABLE(...) WITH SINGLE PARTITION"
@@ -122,5 +121,5 @@ def _require_one_task() -> None:
 
 
 def _constant(value: Any) -> str:
-    """A constant argument, however Spark hands it over."""
+    """A constant argument, which Spark gives as a value or an array."""
     return str(value[0].as_py() if isinstance(value, pa.Array | pa.ChunkedArray) else value)

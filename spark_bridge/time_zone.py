@@ -1,4 +1,4 @@
-"""The time zone of a Spark session, in which a query is read."""
+"""The time zone of a Spark session, which is that of its queries."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from penstock.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Spark's setting of it.
 KEY = "spark.sql.session.timeZone"
 _TYPE = "spark.sql.timestampType"
 
 
 def session_zone(spark: SparkSession, text: str) -> str:
-    """The zone that the session has now.
+    """The session's present time zone.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def session_zone(spark: SparkSession, text: str) -> str:
     Raises
     ------
     UsageError
-        The session says that TIMESTAMP means TIMESTAMP_NTZ, and the query names it.
+        The query names TIMESTAMP, and the session says that it means TIMESTAMP_NTZ.
     """
     if spark.conf.get(_TYPE, "TIMESTAMP_LTZ") != "TIMESTAMP_LTZ" and _names_timestamp(text):
         raise UsageError(
@@ -44,11 +45,3 @@ def _names_timestamp(text: str) -> bool:
 
     ambiguous = (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ)
     return any(dtype.this in ambiguous for dtype in parse(text).find_all(exp.DataType))
-
-
-def task_zone() -> str | None:
-    """The zone of the session that a task runs for, None outside of one."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(KEY)

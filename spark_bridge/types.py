@@ -14,8 +14,8 @@ from penstock.errors import QueryError, SchemaError
 if TYPE_CHECKING:  # data sources need the tables of types, in processes that start for each batch
     from penstock.plan.query import JoinQuery
 
-#: Spark types whose Arrow type depends on nothing else. Spark stores both kinds of timestamps in
-#: microseconds; those with a zone are instants, so the name of the zone is free: UTC.
+#: Arrow types of Spark types without parameters. Spark stores both kinds of timestamps in
+#: microseconds. Those with a zone are instants, so any zone would do: UTC.
 _ARROW: dict[type[spark.DataType], pa.DataType] = {
     spark.BooleanType: pa.bool_(),
     spark.ByteType: pa.int8(),
@@ -31,8 +31,8 @@ _ARROW: dict[type[spark.DataType], pa.DataType] = {
     spark.DayTimeIntervalType: pa.duration("us"),
 }
 
-#: Stands for a type that the bridge does not carry. A table may have such a column, a query that
-#: uses it is refused (:func:`check_used`); no type in its place would make its values NULL.
+#: Stands for a type that the bridge does not carry. A table may have such columns, but
+#: :func:`check_used` refuses a query that uses them. (The null type would say that all is NULL.)
 _PLACEHOLDER = pa.string()
 
 #: Digits of Spark's largest decimal.
@@ -50,23 +50,19 @@ def arrow_type(dtype: spark.DataType) -> pa.DataType | None:
 
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
-    """Arrow schema of a DataFrame; columns that cannot be carried are text.
+    """Arrow schema of a DataFrame; columns of types that cannot be carried are text.
 
-    It has the first of several columns of one name: :func:`check_used` refuses to use them.
+    Of several columns of one name it has the first; :func:`check_used` refuses to use them.
     """
-    fields: dict[str, spark.StructField] = {}
-    for one in schema:
-        fields.setdefault(one.name, one)
-    return pa.schema(
-        [
-            pa.field(f.name, arrow_type(f.dataType) or _PLACEHOLDER, f.nullable)
-            for f in fields.values()
-        ]
-    )
+    fields: dict[str, pa.Field] = {}
+    for f in schema:
+        dtype = arrow_type(f.dataType) or _PLACEHOLDER
+        fields.setdefault(f.name, pa.field(f.name, dtype, f.nullable))
+    return pa.schema(list(fields.values()))
 
 
 def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> None:
-    """Refuse a query that uses a column which cannot be carried or told apart.
+    """Refuse a query that uses a column of a type that cannot be carried, or an ambiguous one.
 
     Raises
     ------
@@ -90,7 +86,7 @@ def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> Non
 
 
 def output_schema(computed: pa.Schema) -> pa.Schema:
-    """Arrow schema of the rows that go to Spark, from the schema of the join's output.
+    """Arrow schema of the rows for Spark, from that of the join's output.
 
     Raises
     ------
@@ -118,7 +114,7 @@ def _output_type(field: pa.Field) -> pa.DataType:
 
 def spark_schema(schema: pa.Schema) -> spark.StructType:
     """Spark schema of :func:`output_schema`."""
-    dtypes = [from_arrow_type(f.type, prefer_timestamp_ntz=True) for f in schema]
-    return spark.StructType(
-        [spark.StructField(name, dtype) for name, dtype in zip(schema.names, dtypes, strict=True)]
-    )
+    fields = spark.StructType()
+    for f in schema:
+        fields.add(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True))
+    return fields

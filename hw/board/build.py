@@ -1,4 +1,4 @@
-"""Run the vendor's tools on what was exported: from Verilog to the file that a board loads."""
+"""Runs the vendor's tools on exported files: from Verilog to the file that a board loads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_tools(board: Board) -> dict[str, str]:
     Raises
     ------
     MissingToolError
-        One is not on the path, or of a release that the scripts were not written for.
+        One is not on the path, or the scripts were not written for its release.
     """
     found = {}
     for name in needed_tools(board):
@@ -58,7 +58,7 @@ def check_tools(board: Board) -> dict[str, str]:
 def build_overlay(
     description: Description, board: Board, folder: Path, say: Callable[[str], None]
 ) -> Path:
-    """Build what was exported to a folder, with its scripts; the overlay.
+    """Build the overlay from the files and scripts in a folder; gives its path.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def build_overlay(
         Holds what :func:`penstock.hw.export.write_package` and
         :func:`penstock.hw.board.scripts.build_scripts` wrote.
     say : callable
-        Is told each step before it runs.
+        Called with the name of each step before it runs.
 
     Raises
     ------

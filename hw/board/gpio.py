@@ -1,7 +1,7 @@
 """The vendor's AXI GPIO beside the kernels of a Zynq design: four wires to LEDs.
 
-Penstock has no use for it. It is there for those who want to see that a board answers, first of
-all PYNQ's own self-test of remote boards.
+Penstock does not use it. It serves to see that a board answers: PYNQ's own self-test of remote
+boards needs it.
 """
 
 from __future__ import annotations

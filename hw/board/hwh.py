@@ -1,7 +1,7 @@
 """The hardware handoff of a Zynq design, as PYNQ reads it: kernels, registers, clock.
 
-Vivado writes a handoff beside a bitstream. This one says the same of the kernels without Vivado,
-from the declaration of their registers.
+Vivado writes a handoff beside a bitstream. This one describes the kernels without Vivado, from the
+declaration of their registers.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _registers(module: xml.Element, port: str, size: int) -> xml.Element:
 
 
 def _register(parent: xml.Element, register: type[Register], name: str, offset: int) -> None:
-    """A register; a wide one as the words that a processor reads and writes."""
+    """The element of a register; a wide register is several words of a processor."""
     words = register.bits // 32
     access = "read-only" if register.access is Access.STATUS else "read-write"
     for word in range(words):
@@ -184,7 +184,7 @@ def _system(
 
 
 def clock_parameters(system: System, clock_mhz: int) -> dict[str, str]:
-    """Parameters of a processing system whose first clock has a frequency and whose others rest."""
+    """Parameters of a processing system with one clock in use, the first."""
     divisor = system.divisor(clock_mhz)
     found = {}
     for number in range(_CLOCKS):

@@ -1,4 +1,4 @@
-"""Where the kernels of a Zynq board lie for its processing system."""
+"""Addresses and clocks of the kernels of a Zynq board, as its processing system sees them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.constraints.boards import Board, Flow
 
-#: From one kernel's registers to the next one's: what Vivado gives an address segment at least.
+#: Bytes from one kernel's registers to the next one's: Vivado's smallest address segment.
 STRIDE_BYTES = 0x1_0000
 
 
@@ -28,7 +28,7 @@ class System:
     base : int
         Address of the first kernel's registers.
     pll_mhz : int
-        PLL that the logic's clocks are divided from.
+        Frequency of the PLL from which the logic's clocks are divided.
     """
 
     name: str
@@ -39,7 +39,7 @@ class System:
     pll_mhz: int
 
     def divisor(self, clock_mhz: float) -> int:
-        """What the PLL is divided by for a clock that is no faster."""
+        """Least divisor of the PLL that gives a clock no faster than this."""
         return math.ceil(self.pll_mhz / clock_mhz)
 
     @property
@@ -72,7 +72,7 @@ def system_of(board: Board) -> System:
 
 
 def clock_of(board: Board) -> float:
-    """Clock of the kernels in MHz: on a Zynq board what its PLL can be divided to."""
+    """Clock of the kernels in MHz; on a Zynq board, one to which its PLL can be divided."""
     if board.flow is Flow.VITIS:
         return board.clock_mhz
     system = system_of(board)

@@ -1,7 +1,7 @@
-"""Scripts for the vendor's tools: package the kernel, and build what a board loads.
+"""Scripts for the vendor's tools: they package the kernel and build the file that a board loads.
 
 They follow the manuals (UG1393, UG1118, UG994); nobody has run them here. Tests parse them with a
-Tcl interpreter in which the vendor's commands are recorded, so that names, options and order hold.
+Tcl interpreter that records the vendor's commands, and so check their names, options and order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .placement import STRIDE_BYTES, System, register_range, system_of
 #: Names of the files.
 PACKAGE, DESIGN, XDC = "package.tcl", "design.tcl", "board.xdc"
 
-#: A script stops at its first error, and says so to the shell.
+#: Makes a script stop at its first error, with an exit code.
 _HEAD = """\
 # {what} Generated, do not edit.
 set here [file dirname [file normalize [info script]]]
@@ -165,7 +165,7 @@ def design_script(description: Description, board: Board, instances: Sequence[st
 
 
 def _pattern(platform: str) -> str:
-    """A board part whatever its last version."""
+    """A pattern that matches a board part of any version."""
     return f"{{{platform.rpartition('.')[0]}.*}}" if platform.endswith("x") else platform
 
 

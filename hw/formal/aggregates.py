@@ -1,4 +1,4 @@
-"""Proofs of what a build with aggregates adds: fold, unit, head, outlet, and the way of a value."""
+"""Proofs of the parts of a build with aggregates: fold, unit, head, outlet, path of a value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs of the head: what it takes, it sends; and what it sends first."""
+"""Proofs of the head: it sends all that it takes, in the right order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
 class HeadProof(Elaboratable):
     """A head with any inputs that keep the rules of a stream; ranges may be wrong.
 
-    What it takes in a cycle is seen one cycle later, beside the flit that came of it.
+    An item that it takes is checked one cycle later, together with its flit.
     """
 
     def __init__(self, module: ModuleType, config: JoinConfig = _CONFIG) -> None:

@@ -1,8 +1,7 @@
 """State inside a block, which inductive proofs speak of.
 
-A proof by induction begins in any state that its assertions allow. What the ports show is not
-enough to rule out the states that no run reaches, so such proofs assert what is true of registers
-as well.
+A proof by induction begins in any state that its assertions allow. Assertions about ports alone
+allow states that no run reaches, so such proofs assert properties of registers as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is proved: sentences, the design that asserts them, and mutations they must not survive."""
+"""Proofs: claims, the design that asserts them, and mutations with which they must fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Mutation:
     Parameters
     ----------
     old, new : str
-        Text that occurs once, and what stands there instead.
+        Text that occurs once, and its replacement.
     """
 
     old: str
@@ -64,11 +64,11 @@ class Proof:
     claims : tuple of Claim
         What the assertions say.
     bounded_because : str
-        What an induction would need that the proof does not have; empty if it is inductive.
+        What the proof lacks for an induction; empty if it is inductive.
     slow : bool
         Whether it takes longer than some seconds.
     constants : mapping
-        Names of the module that have another value in the proof, for words that are narrower.
+        Constants of the module with other values in the proof, to make words narrower.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Proof:
     constants: Mapping[str, object] = field(default_factory=dict)
 
     def run(self, mutation: Mutation | None = None) -> Verdict:
-        """Prove the claims, of the block as it is or of a mutant."""
+        """Check the claims, of the block itself or of a mutant."""
         module = importlib.import_module(self.module)
         if mutation is not None or self.constants:
             module = mutant(module, mutation)

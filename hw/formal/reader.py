@@ -20,7 +20,7 @@ _LOG2 = WORD_BYTES.bit_length() - 1
 
 
 class ReaderProof(Elaboratable):
-    """A read master with any ranges and a memory that answers at any time, others' words too."""
+    """A read master with any ranges, and a memory that answers at any time, also to others."""
 
     def __init__(self, module: ModuleType) -> None:
         self.reader = module.Reader(_CONFIG, _IDENT)

@@ -16,7 +16,7 @@ from .properties import AnySeq, Assert
 
 _REGISTERS = register_map(KernelConfig.fit(JoinConfig(units=2, tests=1)))
 
-#: The last word of the address range, where no register is.
+#: The last word of the address range, which has no register.
 _NOTHING = RANGE_BYTES - 4
 
 _START, _DONE, _RESTART = 0, 1, 7

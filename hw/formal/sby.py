@@ -28,7 +28,7 @@ _TOOLS = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run found: all assertions hold, or one has a counterexample, or neither is known."""
+    """Result of a run: all assertions hold, one has a counterexample, or it is not known."""
 
     holds: bool
     refuted: bool
@@ -98,5 +98,5 @@ def _rtlil(design: Elaboratable) -> str:
 
 
 def _path() -> str:
-    """Where to look for programs: beside Python first."""
+    """Folders in which programs are looked for; that of Python comes first."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])

@@ -1,4 +1,4 @@
-"""Streams in proofs: any item that keeps the rules comes in; what goes out must keep them."""
+"""Streams in proofs: inputs offer any items by the rules; outputs must keep the rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..kernel.axi import BURST, WRITTEN
 from .properties import AnySeq, Assert, Assume
 
-#: Width of a memory word in proofs: what the parts do with a word does not depend on it.
+#: Width of a memory word in proofs: the parts work alike with any width.
 WORD_BITS = 2
 
 #: Ports with such words, see :mod:`penstock.hw.kernel.axi`.

@@ -22,7 +22,7 @@ _BIT = integer(0, 1, nullable=False)
 
 
 def absorb_carries(expr: Expr) -> Expr:
-    """The same value of every sub-expression that is left, with fewer carry chains."""
+    """An equal expression with fewer carry chains; sub-expressions that stay keep their values."""
     return transform(expr, _rewrite)
 
 

@@ -1,4 +1,4 @@
-"""What cannot be built, said before any signal exists."""
+"""Refuses programs that cannot be built, before any signal exists."""
 
 from __future__ import annotations
 

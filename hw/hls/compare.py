@@ -1,8 +1,8 @@
 """Comparisons as one short carry chain.
 
-A bit-by-bit comparison takes a LUT per bit. Here a chain link stands for as many bits as two LUTs
-of six inputs can compare, constants for free; what the first link and the logic behind the chain
-can do in a LUT of their own is left out of it.
+A bit-by-bit comparison takes a LUT per bit. Here each link of the chain compares as many bits as
+two LUTs of six inputs can; bits of constants are free. Bits that fit the LUT in front of the chain
+or the one behind it are not part of the chain.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def at_most(
     carry : Value, optional
         One bit; 0 by default.
     shared : bool
-        Whether each bit of an operand depends on one more input, the same for all: the carry, if
-        there is one. Only the size of the links depends on it.
+        Whether every bit of an operand depends on one more input, the carry if there is one. It
+        matters only for the size of the links.
     platform : object
         Where it is :data:`SIMULATION` the comparison is left to the simulator's operator.
     """
@@ -99,7 +99,7 @@ def _bits(value: Value, width: int) -> list[Value]:
 
 
 def _take(pairs: Sequence[_Bits], inputs: int) -> list[_Bits]:
-    """As many pairs from the start as have so many inputs."""
+    """The longest prefix of the pairs that has at most this many inputs."""
     taken = []
     for pair in pairs:
         inputs -= sum(not isinstance(bit, Const) for bit in pair)

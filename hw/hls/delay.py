@@ -1,4 +1,4 @@
-"""How long an operation takes in the fabric: a simple model to cut pipelines by.
+"""A simple model of the delays of operations in the fabric, by which pipelines are cut.
 
 The numbers are those of a mid-speed UltraScale+ part with an average net. They rank cuts; they
 are not timing closure.

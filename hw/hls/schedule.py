@@ -100,10 +100,10 @@ class Schedule:
         return total
 
     def seen_at(self, node: Expr, stage: int) -> int:
-        """Stage in which the node's value is taken from for use in a later stage.
+        """Stage from whose end a later stage takes the node's value.
 
-        A value of the window is another one in each cycle, so it moves on from stage to stage.
-        One of the stream alone stays, behind at most one register.
+        A value that depends on the window changes in each cycle, so it moves from stage to stage. A
+        value of the stream alone stays, behind at most one register.
         """
         ready = self.slots[node].ready
         if "w" in node.sides:

@@ -1,4 +1,4 @@
-"""What every chain of units has to the outside, whatever is in it."""
+"""Ports that every chain of units has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .flit import entry_layout, pass_layout, record_layout, report_layout, tuple
 
 
 def task_members(config: JoinConfig) -> dict[str, wiring.Member]:
-    """Ports through which tasks go in and are reported."""
+    """Ports that take tasks and report them."""
     members: dict[str, wiring.Member] = {
         "i_pass": In(stream.Signature(pass_layout(config))),
         "i_tuple": In(stream.Signature(tuple_layout(config))),
@@ -88,10 +88,10 @@ class BaseChain(ChainPorts):
     i_entry, i_pass, i_tuple, i_window, i_halt : In
         See :class:`penstock.hw.join.head.Head`.
     i_room : In(1)
-        Whether whoever takes the records has room for all that the next window tuple may cause;
+        Whether the receiver of the records has room for all records of the next window tuple;
         window tuples wait while it is low.
     i_quiet : In(1)
-        Whether the records that left are where they belong; a task's report waits for it.
+        Whether the receiver has stored all records; a task's report waits for it.
     o_record : Out(stream), one per block
         Records. Those of a pass come after those of the passes before it.
     o_value : Out(stream)

@@ -1,4 +1,4 @@
-"""What travels down the chain of units, and the payloads of the streams around it."""
+"""Flits of the chain of units, and the payloads of the streams around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modes of a build: what units keep of their matches, and how a task's mode steers them.
+"""Modes of a build: what units keep of their matches, and how a task selects it.
 
 The units know two folds. One adds its operand: COUNT, with 1 as the operand, and SUM. The other
 keeps the least: MIN, NEAREST, and MAX on operands with all bits inverted, which turns their order

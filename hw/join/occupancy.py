@@ -1,4 +1,4 @@
-"""What the head remembers of the units: whose turn it is, and which can take a tuple."""
+"""The head's record of its units: whose turn it is, and which can take a tuple."""
 
 from __future__ import annotations
 

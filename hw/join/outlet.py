@@ -1,4 +1,4 @@
-"""Where values leave the chain."""
+"""The end of the chain, where values leave it."""
 
 from __future__ import annotations
 

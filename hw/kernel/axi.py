@@ -1,4 +1,4 @@
-"""AXI4 as the kernel speaks it: streams inside, the standard's signals at its edge."""
+"""AXI4 of the kernel: streams inside, the standard's signals at its ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BURST = data.StructLayout({"address": 64, "length": 8, "id": 1})
 READ_WORD = data.StructLayout({"data": WORD_BITS, "id": 1, "error": 1})
 #: A word to write.
 WRITE_WORD = data.StructLayout({"data": WORD_BITS, "last": 1})
-#: How a burst that was written ended.
+#: Response to a burst that was written.
 WRITTEN = data.StructLayout({"error": 1})
 
 

@@ -29,7 +29,7 @@ _NAME_BITS = 32
 
 
 class MasterSizes(Protocol):
-    """What the read and the write master take of a kernel's build, see :class:`KernelConfig`."""
+    """Sizes of the read and the write master, see :class:`KernelConfig`."""
 
     @property
     def burst_words(self) -> int: ...

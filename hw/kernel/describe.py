@@ -1,4 +1,4 @@
-"""The join kernel's description: what its table, C header, kernel.xml and document are made of."""
+"""The join kernel's description, from which its table, C header, kernel.xml and document follow."""
 
 from __future__ import annotations
 

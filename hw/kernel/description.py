@@ -1,4 +1,4 @@
-"""What host software and tools need to know of a kernel: table, C header, kernel.xml, document.
+"""Descriptions of a kernel for host software and tools: table, C header, kernel.xml, document.
 
 The table is all that host software reads; it never imports the hardware's sources.
 """
@@ -46,7 +46,7 @@ class StreamPort:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """A build of a kernel, for those who do not read its sources.
+    """A build of a kernel, described without its sources.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every kernel has at its edge: clock, reset, interrupt, and the register file."""
+"""Ports that every kernel has: clock, reset, interrupt, and those of the register file."""
 
 from __future__ import annotations
 

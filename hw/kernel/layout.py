@@ -1,4 +1,4 @@
-"""What lies where in the kernel's memory.
+"""Layout of the kernel's memory.
 
 Everything is made of 512-bit words, little-endian, at addresses that are multiples of 64. Items
 of one kind follow each other in slots: as many as fit in a word if slots are narrower than that,

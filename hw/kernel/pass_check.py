@@ -1,4 +1,4 @@
-"""Which passes a kernel lets through to its head."""
+"""Checks passes on their way to the head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items out of memory words, and into them."""
+"""Takes items out of memory words, and puts items into words."""
 
 from __future__ import annotations
 

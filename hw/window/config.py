@@ -12,8 +12,8 @@ from ..join.config import JoinConfig
 #: Most queue banks that are read per cycle.
 MAX_BANKS = 64
 
-#: Results that may still come after the output layer says stop: the groups that are being read and
-#: compared, and the one that is sent in the same cycle.
+#: Groups of results that may still come after the output layer says stop: those that are being read
+#: and compared, and the one that is sent in the same cycle.
 IN_FLIGHT = 3
 
 

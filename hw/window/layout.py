@@ -1,4 +1,4 @@
-"""What enters, waits in and leaves a window-join operator."""
+"""Layouts of tuples and results at the ports, and in the queues, of a window-join operator."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ class State(enum.Enum, shape=2):
 def tuple_layout(config: WindowConfig, side: Side) -> data.StructLayout:
     """A tuple at the operator's input.
 
-    ``window`` is what tuples of the other side search for once it is in its queue, ``probe`` what
-    it searches the other queue for: the same key twice would be one field, so with equality there
-    is ``key`` alone. In band form ``window`` holds D codes, ``probe`` D low bounds and then D high
-    bounds.
+    ``probe`` is what the tuple looks for in the other side's queue, ``window`` what tuples of the
+    other side look for in its own. For equality both are the same, and there is ``key`` alone. In
+    band form ``window`` holds D codes, ``probe`` D low bounds and then D high bounds.
     """
     if config.is_band:
         codes = data.ArrayLayout(config.key_bits, config.tests)

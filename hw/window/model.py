@@ -1,4 +1,4 @@
-"""Reference of the window join: what any build gives for the tuples that it admitted."""
+"""Reference of the window join: the results of any build for the tuples that it admitted."""
 
 from __future__ import annotations
 

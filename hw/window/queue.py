@@ -140,7 +140,7 @@ class Queue(wiring.Component):
 
     def _inside(self, bank: int, ahead: Signal, high: Signal, wraps: Signal) -> Value:
         """Whether a bank's slot of the last step belongs to the window."""
-        # A comparison that is always true is a mistake in a linter's eyes.
+        # Linters take a comparison that is always true for a mistake.
         if self.config.banks == 1:
             return Const(1)
         if bank == 0:

@@ -11,7 +11,7 @@ from .layout import Side, tuple_layout
 
 
 class Source(wiring.Component):
-    """Sends tuples at a fixed interval, of whose pairs an exact share is joined.
+    """Sends tuples at a fixed interval; an exact share of their pairs is joined.
 
     Keys count from 0 to ``period - 1`` and around; payload and time are the tuple's number, cut to
     their widths.
@@ -57,7 +57,7 @@ class Source(wiring.Component):
     def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
         self.side = side
-        #: Width of a code, and of what sets the share.
+        #: Width of a code, and of ``hits`` and ``period``.
         self.share_bits = min(config.key_bits, 16)
         super().__init__(
             {

@@ -1,7 +1,7 @@
 """A virtual board and the device server in front of it, in an environment that has PYNQ.
 
-PYNQ pins a NumPy, gRPC and protobuf that Spark's streams cannot use, so that no one environment has
-both. The server is what Spark's tasks reach the board through, as they would a real one.
+PYNQ pins versions of NumPy, gRPC and protobuf that Spark's streams cannot use, so no environment
+has both. Spark's tasks reach the board through the server, as they would reach a real one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.errors import MissingToolError
 
 from .child import Child
 
-#: Seconds until a board listens: it may have kernels to export first.
+#: Seconds until a board listens; it may export kernels first.
 _BOARD_S = 300.0
 
 #: Seconds until the server has opened it.
@@ -24,7 +24,7 @@ _SERVER_S = 60.0
 #: Seconds for Python to say whether it has PYNQ.
 _IMPORT_S = 60.0
 
-#: The command line, in that environment's own Penstock rather than what lies in the current folder.
+#: The command line of Penstock as that environment has it, not as the current folder has it.
 _PENSTOCK = ["-P", "-c", "from penstock.cli.main import run; run()"]
 
 
@@ -47,7 +47,7 @@ class ServedBoard:
     children : list of Child
         In the order in which they are to be stopped.
     device : str
-        What names it in a Spark task.
+        The board, as ``spark.penstock.device`` names it.
     metrics : str
         Where the server counts evaluations, for Prometheus.
 
@@ -94,7 +94,7 @@ class ServedBoard:
         self.device = f"remote?address={socket}"
 
     def stop(self) -> None:
-        """End both."""
+        """End the board and the server."""
         for child in self.children:
             child.stop()
         for path in self._folder.glob("*"):

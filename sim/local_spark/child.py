@@ -1,4 +1,4 @@
-"""A process with a log, for whose lines one can wait."""
+"""A child process with a log; callers can wait for lines of the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.errors import FileError, MissingToolError, ProcessError
 #: Lines of a log that an error shows.
 _SHOWN = 8
 
-#: Seconds for the last lines of a process that has ended.
+#: Seconds in which the last lines of a process that has ended must come.
 _REST_S = 2.0
 
 #: Seconds between the request to end and the kill.
@@ -99,7 +99,7 @@ class Child:
 
     def _wait(self) -> None:
         self.process.wait()
-        # The rest of its log; what it has started may keep the pipe open for longer.
+        # The rest of its log; its own children may keep the pipe open for longer.
         self._reader.join(_REST_S)
         with self._news:
             self._over = True
@@ -108,12 +108,12 @@ class Child:
             self._ended(self)
 
     def wait_for(self, pattern: str, timeout_s: float) -> re.Match[str]:
-        """The first line that has a pattern, once there is one.
+        """Wait for the first line that has a pattern.
 
         Raises
         ------
         ProcessError
-            The process ended before, or the line did not come in time.
+            The process ended without such a line, or it did not come in time.
         """
         wanted = re.compile(pattern)
         deadline, seen = time.monotonic() + timeout_s, 0
@@ -134,7 +134,7 @@ class Child:
                 self._news.wait(left)
 
     def how_it_ended(self) -> str:
-        """What is said of a process that has ended by itself, with the end of its log."""
+        """A message about a process that has ended by itself, with the end of its log."""
         status = self.process.returncode
         if status is not None and status < 0:
             return f"was killed by {signal.Signals(-status).name}{self._tail()}"
@@ -147,7 +147,7 @@ class Child:
         return f"; see {self.log}: {' | '.join(last)}" if last else f"; {self.log} is empty"
 
     def stop(self, grace_s: float = _GRACE_S) -> None:
-        """Ask the process to end, and kill it, and what it has started, if it does not in time."""
+        """Ask the process to end; if it does not in time, kill it and its children."""
         if self.process.poll() is None:
             self.process.terminate()
             with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""A standalone master with its workers, as one thing that is started, watched and stopped."""
+"""A standalone master and its workers, started, watched and stopped together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
+from typing import Self
 
 from penstock.errors import DeviceError, UsageError
 from penstock.host.device.registry import parse_device
@@ -25,28 +25,29 @@ from .standalone import (
     worker_host,
 )
 
-#: Seconds until a daemon has come up: a cold start of Java on a busy machine, never a normal one.
+#: Seconds until a daemon has come up; so many only for a cold start of Java on a busy machine.
 _START_S = 240.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """What a cluster is made of.
+    """The parts of a cluster.
 
     Parameters
     ----------
     workers : int
-        How many; at most 250.
+        At most 250.
     cores : int
         Of each worker.
     memory_mib : int
-        That each worker gives to executors.
+        Memory that each worker gives to executors.
     port, web_port : int
         Of the master and of its page; 0 takes free ones.
     devices : sequence of str
-        Devices of the first worker, as ``spark.penstock.device`` names them; its resource ``fpga``.
+        Devices of the first worker, which are its resource ``fpga``; written as for
+        ``spark.penstock.device``.
     board : str or None
-        Virtual board that is one more of them.
+        A virtual board, which is one more device.
     board_python : Path or None
         Python of an environment with PYNQ, for the board.
 
@@ -97,7 +98,7 @@ class Cluster:
     page : str
         Address of the master's page.
     client : Path
-        Value of ``SPARK_CONF_DIR`` with which programs find the cluster, and may use it.
+        Value of ``SPARK_CONF_DIR`` for programs that use the cluster; has its address and secret.
     workers : list of Child
     metrics : str or None
         Where the device server of a board counts its evaluations, for Prometheus.
@@ -170,9 +171,8 @@ class Cluster:
         for child in self.workers:
             child.wait_for("Successfully registered with master", _START_S)
         settings.write_client(self.master)
-        write_record(
-            self.folder, self.master, {one.name: one.process.pid for one in self._children}
-        )
+        processes = {child.name: child.process.pid for child in self._children}
+        write_record(self.folder, self.master, processes)
 
     def _ended(self, child: Child) -> None:
         if not self._stopping:
@@ -197,14 +197,12 @@ class Cluster:
     @property
     def is_usable(self) -> bool:
         """Whether the master and at least one worker run."""
-        running = [one for one in self._children if one.process.poll() is None]
-        return any(one in self.workers for one in running) and any(
-            one.name == "the master" for one in running
-        )
+        running = {child.name for child in self._children if child.process.poll() is None}
+        return "the master" in running and any(child.name in running for child in self.workers)
 
     def _stop_all(self) -> None:
         self._stopping = True
-        # Workers first: a worker whose master has gone would look for it.
+        # Workers first: without its master a worker would look for it.
         for child in reversed(self._children):
             child.stop()
 
@@ -212,13 +210,8 @@ class Cluster:
         """End all processes; logs stay."""
         self._cleanup.close()
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()

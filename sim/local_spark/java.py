@@ -23,10 +23,10 @@ from penstock.private_folder import cache_folder, private_folder
 #: Oldest Java that Spark 4 runs on.
 OLDEST = 17
 
-#: Seconds to wait for ``java -version``: a cold start from a slow disk, never a normal one.
+#: Seconds to wait for ``java -version``; so many only for a cold start from a slow disk.
 TIMEOUT_S = 30
 
-#: What Spark's launcher adds and a reduced runtime refuses to start with.
+#: Option that Spark's launcher adds, with which a reduced runtime does not start.
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
 _VERSION = re.compile(r'version "(?P<first>\d+)(?:\.(?P<second>\d+))?')
@@ -93,7 +93,7 @@ def bundled_java() -> Path | None:
 
 
 def probe(java: Path) -> tuple[int | None, Path | None]:
-    """Ask a ``java`` program for its major version and its home; None for what it does not say."""
+    """Major version and home of a ``java`` program; None for one that it does not tell."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What lies in a cluster's folder about its processes, so that another process can end them."""
+"""The record of a cluster's processes in its folder, by which another process can end them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from penstock.private_folder import private_folder
 
 _RECORD = "cluster.json"
 
-#: Seconds for a cluster to end in order: each of its processes gets some.
+#: Seconds in which a cluster must end; it ends its processes one after another.
 _STOP_S = 120.0
 
-#: Seconds for a killed process to be gone.
+#: Seconds until a killed process must be gone.
 _KILL_S = 10.0
 
 
 @contextmanager
 def owned(folder: Path) -> Iterator[None]:
-    """Keep a folder to this process; the system releases it with the process, however that ends.
+    """Keep a folder to this process; when the process ends, the system releases it.
 
     Raises
     ------
@@ -56,19 +56,19 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def write_record(folder: Path, master: str, processes: Mapping[str, int]) -> None:
-    """Write which processes there are: names and process numbers."""
+    """Write the names and numbers of the processes."""
     named = {name: _identity(pid) for name, pid in processes.items()}
     record = {"master": master, "supervisor": _identity(os.getpid()), "processes": named}
     write_text(folder / _RECORD, json.dumps(record, indent=2))
 
 
 def remove_record(folder: Path) -> None:
-    """Forget them."""
+    """Remove the record."""
     (folder / _RECORD).unlink(missing_ok=True)
 
 
 def stop_recorded(folder: Path) -> list[str]:
-    """End the cluster in a folder; if its supervisor was killed, end what that has left.
+    """End the cluster in a folder; if its supervisor was killed, end the processes that are left.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def stop_recorded(folder: Path) -> list[str]:
 
 
 def _identity(pid: int) -> tuple[int, int]:
-    """Number of a process and when it started, which no later process of that number shares."""
+    """Number and start of a process; a later process of that number has another start."""
     return pid, _started(pid) or 0
 
 

@@ -15,13 +15,13 @@ from .java import ensure_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What Spark logs before any session can say how much it should.
+#: Configuration of the log until a session sets its level.
 _LOGGING = Path(__file__).with_name("quiet.properties")
 
 
 @cache
 def _warehouse() -> str:
-    """Where this process keeps tables: no other one could find them, since the catalog ends too."""
+    """Folder of this process's tables. Its catalog ends with it, so no other process needs them."""
     folder = TemporaryDirectory(prefix="penstock-warehouse-", ignore_cleanup_errors=True)
     atexit.register(folder.cleanup)
     return folder.name

@@ -12,19 +12,19 @@ from pathlib import Path
 from penstock.errors import MissingToolError
 from penstock.host.rows.files import write_text
 
-#: Where the master and its clients listen. The secret keeps other users of the machine out.
+#: Address of the master and its clients. The secret keeps other users of the machine out.
 HOST = "127.0.0.1"
 
-#: Workers that can have an address of their own.
+#: Most workers, since each has an address of its own.
 MOST_WORKERS = 250
 
-#: Spark resource whose addresses are the devices of a worker, unless a session names another.
+#: Default of the Spark resource whose addresses are the devices of a worker.
 RESOURCE = "fpga"
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
-#: What the daemons log, and how. What others put into SPARK_CONF_DIR does not reach them.
+#: Configuration of the daemons' logs, whatever is in the caller's SPARK_CONF_DIR.
 _LOGGING = """\
 rootLogger.level = info
 rootLogger.appenderRef.stderr.ref = stderr
@@ -37,7 +37,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 def spark_class() -> Path:
-    """The script that starts a class of Spark's.
+    """Spark's script that runs a Java class.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class Settings:
     Parameters
     ----------
     folder : Path
-        Made anew; only its owner may read it, since it has the secret.
+        Made anew. It has the secret, so only its owner may read it.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class Settings:
         return self.folder / "client"
 
     def write(self) -> None:
-        """Draw a secret, and write what the master needs."""
+        """Draw a secret, and write the master's settings."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         self.client.mkdir(exist_ok=True)
@@ -90,7 +90,7 @@ class Settings:
         return dict(line.split(" ", 1) for line in lines)
 
     def write_worker(self, number: int, devices: Sequence[str]) -> Path:
-        """Settings of a worker that has these devices."""
+        """Write the settings of a worker with these devices."""
         values = self._shared()
         if devices:
             named = {"componentName": "spark.worker", "resourceName": RESOURCE}
@@ -101,7 +101,7 @@ class Settings:
         return self._write(f"worker-{number}", values)
 
     def write_client(self, master: str) -> None:
-        """Defaults of the programs that use the cluster."""
+        """Write the default settings of programs that use the cluster."""
         values = {
             "spark.master": master,
             "spark.driver.host": HOST,
@@ -133,7 +133,7 @@ def master_command(settings: Settings, port: int, web_port: int) -> list[str]:
 
 
 def worker_host(number: int) -> str:
-    """Address of a worker, from 1 on: to Spark each is a host of its own, on loopback."""
+    """Loopback address of a worker, numbered from 1; to Spark each is a host."""
     return f"127.0.0.{number}"
 
 

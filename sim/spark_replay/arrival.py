@@ -1,8 +1,8 @@
-"""In which order rows of a stream arrive: as stored, or later by a bounded, seeded time.
+"""The order in which rows of a stream arrive: as stored, or delayed by a bounded random time.
 
-A row that carries the largest time so far arrives at that time plus a random part of the bound;
-any other one is placed as if it had that largest time. So a file's own disorder stays, and a row
-comes at most the bound late beside it. The random part depends on seed and row number alone.
+A row arrives at the largest time up to it in the file, plus a random part of the bound. So the
+file's own disorder stays, and at most the bound is added to it. The random part depends on the seed
+and the row's number alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Time of a row that has none: it arrives with the row before it.
+#: Stands for the time of a row without one, which arrives with the row before it.
 NO_TIME = int(np.iinfo(np.int64).min)
 
 
@@ -25,16 +25,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive arrivals, and what suffices to find their rows again.
+    """Consecutive arrivals, with what is needed to find their rows.
 
     Parameters
     ----------
     first, last : int
-        They are among the stored rows ``[first, last)``.
+        Their rows are among the stored rows ``[first, last)``.
     floor : int
-        Largest time before those.
+        Largest time before those rows.
     begin, end : Place
-        They arrive from ``begin`` on and before ``end``.
+        Their places are from ``begin`` on and before ``end``.
     """
 
     first: int
@@ -52,7 +52,7 @@ class Arrivals:
     times : ndarray of int64
         By row; NO_TIME for rows without a time.
     disorder : int
-        Most by which an arrival is late, in the unit of the times.
+        Largest delay of an arrival, in the unit of the times.
     seed : int
     """
 
@@ -66,7 +66,7 @@ class Arrivals:
         return len(self._row)
 
     def until(self, moment: int) -> int:
-        """How many rows arrive up to and with a moment."""
+        """How many rows arrive at or before a moment."""
         return int(np.searchsorted(self.moments, moment, side="right"))
 
     def piece(self, begin: int, end: int) -> Piece:
@@ -110,7 +110,7 @@ def arriving(piece: Piece, times: np.ndarray, disorder: int, seed: int) -> np.nd
 
 
 def _moments(largest: np.ndarray, first: int, disorder: int, seed: int) -> np.ndarray:
-    """When rows arrive, by the largest time up to each; the first has this number."""
+    """When rows arrive, from the largest time up to each; ``first`` is the first row's number."""
     if not disorder:
         return largest
     number = np.arange(first, first + len(largest), dtype=np.uint64)
@@ -120,7 +120,7 @@ def _moments(largest: np.ndarray, first: int, disorder: int, seed: int) -> np.nd
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    """SplitMix64's output function: bits that look random, for each number alone."""
+    """SplitMix64's output function: pseudo-random bits of each number."""
     with np.errstate(over="ignore"):
         x = x + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

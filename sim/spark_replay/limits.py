@@ -1,4 +1,4 @@
-"""What a source is told before each micro-batch, from Spark 4.2 on."""
+"""Limits that Spark gives a source before each micro-batch, from Spark 4.2 on."""
 
 from __future__ import annotations
 

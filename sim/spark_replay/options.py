@@ -1,4 +1,4 @@
-"""Options of a data source, which Spark hands over as text."""
+"""Options of a data source, which Spark gives as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.types import UNIT_NS
 
 
 class Options:
-    """What a user gave.
+    """Options as the user gave them.
 
     Parameters
     ----------
     values : mapping of str to str
-        Spark's; keys in upper or lower case.
+        Keys in upper or lower case.
     source : str
         Name of the data source, for messages.
     """

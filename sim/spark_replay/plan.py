@@ -1,4 +1,4 @@
-"""What a replay is: which rows, in which order, told by its options."""
+"""The rows of a replay and their order, which its options determine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """The rows of a replay. It travels to the tasks; what it holds of the files it reads there.
+    """The rows of a replay. It travels to the tasks, which read the files again.
 
     Parameters
     ----------
     path : str
     time : str or None
-        Time column; without one the rows' numbers take its place.
+        Time column; None to use the rows' numbers as times.
     unit : str
         Of the time, "" for a plain integer.
     disorder : int
@@ -73,7 +73,7 @@ class ReplayPlan:
         return ReplayPlan(path, time or None, unit, disorder, seed or 0)
 
     def __getstate__(self) -> dict:
-        # What is derived from the files is derived again where it is needed.
+        # Without what is derived from the files: a task derives it again.
         return {**{k: v for k, v in self.__dict__.items() if k != "arrivals"}, "_made": {}}
 
     def __setstate__(self, state: dict) -> None:
@@ -87,7 +87,7 @@ class ReplayPlan:
 
     @cached_property
     def arrivals(self) -> Arrivals:
-        """The order of all rows, which takes 24 bytes of memory for each."""
+        """The order of all rows; takes 24 bytes of memory per row."""
         return Arrivals(self._times(0, self.files.rows), self.disorder, self.seed)
 
     @property
@@ -136,7 +136,7 @@ class ReplayPlan:
 
 
 def spark_types(schema: pa.Schema) -> pa.Schema:
-    """A file's schema in types that Spark has.
+    """A file's schema, with types that Spark has.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""``penstock_replay``: a data source of Spark that plays files as a stream, again and again alike.
+"""``penstock_replay``: a data source of Spark that plays files as a stream, each time the same.
 
-An offset is how many rows have arrived, and says nothing of time; which rows these are is told by
-the options alone. So a batch that Spark repeats after a crash has the rows that it had.
+An offset is the number of rows that have arrived, not a time; the options alone determine which
+rows these are. So a batch that Spark repeats after a crash has the same rows.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from penstock.errors import UsageError
 from penstock.types import UNIT_NS
 
-from .arrival import NO_TIME, Piece
+from .arrival import NO_TIME
 from .limits import TOLD, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .options import Options
 from .plan import ReplayPlan, spark_types
 
 NAME = "penstock_replay"
 
-#: Tasks of a micro-batch unless told otherwise.
+#: Default number of tasks of a micro-batch.
 _PARTITIONS = 2
 
-#: More rows than any stream has: the limit of a replay that is cut by time.
+#: More rows than any stream has: the row limit of a replay that is cut by time only.
 _MANY = (1 << 62) - 1
 
 
@@ -44,7 +44,7 @@ class Pace:
     ticks_per_second : float or None
         Event time per second, in the time's unit.
     rows_per_batch, ticks_per_batch : int or None
-        Most of a micro-batch.
+        Limits of a micro-batch.
     """
 
     rows_per_second: float | None = None
@@ -106,15 +106,8 @@ class ReplaySource(spark_api.DataSource):
         return Options(self.options, NAME)
 
 
-class _Piece(spark_api.InputPartition):
-    """What one task reads."""
-
-    def __init__(self, piece: Piece) -> None:
-        super().__init__(piece)
-
-
 class _Rows:
-    """What both readers share: the rows, and how a task reads some."""
+    """Base of both readers: the rows, and how a task reads some."""
 
     def __init__(self, options: Options, schema: spark.StructType) -> None:
         self.plan = ReplayPlan.of(options)
@@ -122,14 +115,15 @@ class _Rows:
         self.schema = pa.schema([pa.field(f.name, _arrow_type(f.dataType)) for f in schema])
 
     def pieces(self, begin: int, end: int) -> list[spark_api.InputPartition]:
-        return [_Piece(piece) for piece in self.plan.pieces(begin, end, self.parts)]
+        pieces = self.plan.pieces(begin, end, self.parts)
+        return [spark_api.InputPartition(piece) for piece in pieces]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         return self.plan.read(partition.value, self.schema)
 
 
 def _arrow_type(dtype: spark.DataType) -> pa.DataType:
-    # What Spark's own function makes of instants differs between its versions.
+    # Spark's own function gives another type of instants in some versions.
     return pa.timestamp("us", "UTC") if dtype == spark.TimestampType() else to_arrow_type(dtype)
 
 
@@ -179,7 +173,7 @@ class ReplayStreamReader(_Rows, spark_api.DataSourceStreamReader, SupportsTrigge
         return self._offset(max(first, last), moment)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # The limits are kept by latestOffset; this one says that they are to be kept.
+        # latestOffset applies the limits; this one asks Spark to call it with them.
         return ReadMaxRows(self.pace.rows_per_batch or _MANY)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -212,11 +206,11 @@ class ReplayStreamReader(_Rows, spark_api.DataSourceStreamReader, SupportsTrigge
     # -- time -------------------------------------------------------------------------------------
 
     def _moment(self, row: int) -> int:
-        """Of an arrival, 0 where time does not matter."""
+        """Moment of an arrival; 0 if the pace does not depend on time."""
         if not (self.pace.ticks_per_batch or self.pace.ticks_per_second):
             return 0
         arrivals = self.plan.arrivals
-        # What comes first may have no time.
+        # The first rows may have no time.
         row = max(row, arrivals.until(NO_TIME))
         return int(arrivals.moments[min(row, len(arrivals) - 1)]) if len(arrivals) else 0
 
@@ -225,7 +219,7 @@ class ReplayStreamReader(_Rows, spark_api.DataSourceStreamReader, SupportsTrigge
         return moment // span * span if span else 0
 
     def _arrived(self, first: int) -> int:
-        """Rows that are there now; time goes by from the first look on."""
+        """Number of rows that have arrived by now; the clock starts with the first call."""
         now, rows = time.monotonic(), self.plan.files.rows
         began, origin = self._began = self._began or (now, first)
         if self.pace.rows_per_second:

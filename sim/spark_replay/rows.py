@@ -1,4 +1,4 @@
-"""Rows of files by number: which of them a task needs, it reads."""
+"""Rows of files by number; a task reads only those that it needs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from penstock.errors import FileError, SchemaError
 from penstock.host.rows import parquet
 from penstock.host.rows.files import read_schema, read_table
 
-#: Pieces of files that a process keeps decoded: micro-batches follow each other in a file.
+#: Decoded pieces of files that a process keeps: the next micro-batch often reads the same one.
 _CACHED = 4
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows that are read together: a row group of a Parquet file, or a whole other file.
+    """Rows that are read together: a row group of a Parquet file, or another file as a whole.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A Verilated kernel with its memory, as a board is seen: registers, memory, an interrupt."""
+"""A Verilated kernel with its memory, seen like a board: registers, memory, an interrupt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MemoryModel:
         Share of cycles in which a channel is held back at random, below 1. Above 0, bursts with
         different IDs overtake each other.
     seed : int
-        Seed of what is random.
+        Seed of the stalls.
     """
 
     latency_cycles: int = 0
@@ -76,7 +76,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class Board:
-    """One instance of a kernel. Not for several threads at a time.
+    """One instance of a kernel; only one thread may use it at a time.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ class Board:
         return 1 << self._registers[register]["fields"][field]
 
     def map(self, address: int, memory: np.ndarray) -> None:
-        """Make an array of bytes the kernel's memory from an address on; else there is none."""
+        """Make an array of bytes the kernel's memory from an address on."""
         if memory.dtype != np.uint8 or not memory.flags.c_contiguous:
             raise TypeError(f"memory must be a contiguous array of bytes, not {memory.dtype}")
         self._mapped.append(memory)
         self._library.penstock_map(self._handle, address, memory.nbytes, memory.ctypes.data)
 
     def map_faulty(self, address: int, size: int) -> None:
-        """Memory that answers every access with an error; goes before what is mapped later."""
+        """Map memory that answers every access with an error; goes before later mappings."""
         self._library.penstock_map(self._handle, address, size, None)
 
     def unmap(self) -> None:
@@ -181,7 +181,7 @@ class Board:
         return self._library.penstock_cycles(self._handle)
 
     def start(self, arguments: Mapping[str, int]) -> int:
-        """Start a task with these arguments; the cycle in which it began."""
+        """Start a task with these arguments; gives the cycle of its start."""
         for name, value in arguments.items():
             self.write(name, value)
         began = self.cycles
@@ -189,7 +189,7 @@ class Board:
         return began
 
     def wait(self, cycles: int) -> bool:
-        """Let so many cycles pass, or fewer if the task ends; whether it ended.
+        """Run for some cycles, or fewer if the task ends; gives whether it has ended.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Board:
         return True
 
     def step(self, cycles: int) -> bool:
-        """Let so many cycles pass, or fewer if there is an interrupt, which is then acknowledged.
+        """Run for some cycles, or until an interrupt, which is then acknowledged.
 
         Raises
         ------
@@ -218,9 +218,9 @@ class Board:
         return bool(interrupted)
 
     def hold(self, port: int, held: bool = True) -> None:
-        """Let a memory port take no more requests and no more words, or take them again."""
+        """Stop a memory port from taking requests and words, or let it take them again."""
         self._library.penstock_hold(self._handle, port, held)
 
     def words(self, port: int, *, written: bool = False) -> int:
-        """Words that went through a memory port since the instance was made."""
+        """Words that have gone through a memory port since the instance was made."""
         return self._library.penstock_words(self._handle, port, written)

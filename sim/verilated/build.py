@@ -27,10 +27,10 @@ _PREFIX = "Vpenstock_kernel"
 
 _VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"]
 _VERILATE += ["-Wno-lint", "-Wno-SYMRSVDWORD", "--output-split", "20000", "--prefix", _PREFIX]
-#: A function of some megabytes, as hundreds of units become, takes the compiler ten times as long.
+#: Limits the size of functions: compilers take ten times as long for one of some megabytes.
 _VERILATE += ["--output-split-cfuncs", "2000"]
 
-#: What runs each cycle is optimised; what runs once is not, since it takes as long to compile.
+#: Only code that runs each cycle is optimised: optimising the rest would take as long again.
 _COMPILE = ["-std=c++20", "-fPIC", "-DVL_TIME_CONTEXT", "-w"]
 _FAST, _SLOW = "-O2", "-O0"
 
@@ -85,7 +85,7 @@ class Tools:
 
     @cached_property
     def versions(self) -> str:
-        """What both call themselves."""
+        """Both programs' own version texts."""
         environment = {"VERILATOR_ROOT": str(self.root)}
         verilator = _run([self.verilator, "--version"], Path.cwd(), environment)
         return verilator + _run([self.compiler, "--version"], Path.cwd())
@@ -102,7 +102,7 @@ def load(path: Path) -> ctypes.CDLL:
     Raises
     ------
     FileError
-        Others may have put something else there.
+        Another user could have changed it.
     """
     with private_folder.private_folder(path.parent) as folder:
         return ctypes.CDLL(folder.place(path.name))
@@ -158,7 +158,7 @@ def library(verilog: str, top: str, harness: str) -> Path:
 
 
 def _folder() -> Path:
-    """The cache folder, or one of this process where it cannot be written."""
+    """The cache folder, or a folder of this process if that cannot be written."""
     folder = cache_folder()
     with private_folder.private_folder_if_possible(folder) as own:
         return folder if own else Path(tempfile.mkdtemp(prefix="penstock-verilated-"))
@@ -177,7 +177,7 @@ def _compile(tools: Tools, folder: Path, top: str) -> Path:
     slow = [source for source in made if "__Slow" in source.name]
     fast = [folder / "harness.cpp", *(source for source in made if source not in slow)]
     for name, sources, level in (("fast", fast, _FAST), ("slow", slow, _SLOW)):
-        # As one file: each alone would read the same headers, for seconds.
+        # As one file, since each would take seconds to read the same headers.
         text = "".join(f'#include "{source}"\n' for source in sources)
         (folder / f"{name}.cpp").write_text(text, encoding="utf-8")
         _run([tools.compiler, level, *options, "-c", f"{name}.cpp"], folder)

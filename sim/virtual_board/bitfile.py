@@ -23,12 +23,12 @@ _PREAMBLE = bytes.fromhex("0009 0ff0 0ff0 0ff0 0ff0 00 0001")
 
 @dataclass(frozen=True)
 class Image:
-    """What a bitstream of the virtual board configures.
+    """Content of a bitstream of the virtual board.
 
     Parameters
     ----------
     part : str
-        The part it is for.
+        FPGA part.
     top : str
         Name of the kernel's module.
     verilog : str
@@ -49,14 +49,14 @@ class Image:
 
 
 def pack(image: Image) -> bytes:
-    """An image as whole words."""
+    """An image as bytes, padded to whole words."""
     payload = zlib.compress(json.dumps(asdict(image), sort_keys=True).encode(), 9)
     data = _MAGIC + struct.pack(">I", len(payload)) + payload
     return data + bytes(-len(data) % 4)
 
 
 def unpack(data: bytes) -> Image:
-    """The image that was packed.
+    """The image from :func:`pack`.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def write_bit(image: Image, name: str) -> bytes:
 
 
 def read_bin(binary: bytes) -> Image:
-    """The image in what PYNQ sends to the FPGA manager: the data with the bytes of words swapped.
+    """The image in data that PYNQ sends to the FPGA manager, with the bytes of each word swapped.
 
     Raises
     ------

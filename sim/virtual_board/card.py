@@ -55,7 +55,7 @@ class VirtualCard(Device):
         self.capabilities = {"REGISTER_RW": True, "CALLABLE": True}
 
     def get_bitfile_metadata(self, name: Any, partial: bool = False) -> Any:
-        """What PYNQ knows of an overlay."""
+        """PYNQ's metadata of an overlay."""
         return XclBin(str(name))
 
     def download(self, bitstream: Any, parser: Any = None) -> None:
@@ -65,7 +65,7 @@ class VirtualCard(Device):
             self.mem_dict, self.ip_dict = parser.mem_dict, parser.ip_dict
 
     def open_context(self, description: Any, shared: bool = True) -> int:
-        """Reserve a kernel; its number."""
+        """Reserve a kernel; gives its number."""
         return description["cu_index"]
 
     def read_registers(self, address: int, length: int) -> bytes:
@@ -113,9 +113,9 @@ class VirtualCard(Device):
 
 
 def plug(name: str, *, memory_bytes: int = 1 << 30, model: MemoryModel | None = None) -> None:
-    """Put a virtual card into this machine, as far as PYNQ in this process can tell.
+    """Add a virtual card to the devices of PYNQ in this process.
 
-    It is the last of ``pynq.Device.devices``, and stays for as long as the process lives.
+    It is the last of ``pynq.Device.devices``, and stays until the process ends.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def virtual_package(
     config : KernelConfig or WindowKernelConfig
         The kernel.
     board : str
-        An Alveo card's overlay needs PYNQ to be made.
+        The overlay of an Alveo card is made with PYNQ.
     out : Path
         Made if it is not there.
     kernels : int
@@ -43,7 +43,7 @@ def virtual_package(
     leds : bool
         Whether a Zynq board's overlay also has an AXI GPIO (:mod:`penstock.hw.board.gpio`).
     verilog : str, optional
-        Other Verilog than the exported one, to see what becomes of a broken kernel.
+        Verilog instead of the exported one, to test with a broken kernel.
     """
     entry = find_board(board)
     build = build_of(config)

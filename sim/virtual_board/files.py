@@ -26,7 +26,7 @@ class Files:
     deployed : Path, optional
         Folder behind ``/home/xilinx/penstock``.
     machine : Machine
-        What bitstreams are loaded into, and whose faults can be read.
+        Loads bitstreams, and has the faults that can be read.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Files:
         Raises
         ------
         DeviceError
-            It is a bitstream's name, and the bitstream cannot be loaded.
+            It names a bitstream that cannot be loaded.
         """
         self._files[path] = data
         if path == f"{_MANAGER}firmware":

@@ -1,4 +1,4 @@
-"""An AXI GPIO of a virtual board, whose wires are LEDs: what PYNQ's own self-test looks for."""
+"""An AXI GPIO of a virtual board with LEDs, which PYNQ's self-test looks for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from penstock.hw.board.gpio import DATA, TRI, WIDTH
 class Leds:
     """Output wires behind registers, as the vendor's IP has them (PG144).
 
-    Every channel has a word of wires and one that says which of them are inputs. Nothing drives
-    the wires from outside, so that reading gives what was written.
+    Every channel has a word of wires, and a word that says which of them are inputs. Nothing else
+    drives the wires, so a read gives the value that was written.
     """
 
     def __init__(self) -> None:

@@ -20,14 +20,14 @@ from ..verilated.build import board_library
 from .bitfile import Image
 from .gpio import Leds
 
-#: Where buffers begin; below it is what Linux would take.
+#: First address of buffers; below lies the memory of Linux.
 _MEMORY_BASE = 0x1000_0000
 _PAGE_BYTES = 4096
 #: Cycles that a kernel runs between two looks at its registers by the processor.
 _SLICE_CYCLES = 20_000
 _CTRL, _START = 0, 1
 
-#: Clock registers, which clients compute with: PLLs, then dividers of the logic's clocks.
+#: Clock registers, from which clients compute clocks: PLLs, then dividers of the logic's clocks.
 _REGISTERS = {
     "zynq_ultra_ps_e": {
         **dict.fromkeys((0xFF5E0020, 0xFF5E0030, 0xFD1A0020, 0xFD1A002C, 0xFD1A0038), 45 << 8),
@@ -47,20 +47,20 @@ _REGISTERS = {
 
 @dataclass
 class Buffer:
-    """Contiguous memory that the processor and the kernels share."""
+    """Contiguous memory shared by the processor and the kernels."""
 
     address: int
     data: np.ndarray
 
 
 class Copy:
-    """One kernel of a bitstream, which runs by itself once it is started.
+    """One kernel of a bitstream; once started it runs by itself.
 
     Parameters
     ----------
     kernel : Kernel
     machine : Machine
-        Whose memory it reaches.
+        The kernel reaches its memory.
     """
 
     def __init__(self, kernel: Kernel, machine: Machine) -> None:
@@ -96,7 +96,7 @@ class Copy:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """The kernel before its clock goes on, which a lock alone would not ensure."""
+        """Hold the kernel before its clock goes on; a lock alone would not ensure a turn."""
         with self._asking_lock:
             self._asking += 1
         with self._wake:
@@ -126,7 +126,7 @@ class Copy:
                 try:
                     self._running = not self._kernel.step(_SLICE_CYCLES)
                 except DeviceError as error:
-                    # As on a board: the bus is stuck, and whoever waits for the kernel times out.
+                    # As on a board: the bus is stuck, and who waits for the kernel times out.
                     self._running = False
                     self._machine.report(str(error))
 
@@ -154,11 +154,11 @@ class Machine:
         self._registers = dict(_REGISTERS[system_of(entry).name])
         self._names: Iterator[int] = itertools.count(1)
         self._lock = threading.Lock()
-        #: What went wrong inside, oldest first.
+        #: Faults of the kernels and the logic, oldest first.
         self.reports: list[str] = []
 
     def report(self, text: str) -> None:
-        """Note what went wrong, where no caller can be told."""
+        """Note a fault of which no caller can be told."""
         self.reports.append(text)
 
     # -- programmable logic -----------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Machine:
     # -- memory -----------------------------------------------------------------------------------
 
     def allocate(self, size: int) -> str:
-        """A buffer of so many bytes; its name.
+        """Allocate a buffer; gives its name.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class Machine:
                 )
             self._free_bytes -= taken
             name, address = str(next(self._names)), self._next_address
-            # A page that belongs to nobody lies behind each buffer: who runs over gets an error.
+            # An unused page lies behind each buffer, so that running over is an error.
             self._next_address += taken + _PAGE_BYTES
             self._buffers[name] = Buffer(address, np.zeros(taken, np.uint8))
         return name

@@ -9,8 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import grpc  # pyright: ignore
 import numpy as np
@@ -32,12 +31,12 @@ from .files import Files
 from .machine import Machine
 
 _CHUNK_BYTES = 2 << 20
-#: Seconds that calls under way have to end when the service stops.
+#: Seconds in which calls under way must end when the service stops.
 _GRACE_S = 1.0
 
 
 def _said(answer: Callable[..., Any], act: Callable[[], Any]) -> Any:
-    """An answer with what an act gives; what it refuses is the message."""
+    """An answer with the result of ``act``, or with the message of its error."""
     try:
         given = act()
     except DeviceError as error:
@@ -174,7 +173,7 @@ class _Device(remote_device_pb2_grpc.RemoteDeviceServicer):
         return remote_device_pb2.ShutdownResponse(status=True)
 
     def _checked(self, context: Any, act: Callable[[], Any]) -> Any:
-        """What an act gives; these answers have no room for a message, so the call fails."""
+        """Result of ``act``. An error fails the call: the answer has no room for a message."""
         try:
             return act()
         except DeviceError as error:
@@ -212,19 +211,14 @@ class Server:
         self._server.start()
 
     def close(self) -> None:
-        """Stop serving, and the kernels."""
+        """Stop the service and the kernels."""
         self._server.stop(_GRACE_S).wait()
         self.machine.unload()
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 

@@ -1,7 +1,6 @@
 """Overlays of virtual Alveo cards: an xclbin with Verilog in place of a bitstream.
 
-The sections are those that PYNQ reads, laid out by PYNQ's own structures. XRT has never seen such a
-file.
+It has the sections that PYNQ reads, laid out by PYNQ's own structures. It was never tried with XRT.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def write_xclbin(
     description : Description
     board : Board
     image : Image
-        What the card configures.
+        Content of the card.
     names : sequence of str
         Names of the copies, in the order of ``image.bases``.
     """

@@ -29,11 +29,11 @@ from penstock.program import WindowProgram
 from ..verilated.board import Board, MemoryModel
 from ..verilated.build import board_library, cache_folder
 
-#: Where a task's memory is, far apart so that an address that runs away meets nothing.
+#: Addresses of a task's memory, far apart: one that runs over hits no other memory.
 _ADDRESSES = {"tuples": 1 << 40, "results": 2 << 40}
 
-#: Most results of a task beyond what the kernel insists on, 16 MiB: what is given to the kernel for
-#: each task in flight. A task that needs more pauses.
+#: Results that each task in flight gets room for, 16 MiB, beyond the fewest that the kernel takes.
+#: A task that needs more pauses.
 _RESULTS_OF_A_TASK = 1 << 21
 
 #: Cycles that a task takes besides its rounds and results: tables, latencies, the header.
@@ -41,7 +41,7 @@ _FIXED_CYCLES = 4096
 
 
 class Lender(Protocol):
-    """What the rtl device lends to its kernels."""
+    """The part of the rtl device that its kernels use."""
 
     lanes: int
     fast: bool
@@ -55,7 +55,7 @@ class Lender(Protocol):
         ...
 
     def slowed(self, cycles: int) -> int:
-        """Cycles that so many may become because of the memory."""
+        """Upper bound of a number of cycles with this memory."""
         ...
 
     def count(self, counters: dict[str, int]) -> None:
@@ -114,7 +114,7 @@ class RtlWindowKernel(DrivenWindowKernel):
     def cycle_bound(self, task: WindowTask) -> int:
         """Cycles within which a task ends in front of ideal memory.
 
-        Each tuple may need a round of its own, each pair may be a result, and each of both may
+        Each tuple may need a round of its own, each pair may be a result, and each of these may
         have to wait for a burst.
         """
         window, rows = self._config.window, self.program.rows

@@ -18,7 +18,7 @@ from penstock.hw.window.layout import Side, counters_layout, table_layout, tuple
 
 from ..verilated.build import cache_folder, library, load
 
-#: A cycle of something that did not happen.
+#: Stands for the cycle of an event that did not happen.
 NEVER = (1 << 64) - 1
 
 _U64 = ctypes.c_uint64
@@ -66,13 +66,13 @@ class Stream:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave.
+    """Result of a run.
 
     Parameters
     ----------
     arrived, admitted : dict of Side to array of uint64
         Cycle in which the input took a tuple, and in which it was written into its queue; NEVER
-        where that did not happen.
+        if it did not.
     a, b, later : array
         Results in the order in which they left: both payloads, and the side of the later tuple.
     cycles : int
@@ -96,7 +96,7 @@ class Outcome:
     counters: dict[str, int]
 
     def order(self) -> list[tuple[Side, int]]:
-        """Side and index of the admitted tuples in the order of their queue writes, A first."""
+        """Side and index of the admitted tuples by cycle of their queue write, A before B."""
         events = [
             (int(cycle), side.value, index)
             for side, cycles in self.admitted.items()

@@ -1,4 +1,4 @@
-"""What all workloads share: slots, disorder, arrival ids, batches and files.
+"""Base of all workloads: slots, disorder, arrival ids, batches and files.
 
 A workload is a set of named streams. Each stream is made in slots of event time. The random
 numbers of a slot depend on (seed, stream, slot) alone, so a stream does not depend on how it is
@@ -26,7 +26,7 @@ Columns = dict[str, npt.NDArray]
 
 US_PER_S = 1_000_000
 
-#: Rows a slot aims at: large enough that NumPy's cost per call vanishes, small enough for a cache.
+#: Rows that a slot should have: enough that NumPy's cost per call is small, few enough for a cache.
 SLOT_ROWS = 1 << 16
 
 #: Longest slot in microseconds. Rates are constant inside a slot, so this is also the finest

@@ -1,6 +1,6 @@
 """Partial aggregates as Spark rows: a bucket, and an Arrow table as bytes.
 
-Bytes, since partial sums may have more digits than any number of Spark.
+As bytes, because partial sums may have more digits than Spark's decimals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from ..rows import message_of, table_of
 #: Columns of the rows, and their types.
 BUCKET, BLOB = "bucket", "blob"
 SCHEMA = pa.schema([(BUCKET, pa.int32()), (BLOB, pa.binary())])
-SPARK_SCHEMA = f"{BUCKET} int, {BLOB} binary"
 
 
 def blobs_of(
@@ -33,7 +32,7 @@ def blobs_of(
 
 
 def tables_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The tables in such rows; empty blobs hold none."""
+    """The tables in rows of :func:`blobs_of`; an empty blob has none."""
     for batch in batches:
         for blob in batch.column(BLOB):
             data = blob.as_buffer()
@@ -42,7 +41,7 @@ def tables_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _hashed(partial: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
-    """A hash of each row's keys that every process computes alike, as uint64."""
+    """A hash of each row's keys, as uint64, that is the same in every process."""
     from pandas.core.util.hashing import hash_array
 
     total = np.zeros(partial.num_rows, np.uint64)
@@ -56,7 +55,7 @@ def _hashed(partial: pa.RecordBatch, keys: Sequence[str]) -> np.ndarray:
 
 
 def _plain(column: pa.Array) -> np.ndarray:
-    """Numbers, or text, that are equal where the keys are; anything for NULL."""
+    """Numbers or text that are equal where the keys are; any value for NULL."""
     dtype = column.type
     if pa.types.is_temporal(dtype):
         column = column.cast(pa.int32() if dtype.bit_width == 32 else pa.int64())

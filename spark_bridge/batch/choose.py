@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow, other
 
 from ..clock import Clock
 from .shards import GridShards, Shards, TimeShards
-from .statistics import Atom, Spread, atoms
+from .statistics import Atom, Spread, atoms, clocks_of
 
-#: Tests of the predicate that take as long as handling a row.
+#: Evaluations of the predicate that take as long as moving one row to its shard.
 EVALUATIONS_PER_ROW = 10_000
 
-#: A stretch of time with so many times a shard's share gets shards of its own.
+#: A stretch of time with more work than this many shards' shares gets shards of its own.
 _HEAVY = 1.5
 
-#: How much more a shard may get when there would be too many.
+#: Factor by which a shard's share of the work grows while there would be too many shards.
 _LARGER = 1.1
 
 
@@ -31,13 +31,13 @@ class Limits:
     Parameters
     ----------
     most : int
-        Shards.
+        Largest number of shards.
     exact : bool
-        Whether ``most`` was asked for: then so many are made where the rows allow it.
+        Whether the caller asked for ``most`` shards; then that many are made if the rows allow it.
     shard_rows : int
-        Rows of work for which another shard is worth while.
+        Work, counted in rows, for which another shard is worth while.
     held_rows : int
-        Rows that a shard should hold at most, whatever ``most`` says.
+        Most rows that a shard should hold; goes before ``most``.
     """
 
     most: int
@@ -46,7 +46,7 @@ class Limits:
     held_rows: int
 
     def shards(self, work: float, held: float) -> int:
-        """Shards for so much work, in rows, and so many rows to be held."""
+        """Number of shards for this much work, counted in rows, and this many held rows."""
         if self.exact:
             return self.most
         wanted = min(self.most, math.ceil(work / self.shard_rows))
@@ -55,16 +55,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Choice:
-    """Shards, and the reasons for them.
+    """Shards, and why these.
 
     Parameters
     ----------
     shards : Shards
     reason : str
     moved : float
-        Rows that are sent to shards, copies included, about.
+        Estimate of the rows that are sent to shards, with copies.
     evaluations : float or None
-        Pairs in the window, about; None if it is not known.
+        Estimate of the pairs in the window; None if it is not known.
     """
 
     shards: Shards
@@ -74,7 +74,10 @@ class Choice:
 
 
 def dividable(query: JoinQuery) -> list[str]:
-    """Sides that may be divided: those of which each row's fate depends on its matches, or both."""
+    """Sides that may be divided.
+
+    If the join keeps or drops rows of a side by their matches, only that side may be.
+    """
     if query.aggregation is not None:
         if query.is_rows and query.aggregation.side is not None:
             return [query.aggregation.side]
@@ -85,33 +88,28 @@ def dividable(query: JoinQuery) -> list[str]:
 
 
 def decides_rows(query: JoinQuery) -> bool:
-    """Whether rows leave by whether they match, which must be known in one place."""
+    """Whether the join keeps or drops a row by its matches; then one shard must see all of them."""
     return query.aggregation is None and (query.kind.is_existence or bool(query.kind.unmatched))
 
 
-def one_shard(side: str, query: JoinQuery, clocks: Mapping[str, Clock], reason: str) -> Choice:
+def one_shard(side: str, reason: str) -> Choice:
     """Everything in one shard."""
-    window = query.window if isinstance(query.window, TimeWindow) else TimeWindow(None, None)
-    return Choice(TimeShards(side, [], [1], clocks, window), reason, 0, None)
+    return Choice(TimeShards(side, [], [1], {}, TimeWindow(None, None)), reason, 0, None)
 
 
 def shards_of_time(
-    query: JoinQuery,
-    spreads: Mapping[str, Spread],
-    clocks: Mapping[str, Clock],
-    limits: Limits,
-    side: str,
+    query: JoinQuery, spreads: Mapping[str, Spread], limits: Limits, side: str
 ) -> Choice:
     """Slices of one side's time with about the same work each."""
     assert isinstance(query.window, TimeWindow)
-    pieces = atoms(spreads, clocks, side, query.window)
+    pieces, clocks = atoms(spreads, side, query.window), clocks_of(spreads)
     pairs = sum(a.pairs for a in pieces)
     others = spreads[other(side)].rows
     work = spreads[side].rows + others + pairs / EVALUATIONS_PER_ROW
     wanted = limits.shards(work, spreads[side].rows)
     bounds, parts = _slices(pieces, wanted, clocks[side])
     shards = TimeShards(side, bounds, parts, clocks, query.window)
-    moved = spreads[side].rows + _copies(shards, pieces, spreads, clocks)
+    moved = spreads[side].rows + _copies(shards, spreads[other(side)])
     divided = sum(1 for p in parts if p > 1)
     alias = query.names[side]
     text = f"{len(parts)} slices of {alias}'s time with about the same work"
@@ -138,49 +136,37 @@ def _slices(pieces: Sequence[Atom], wanted: int, clock: Clock) -> tuple[list[int
 
 def _cut(weights: Sequence[float], share: float) -> tuple[list[int], list[int]]:
     """Last piece of each slice, and its shards."""
-    ends: list[int] = []
-    parts: list[int] = []
+    slices: dict[int, int] = {}
     gathered = 0.0
     for k, weight in enumerate(weights):
         if weight >= _HEAVY * share:
             if gathered:
-                ends.append(k - 1)
-                parts.append(1)
-            ends.append(k)
-            parts.append(max(1, math.floor(weight / share)))
+                slices[k - 1] = 1
+            slices[k] = max(1, math.floor(weight / share))
             gathered = 0.0
             continue
         gathered += weight
-        # The sum of many parts may fall short of the share by rounding only.
+        # Rounding alone may leave the sum of many weights just below the share.
         if gathered >= share * (1 - 1e-9):
-            ends.append(k)
-            parts.append(1)
+            slices[k] = 1
             gathered = 0.0
     if gathered:
-        ends.append(len(weights) - 1)
-        parts.append(1)
-    return ends, parts
+        slices[len(weights) - 1] = 1
+    return list(slices), list(slices.values())
 
 
-def _copies(
-    shards: TimeShards,
-    pieces: Sequence[Atom],
-    spreads: Mapping[str, Spread],
-    clocks: Mapping[str, Clock],
-) -> float:
-    """About how many rows of the other side go to shards."""
-    window_side = other(shards.side)
-    others, clock = spreads[window_side], clocks[window_side]
-    if not shards.bounds or not pieces:
+def _copies(shards: TimeShards, others: Spread) -> float:
+    """Estimate of the rows of the other side that go to shards, with copies."""
+    if not shards.bounds:
         return float(others.rows * shards.count)
-    low, high = shards.window.offsets(window_side)
+    low, high = shards.window.offsets(other(shards.side))
     edges = np.array([float(b) for b in shards.bounds])
     last = np.full(len(shards.parts), float(others.rows))
     first = np.zeros(len(shards.parts))
     if high is not None:
-        last[:-1] = others.below(clock, edges + float(high))
+        last[:-1] = others.upto(edges + float(high))
     if low is not None:
-        first[1:] = others.below(clock, edges + float(low))
+        first[1:] = others.upto(edges + float(low))
     return float((np.maximum(last - first, 0) * np.array(shards.parts)).sum())
 
 
@@ -194,8 +180,7 @@ def shards_of_grid(
     """A grid of both sides' rows."""
     rows = {side: max(spread.rows, 1) for side, spread in spreads.items()}
     known = rows[LEFT] * rows[RIGHT] if pairs is None else pairs
-    larger = max(rows, key=lambda side: rows[side])
-    side = larger if larger in sides else sides[0]
+    side = max(sides, key=lambda side: rows[side])
     work = sum(rows.values()) + known / EVALUATIONS_PER_ROW
     wanted = limits.shards(work, rows[side])
     sizes = {side: wanted, other(side): 1}
@@ -210,42 +195,32 @@ def shards_of_grid(
 
 
 def _grid_rows(shards: int, left: int, right: int) -> int:
-    """Rows of a grid of at most so many shards that sends the fewest copies."""
+    """Number of rows of the grid, of at most this many shards, that sends the fewest copies."""
     used = {rows: shards // rows for rows in range(1, shards + 1)}
-    # A grid that leaves many of the shards out is none of so many shards.
+    # A grid that uses less than three quarters of the shards does not count.
     enough = [r for r, c in used.items() if r * c >= 0.75 * shards]
     return min(enough, key=lambda rows: left * used[rows] + right * rows)
 
 
-def chosen(
+def choose(
     query: JoinQuery,
     spreads: Mapping[str, Spread],
-    clocks: Mapping[str, Clock],
     limits: Limits,
     partitioning: str,
     sides: Sequence[str],
 ) -> Choice:
-    """The shards of a join over a time window, which divide one of some sides."""
+    """The shards of a join over a time window; one of ``sides`` is divided."""
     assert isinstance(query.window, TimeWindow)
-    timed = len(clocks) == 2
-    pairs = None
+    timed, pairs = len(clocks_of(spreads)) == 2, None
     if timed:
-        pairs = sum(a.pairs for a in atoms(spreads, clocks, LEFT, query.window))
+        pairs = sum(a.pairs for a in atoms(spreads, LEFT, query.window))
     grid = shards_of_grid(query, spreads, limits, pairs, sides)
     if partitioning == "grid" or not timed:
         return grid
-    slices = [shards_of_time(query, spreads, clocks, limits, side) for side in sides]
+    slices = [shards_of_time(query, spreads, limits, side) for side in sides]
     best = min(slices, key=lambda c: c.moved)
-    # Slices of time leave out what is far apart, and need no copies of the divided side.
+    # Slices of time leave out pairs that are far apart, and copy no row of the divided side.
     if partitioning == "time" or best.moved <= grid.moved or best.shards.count > grid.shards.count:
         return best
     why = "the window is long beside the data, so slices of time would need more copies"
     return Choice(grid.shards, f"{grid.reason}; {why}", grid.moved, pairs)
-
-
-def evaluations_of_rows(query: JoinQuery, rows: Mapping[str, int]) -> float:
-    """Pairs that a ROWS window admits, at most."""
-    assert isinstance(query.window, RowsWindow)
-    lefts = rows[LEFT] * min(query.window.right, rows[RIGHT])
-    rights = rows[RIGHT] * min(query.window.left, rows[LEFT])
-    return float(min(lefts + rights, rows[LEFT] * rows[RIGHT]))

@@ -1,4 +1,4 @@
-"""Looks at the inputs of a batch join, in one or two small jobs, and decides how to cut it."""
+"""Decides how a batch join is cut into shards, from one or two small jobs over its inputs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.errors import UsageError
-from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery
+from penstock.plan.query import LEFT, RIGHT, JoinKind
 
 from ..clock import Clock
 from ..inputs import TICKS, Input
 from ..request import Request
-from .choose import Choice, Limits, chosen, dividable, one_shard
-from .rows_shards import edges_of, shards_of_rows
+from .choose import Choice, Limits, choose, dividable, one_shard
+from .rows_shards import shards_of_rows
 from .shards import at_threshold
-from .statistics import Spread
+from .statistics import Spread, clocks_of
 
-#: Steps between quantiles for each shard that is possible, and their bounds.
+#: Quantile steps per possible shard, and the least and most steps in all.
 _STEPS_PER_SHARD, _LEAST_STEPS, _MOST_STEPS = 8, 64, 1024
 
 #: Accuracy of quantiles: a bound may be off by one in 10,000 of the rows.
 _ACCURACY = 10_000
 
 
-def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
+def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
     """The shards of each half of the join.
 
     Raises
@@ -36,14 +36,14 @@ def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]
         The partitioning that was asked for is impossible.
     """
     query, conf = request.query, request.conf
-    clocks = {side: one.clock for side, one in inputs.items() if one.clock is not None}
+    is_timed = all(one.clock is not None for one in inputs.values())
     partitioning = conf.partitioning
     if partitioning == "grid" and query.is_rows:
         raise UsageError(
             "a ROWS window is over rows in order of time, which a grid does not keep; use "
             'partitioning="time" or "auto"'
         )
-    if partitioning == "time" and len(clocks) < 2:
+    if partitioning == "time" and not is_timed:
         raise UsageError(
             "the time of a side is computed in a way that Spark cannot follow, so it cannot be "
             'cut; compute it with withColumn, or use partitioning="grid"'
@@ -51,41 +51,31 @@ def decided(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]
     is_full = query.aggregation is None and query.kind is JoinKind.FULL
     halves = [[LEFT], [RIGHT]] if is_full else [dividable(query)]
     most = conf.lanes or int(request.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    why = ""
     if most == 1:
         why = "one lane was asked for" if conf.lanes else "spark.sql.shuffle.partitions is 1"
-        return tuple(one_shard(sides[0], query, clocks, why) for sides in halves)
-    limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
-    if query.is_rows:
-        return _of_rows(query, inputs, clocks, limits, halves)
-    spreads = _spreads(inputs, most)
-    return tuple(chosen(query, spreads, clocks, limits, partitioning, sides) for sides in halves)
-
-
-def _of_rows(
-    query: JoinQuery,
-    inputs: Mapping[str, Input],
-    clocks: Mapping[str, Clock],
-    limits: Limits,
-    halves: Sequence[Sequence[str]],
-) -> tuple[Choice, ...]:
-    why = ""
-    if len(clocks) < 2:
+    elif query.is_rows and not is_timed:
         why = "a side's time is computed, and Spark cannot cut it; compute it with withColumn"
-    elif not all(one.is_filtered for one in inputs.values()):
+    elif query.is_rows and not all(one.is_filtered for one in inputs.values()):
         why = (
             "Spark cannot test all of WHERE as Penstock does, so it cannot count the rows of a "
             "window; filter the DataFrames"
         )
     if why:
-        return tuple(one_shard(sides[0], query, clocks, why) for sides in halves)
-    spreads = _spreads(inputs, limits.most)
-    edges = edges_of({side: s.quantiles for side, s in spreads.items()}, clocks)
+        return tuple(one_shard(sides[0], why) for sides in halves)
+    limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
+    spreads = _spreads(inputs, most)
+    if not query.is_rows:
+        return tuple(choose(query, spreads, limits, partitioning, sides) for sides in halves)
+    clocks = clocks_of(spreads)
+    # Segments, and the rows around them, may begin at these times.
+    edges = sorted({time for one in spreads.values() for time in one.times()})
     counts = _counts(inputs, clocks, edges)
     return tuple(shards_of_rows(query, clocks, edges, counts, limits, sides) for sides in halves)
 
 
 def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
-    """How the rows of both sides lie in time, from one job."""
+    """Distribution of both sides' rows in time, from one job."""
     steps = min(max(_STEPS_PER_SHARD * most, _LEAST_STEPS), _MOST_STEPS)
     fractions = [k / steps for k in range(steps + 1)]
     asked = []
@@ -94,19 +84,19 @@ def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:
         if one.clock is not None:
             rows = F.count(TICKS)
             quantiles = F.percentile_approx(TICKS, fractions, _ACCURACY)
-        asked.append(
-            one.frame.agg(
-                F.lit(side).alias("side"), rows.alias("rows"), quantiles.alias("quantiles")
-            )
-        )
+        columns = F.lit(side).alias("side"), rows.alias("rows"), quantiles.alias("quantiles")
+        asked.append(one.frame.agg(*columns))
     found = reduce(DataFrame.union, asked).collect()
-    return {row["side"]: Spread(row["rows"], row["quantiles"] or []) for row in found}
+    return {
+        row["side"]: Spread(row["rows"], inputs[row["side"]].clock, row["quantiles"] or [])
+        for row in found
+    }
 
 
 def _counts(
     inputs: Mapping[str, Input], clocks: Mapping[str, Clock], edges: Sequence[int]
 ) -> dict[str, np.ndarray]:
-    """Exact rows of both sides before, between and after some times, from one job."""
+    """Exact numbers of rows of both sides before, between and after edges, from one job."""
     asked = []
     for side, one in inputs.items():
         least = [clocks[side].reaches(edge) for edge in edges]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from penstock.plan.query import JoinQuery, other
 
-from ..explaining import Fact, devices, forms, subject, told
+from ..explaining import Fact, devices, forms, show, subject
 from .choose import Choice
 from .join import BatchPlan
 
 
-def explained(plan: BatchPlan) -> str:
+def describe(plan: BatchPlan) -> str:
     """The plan as text, a fact per line."""
     request = plan.request
     query = request.query
@@ -23,7 +23,7 @@ def explained(plan: BatchPlan) -> str:
     lines += devices(request.device)
     if query.aggregation is not None:
         lines.append(("groups", "partial aggregates per lane, merged by key in a second stage"))
-    return told(lines)
+    return show(lines)
 
 
 def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[Fact]:

@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 from penstock.errors import UsageError
 from penstock.host.emit.tables import table_delivery
 from penstock.plan.plan import plan
-from penstock.plan.query import JoinQuery, named_by_side
+from penstock.plan.query import Aggregation, JoinQuery, named_by_side
 
 from ..inputs import TICKS, Input, needs_places, union_of
 from ..request import Request
 from ..types import output_schema, spark_schema
-from .blobs import BLOB, BUCKET, SPARK_SCHEMA
+from .blobs import BLOB, BUCKET, SCHEMA
 from .choose import Choice
-from .decide import decided
-from .merge import merged
+from .decide import decide
+from .merge import merge
 from .reader import PLACE, SHARD, STREAMED
 from .shard import ShardJoin
 from .shards import RowsShards, Shards
@@ -38,7 +38,7 @@ class BatchPlan:
     request : Request
     inputs : mapping of side to Input
     halves : tuple of Choice
-        One, but for a full join: its left join, and the rows of the right side that match nothing.
+        One; a full join has two: its left join, and the right rows without a match.
     output : pyarrow.Schema
     """
 
@@ -49,7 +49,7 @@ class BatchPlan:
 
     @staticmethod
     def of(request: Request, shards: int | None, partitioning: str | None) -> BatchPlan:
-        """Decide; one or two small jobs look at the inputs, if several shards are possible.
+        """Plan a request; if several shards are possible, one or two small jobs read the inputs.
 
         Raises
         ------
@@ -62,34 +62,32 @@ class BatchPlan:
                 f"partitioning must be one of {', '.join(_PARTITIONINGS)}, not {partitioning!r}"
             )
         conf = request.conf
-        conf = replace(
-            conf,
-            lanes=conf.lanes if shards is None else shards,
-            partitioning=partitioning or conf.partitioning,
-        )
+        lanes = conf.lanes if shards is None else shards
+        conf = replace(conf, lanes=lanes, partitioning=partitioning or conf.partitioning)
         request = replace(request, conf=conf)
         query = request.query
         schemas = {s.side: request.schemas[s.table] for s in query.sides}
-        # What the join refuses is refused here, before any job.
+        # Raises what the join would raise, before any job runs.
         output = output_schema(_joined_schema(query, schemas))
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
-        return BatchPlan(request, inputs, decided(request, inputs), output)
+        return BatchPlan(request, inputs, decide(request, inputs), output)
 
     def frame(self) -> DataFrame:
         """The result."""
         parts = [self._half(k, half) for k, half in enumerate(self.halves)]
-        if self.request.query.aggregation is not None:
-            return self._merged(parts[0])
+        aggregation = self.request.query.aggregation
+        if aggregation is not None:
+            return self._merged(parts[0], aggregation)
         rows = reduce(DataFrame.union, parts)
         ordering = self.request.ordering
-        return rows if ordering is None else ordering.sorted(rows, self.request.query)
+        return rows if ordering is None else ordering.sort(rows, self.request.query)
 
     def _half(self, number: int, choice: Choice) -> DataFrame:
         """The rows of a half, or its partial aggregates."""
         shards = choice.shards
         placed = {side: self._placed(one, shards) for side, one in self.inputs.items()}
         moved = union_of(self.inputs.values(), placed).repartitionById(shards.count, SHARD)
-        # Held rows come first; parts that are near in time meet few of them.
+        # Held rows come first. The others are sorted by time, so a part of them meets few.
         order = [STREAMED, *([TICKS] if TICKS in moved.columns else [])]
         moved = moved.sortWithinPartitions(*order).drop(TICKS)
         if not isinstance(shards, RowsShards):
@@ -104,16 +102,16 @@ class BatchPlan:
             self.request.conf,
             existence=number == 1,
             owned=shards.owned if isinstance(shards, RowsShards) else None,
-            buckets=self._buckets if groups else 1,
+            buckets=self._buckets,
         )
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return shard_join.run(batches)
 
-        return moved.mapInArrow(run, SPARK_SCHEMA if groups else spark_schema(self.output))
+        return moved.mapInArrow(run, spark_schema(SCHEMA if groups else self.output))
 
     def _placed(self, one: Input, shards: Shards) -> list[Column]:
-        """Columns beside the slots; with the shards exploded, a row is there once per shard."""
+        """Columns beside the slots; a row that goes to several shards is copied for each."""
         found = shards.of(one.name, one.moment, one.hashed)
         if shards.is_copied(one.name):
             found = F.explode(found)
@@ -126,16 +124,15 @@ class BatchPlan:
 
     @property
     def _buckets(self) -> int:
+        """Tasks that merge groups."""
         aggregation = self.request.query.aggregation
-        assert aggregation is not None
-        return self.halves[0].shards.count if aggregation.keys else 1
+        has_keys = aggregation is not None and bool(aggregation.keys)
+        return self.halves[0].shards.count if has_keys else 1
 
-    def _merged(self, partial: DataFrame) -> DataFrame:
+    def _merged(self, partial: DataFrame, aggregation: Aggregation) -> DataFrame:
         """Groups of the partial aggregates of all shards."""
-        aggregation = self.request.query.aggregation
-        assert aggregation is not None
         if not aggregation.keys:
-            # The one group is there even where nothing joins.
+            # Without keys there is one group, even if nothing joins.
             empty = F.lit(b"").cast("binary").alias(BLOB)
             seed = self.request.spark.range(1).select(F.lit(0).alias(BUCKET), empty)
             partial = partial.union(seed)
@@ -143,11 +140,10 @@ class BatchPlan:
         rows = self.request.conf.output_rows
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return merged(compiled, output, rows, batches)
+            return merge(compiled, output, rows, batches)
 
-        return partial.repartitionById(self._buckets, BUCKET).mapInArrow(
-            run, spark_schema(self.output)
-        )
+        moved = partial.repartitionById(self._buckets, BUCKET)
+        return moved.mapInArrow(run, spark_schema(output))
 
 
 def _joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -9,11 +9,11 @@ import pyarrow as pa
 from penstock.host.join.parts.groups import merged_groups
 
 from ..compiled import Compiled
-from ..rows import cast_to
+from ..rows import in_batches
 from .blobs import tables_of
 
 
-def merged(
+def merge(
     compiled: Compiled, output: pa.Schema, output_rows: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Groups of partial aggregates, as Spark is to have them.
@@ -30,6 +30,4 @@ def merged(
     groups = merged_groups(compiled.query(), compiled.by_side())
     for table in tables_of(batches):
         groups.add(table)
-    found = groups.finish()
-    for at in range(0, found.num_rows, output_rows):
-        yield cast_to(found.slice(at, output_rows), output)
+    yield from in_batches(groups.finish(), output, output_rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,8 @@ from penstock.plan.query import other
 
 from ..rows import from_slots, used_schema
 
-#: Columns of the shuffled rows beside the slots: the shard, whether a row is of the side that is
-#: not held, and its place in its input.
+#: Columns of the shuffled rows beside the slots: the shard; whether the row is of the side that
+#: streams past the held rows; its place in its input.
 SHARD, STREAMED, PLACE = "shard", "streamed", "place"
 
 
@@ -25,9 +26,9 @@ class Rows:
     ----------
     table : pyarrow.Table
     place : ndarray of int64 or None
-        Which row of its input each is, where that matters.
+        Place of each row in its input, where the order matters.
     shard : int or None
-        Where they came with it.
+        Their shard, where the rows name it.
     """
 
     table: pa.Table
@@ -35,67 +36,58 @@ class Rows:
     shard: int | None = None
 
 
+@dataclass
 class ShardReader:
-    """Takes a partition apart.
+    """Splits the rows of a partition by side.
 
     Parameters
     ----------
     batches : iterator of RecordBatch
         Rows of the held side before all others.
-    held : str
+    held_side : str
     slots : mapping of side to mapping of column to slot
     schemas : mapping of side to pyarrow.Schema
     """
 
-    def __init__(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        held: str,
-        slots: Mapping[str, Mapping[str, str]],
-        schemas: Mapping[str, pa.Schema],
-    ) -> None:
-        self._batches = batches
-        self._held = held
-        self._slots = slots
-        self._schemas = schemas
-        self._begun: pa.RecordBatch | None = None
+    batches: Iterator[pa.RecordBatch]
+    held_side: str
+    slots: Mapping[str, Mapping[str, str]]
+    schemas: Mapping[str, pa.Schema]
 
     def held(self) -> Rows:
-        """All rows of the held side; to be called first."""
+        """All rows of the held side; call it first."""
         own: list[pa.RecordBatch] = []
-        for batch in self._batches:
-            streamed = batch.column(STREAMED)
-            count = batch.num_rows - streamed.true_count
+        for batch in self.batches:
+            count = batch.num_rows - batch.column(STREAMED).true_count
             if count:
                 own.append(batch.slice(0, count))
             if count < batch.num_rows:
-                self._begun = batch.slice(count)
+                self.batches = chain([batch.slice(count)], self.batches)
                 break
-        return self._rows(self._held, own)
+        return self._rows(self.held_side, own)
 
     def parts(self, most: int | None) -> Iterator[Rows]:
-        """The other side's rows, about so many at a time; all at once without a number."""
-        waiting = [] if self._begun is None else [self._begun]
-        self._begun = None
-        rows = sum(batch.num_rows for batch in waiting)
-        for batch in self._batches:
+        """The other side's rows, about ``most`` at a time; None gives all at once."""
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self.batches:
             waiting.append(batch)
             rows += batch.num_rows
             if most is not None and rows >= most:
-                yield self._rows(other(self._held), waiting)
+                yield self._rows(other(self.held_side), waiting)
                 waiting, rows = [], 0
         if rows or most is None:
-            yield self._rows(other(self._held), waiting)
+            yield self._rows(other(self.held_side), waiting)
 
     def _rows(self, side: str, batches: list[pa.RecordBatch]) -> Rows:
-        slots, schema = self._slots[side], self._schemas[side]
+        slots, schema = self.slots[side], self.schemas[side]
         if not batches:
             return Rows(used_schema(slots, schema).empty_table())
         rows = pa.Table.from_batches(batches)
         shard = rows.column(SHARD)[0].as_py() if SHARD in rows.column_names else None
         place = None
         if PLACE in rows.column_names:
-            # The shuffle brings the pieces of a side in any order.
+            # The shuffle may have reordered them.
             rows = rows.sort_by(PLACE)
             place = rows.column(PLACE).to_numpy()
         return Rows(from_slots(rows, slots, schema), place, shard)

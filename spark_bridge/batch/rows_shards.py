@@ -11,16 +11,11 @@ import numpy as np
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, other
 
 from ..clock import Clock
-from .choose import EVALUATIONS_PER_ROW, Choice, Limits, evaluations_of_rows
-from .shards import RowsShards
+from .choose import EVALUATIONS_PER_ROW, Choice, Limits
+from .shards import RowsShards, Stretch
 
-#: A segment has at least so many times the rows that it needs around it.
+#: A segment has at least this many times the rows that it needs around it.
 _LEAST_SEGMENT = 2
-
-
-def edges_of(quantiles: Mapping[str, Sequence[int]], clocks: Mapping[str, Clock]) -> list[int]:
-    """Times at which segments, and the rows around them, may begin."""
-    return sorted({clocks[side].time(int(q)) for side, qs in quantiles.items() for q in qs})
 
 
 def shards_of_rows(
@@ -38,51 +33,52 @@ def shards_of_rows(
     query : JoinQuery
     clocks : mapping of side to Clock
     edges : sequence of int
-        Times, ascending.
+        Times at which segments, and the rows around them, may begin; ascending.
     counts : mapping of side to ndarray of int64, shape (len(edges) + 1,)
-        Exact rows before the first edge, from each edge on, and from the last on.
+        Exact rows before the first edge, and from each edge to the next or to the end.
     limits : Limits
     sides : sequence of str
-        Those of which one may be divided.
+        One of them is divided.
     """
     window = query.window
     assert isinstance(window, RowsWindow)
     rows = {side: int(counts[side].sum()) for side in (LEFT, RIGHT)}
     side = max(sides, key=lambda s: rows[s])
-    evaluations = evaluations_of_rows(query, rows)
+    lefts = rows[LEFT] * min(window.right, rows[RIGHT])
+    rights = rows[RIGHT] * min(window.left, rows[LEFT])
+    # Pairs that the window admits, at most.
+    evaluations = float(min(lefts + rights, rows[LEFT] * rows[RIGHT]))
     total = sum(rows.values())
     wanted = limits.shards(total + evaluations / EVALUATIONS_PER_ROW, total)
     if not limits.exact:
         wanted = min(wanted, max(1, total // (_LEAST_SEGMENT * (window.left + window.right))))
-    cuts = _cuts(counts[side], wanted)
     sizes = {LEFT: window.left, RIGHT: window.right}
-    # Rows before an edge, by side.
+    # Rows before the beginning, each edge and the end, by side.
     before = {s: np.concatenate([[0], np.cumsum(counts[s])]) for s in (LEFT, RIGHT)}
-    owned: list[tuple[int | None, int | None]] = []
-    reached: dict[str, list[tuple[int | None, int | None]]] = {LEFT: [], RIGHT: []}
-    bounds = [None, *cuts, None]
-    for low, high in pairwise(bounds):
-        owned.append((_time(edges, low), _time(edges, high)))
-        # While a row is among the latest of its own side, it meets what arrives.
+    owned: list[Stretch] = []
+    reached: dict[str, list[Stretch]] = {LEFT: [], RIGHT: []}
+    for low, high in pairwise([None, *_cuts(counts[side], wanted), None]):
+        owned.append((low, high))
+        # A row meets rows that arrive while it is among the latest of its own side.
         until = _after(before[side], high, sizes[side])
         since = _before(before[other(side)], low, sizes[other(side)])
-        reached[side].append((_time(edges, low), _time(edges, until)))
-        reached[other(side)].append((_time(edges, since), _time(edges, until)))
-    shards = RowsShards(side, owned, reached, clocks)
-    text = f"segments of the arrivals of {query.names[side]}, with the rows around them"
-    if len(owned) == 1:
-        text = "the windows are long beside the data" if wanted == 1 else "rows share few times"
+        reached[side].append((low, until))
+        reached[other(side)].append((since, until))
     moved = sum(
-        before[s][-1 if high is None else edges.index(high) + 1]
-        - before[s][0 if low is None else edges.index(low) + 1]
+        before[s][-1 if high is None else high + 1] - before[s][0 if low is None else low + 1]
         for s in (LEFT, RIGHT)
         for low, high in reached[s]
     )
+    times = {s: _times(edges, own) for s, own in reached.items()}
+    shards = RowsShards(side, _times(edges, owned), times, clocks)
+    text = f"segments of the arrivals of {query.names[side]}, with the rows around them"
+    if len(owned) == 1:
+        text = "the windows are long beside the data" if wanted == 1 else "rows share few times"
     return Choice(shards, text, float(moved), evaluations)
 
 
 def _cuts(counts: np.ndarray, wanted: int) -> list[int]:
-    """Edges, by index, at which segments of about as many rows begin."""
+    """Indices of the edges at which segments of about equal numbers of rows begin."""
     total = int(counts.sum())
     if wanted == 1 or not total:
         return []
@@ -92,12 +88,16 @@ def _cuts(counts: np.ndarray, wanted: int) -> list[int]:
     return sorted(k for k in found if k < len(ahead) and 0 < ahead[k] < total)
 
 
-def _time(edges: Sequence[int], index: int | None) -> int | None:
-    return None if index is None else edges[index]
+def _times(edges: Sequence[int], stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Stretches between edges by time, from those by index."""
+    return [
+        (None if low is None else edges[low], None if high is None else edges[high])
+        for low, high in stretches
+    ]
 
 
 def _after(before: np.ndarray, edge: int | None, rows: int) -> int | None:
-    """First edge with so many rows between it and an edge before it; None if there is none."""
+    """First edge that has at least ``rows`` rows between ``edge`` and itself; None if none has."""
     if edge is None:
         return None
     enough = np.flatnonzero(before[1:-1] - before[edge + 1] >= rows)
@@ -105,7 +105,7 @@ def _after(before: np.ndarray, edge: int | None, rows: int) -> int | None:
 
 
 def _before(before: np.ndarray, edge: int | None, rows: int) -> int | None:
-    """Last edge with so many rows between it and an edge after it; None if there is none."""
+    """Last edge that has at least ``rows`` rows between itself and ``edge``; None if none has."""
     if edge is None:
         return None
     enough = np.flatnonzero(before[edge + 1] - before[1:-1] >= rows)

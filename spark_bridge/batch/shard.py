@@ -22,9 +22,7 @@ from ..devices import DeviceChoice
 from ..rows import cast_to
 from .blobs import blobs_of
 from .reader import ShardReader
-
-#: Times that a shard's own rows have: from, and below.
-Owned = tuple[int | None, int | None]
+from .shards import Stretch
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,17 @@ class ShardJoin:
     ----------
     compiled : Compiled
     held : str
-        The side whose rows are held, and about which the shard decides.
+        The side whose rows the shard holds.
     slots : mapping of side to mapping of column to slot
-        Where a column is found in the shuffled rows.
+        The slot of each column in the shuffled rows.
     output : pyarrow.Schema
-        Of the result; of no use for groups, which leave as blobs.
+        Of the result; not used for groups, which leave as blobs.
     device : DeviceChoice
     conf : Conf
     existence : bool
-        Whether it is asked only which held rows match nothing: the second half of a full join.
-    owned : sequence of (int or None, int or None), optional
-        For ROWS, by shard.
+        Whether only held rows without a match are wanted: the second half of a full join.
+    owned : sequence of Stretch, optional
+        For ROWS, times of each shard's own rows.
     buckets : int
         Tasks that merge groups.
     """
@@ -57,7 +55,7 @@ class ShardJoin:
     device: DeviceChoice
     conf: Conf
     existence: bool = False
-    owned: Sequence[Owned] | None = None
+    owned: Sequence[Stretch] | None = None
     buckets: int = 1
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +63,7 @@ class ShardJoin:
         query, schemas = self.compiled.query(), self.compiled.by_side()
         reader = ShardReader(iter(batches), self.held, self.slots, schemas)
         held = reader.held()
-        # A batch that is left unread would keep Spark waiting.
+        # Spark waits until every batch is read.
         parts = reader.parts(None if query.is_rows else self.conf.part_rows)
         if not held.table.num_rows:
             for _ in parts:
@@ -74,7 +72,7 @@ class ShardJoin:
         owned = None if self.owned is None or held.shard is None else self.owned[held.shard]
         side = HeldSide(query, self.held, held.table, owned=owned, place=held.place)
         del held
-        with self.device.opened() as device:
+        with self.device.open() as device:
             join = self._join(query, side, schemas, device)
             for part in parts:
                 self._bound(join, part.table)
@@ -82,7 +80,7 @@ class ShardJoin:
                     for batch in join.add(part.table, part.place):
                         yield from self._given(join, batch)
                 except DeviceError as error:
-                    # Nothing was evaluated, so nothing is known that another join would not know.
+                    # Another join can take over only if this one has evaluated nothing.
                     cpu = self.device.instead_of(device, str(error))
                     if cpu is None or join.stats.pairs_evaluated:
                         raise

@@ -1,9 +1,9 @@
 """Shards of a batch join: where the rows of each side go, so that each pair meets once.
 
-Rows of the *divided* side go to one shard each, where they are held; rows of the other side go to
-every shard whose rows they may meet. So a shard knows all about its rows, and whether one of them
-matches nothing is decided once. Only a grid with several columns divides both sides; it is for
-joins that need no such decision.
+Each row of the *divided* side goes to one shard, which holds it; a row of the other side goes to
+every shard that holds rows it may meet. So one shard sees all matches of a held row, and can decide
+that it has none. A grid with several columns divides both sides; it is for joins that need no such
+decision.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from penstock.plan.query import LEFT, TimeWindow, other
 from ..clock import Clock
 
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
+
+#: A stretch of time: from, and below; None where it has no end.
+Stretch = tuple[int | None, int | None]
 
 
 class Shards(ABC):
@@ -44,9 +47,9 @@ class Shards(ABC):
 
     @abstractmethod
     def of(self, side: str, moment: Column | None, spread: Column) -> Column:
-        """Shards of a row: an int if its side is not :meth:`is_copied`, else array<int>.
+        """Shards of a row: an int, or array<int> if :meth:`is_copied` says so of its side.
 
-        An array may be NULL: the row goes nowhere.
+        A NULL array means that the row goes to no shard.
 
         Parameters
         ----------
@@ -54,7 +57,7 @@ class Shards(ABC):
         moment : Column or None
             Ticks of its time; None if its side has no clock.
         spread : Column
-            A hash of the row: the same wherever and whenever it is read.
+            A hash of the row that is the same whenever the row is read.
         """
 
 
@@ -97,15 +100,14 @@ class TimeShards(Shards):
         def own(k: int) -> Column:
             if self.parts[k] == 1:
                 return F.lit(first[k])
-            return F.lit(first[k]) + F.pmod(spread, F.lit(self.parts[k]).cast("long")).cast("int")
+            return F.lit(first[k]) + _spread(spread, self.parts[k])
 
         if side == self.side:
             if not self.bounds or moment is None:
                 return own(0)
             shard = self._slice(moment, self.clocks[side], 0, own)
-            # Rows without a time are kept only where the join preserves them, in any shard.
-            anywhere = F.pmod(spread, F.lit(self.count).cast("long")).cast("int")
-            return F.when(moment.isNull(), anywhere).otherwise(shard)
+            # Rows without a time are left only if the join preserves them; any shard will do.
+            return F.when(moment.isNull(), _spread(spread, self.count)).otherwise(shard)
         if self.count == 1:
             return F.lit(0)
         low, high = self.window.offsets(other(side))
@@ -121,14 +123,14 @@ class TimeShards(Shards):
     def _slice(
         self, moment: Column, clock: Clock, shift: int, value: Callable[[int], Column]
     ) -> Column:
-        """A value of the slice that ``time + shift`` lies in."""
-        # The shift moves the bounds: added to a row's time it might overflow.
+        """``value(k)``, where slice k contains ``time + shift``."""
+        # The bounds are shifted, since a shifted time might overflow.
         return at_threshold(moment, [clock.reaches(b - shift) for b in self.bounds], value)
 
 
 @dataclass(frozen=True)
 class GridShards(Shards):
-    """1-Bucket-Theta: rows of the left side have a row of the grid, those of the right a column.
+    """1-Bucket-Theta: a left row gets a row of the grid, a right row a column.
 
     (Okcan and Riedewald, Processing theta-joins using MapReduce, SIGMOD 2011.)
     """
@@ -146,12 +148,12 @@ class GridShards(Shards):
 
     def of(self, side: str, moment: Column | None, spread: Column) -> Column:
         if side == LEFT:
-            row = F.pmod(spread, F.lit(self.rows).cast("long")).cast("int")
+            row = _spread(spread, self.rows)
             if self.columns == 1:
                 return row
             begin = row * self.columns
             return F.sequence(begin, begin + (self.columns - 1))
-        column = F.pmod(spread, F.lit(self.columns).cast("long")).cast("int")
+        column = _spread(spread, self.columns)
         if self.rows == 1:
             return column
         last = column + (self.rows - 1) * self.columns
@@ -162,23 +164,23 @@ class GridShards(Shards):
 class RowsShards(Shards):
     """Segments of arrivals for ROWS windows, each with the rows that its own ones may meet.
 
-    A row of the divided side meets the latest rows before it, and those that arrive while it is
-    among the latest of its own side. So a shard gets, in one stretch of time per side, its own
-    rows, earlier rows of the other side, and later rows of both.
+    A row of the divided side meets the latest rows of the other side before it, and those that
+    arrive while it is among the latest of its own side. So a shard gets one stretch of time per
+    side: its own rows, earlier rows of the other side, and later rows of both.
 
     Parameters
     ----------
     side : str
-    owned : sequence of (int or None, int or None)
-        Times of each shard's own rows: from, and below.
-    reached : mapping of side to sequence of (int or None, int or None)
+    owned : sequence of Stretch
+        Times of each shard's own rows.
+    reached : mapping of side to sequence of Stretch
         Times of the rows that each shard gets.
     clocks : mapping of side to Clock
     """
 
     side: str
-    owned: Sequence[tuple[int | None, int | None]]
-    reached: Mapping[str, Sequence[tuple[int | None, int | None]]]
+    owned: Sequence[Stretch]
+    reached: Mapping[str, Sequence[Stretch]]
     clocks: Mapping[str, Clock]
 
     @property
@@ -192,24 +194,24 @@ class RowsShards(Shards):
         if moment is None or self.count == 1:
             return F.lit(0)
         clock, reached = self.clocks[side], self.reached[side]
-        starts = [_reaches(clock, low, _MIN) for low, _ in reached[1:]]
-        ends = [_reaches(clock, high, _MAX + 1) for _, high in reached[:-1]]
+        starts = [_MIN if low is None else clock.reaches(low) for low, _ in reached[1:]]
+        ends = [_MAX + 1 if high is None else clock.reaches(high) for _, high in reached[:-1]]
         last = at_threshold(moment, starts, F.lit)
         first = at_threshold(moment, ends, F.lit)
-        # A row without a time is an error, which its shard raises.
-        return F.when(moment.isNull(), F.array(F.lit(0))).when(
-            first <= last, F.sequence(first, last)
-        )
+        # A row without a time is an error; the shard that gets it raises it.
+        untimed = F.when(moment.isNull(), F.array(F.lit(0)))
+        return untimed.when(first <= last, F.sequence(first, last))
 
 
-def _reaches(clock: Clock, time: int | None, unbounded: int) -> int:
-    return unbounded if time is None else clock.reaches(time)
+def _spread(hashed: Column, parts: int) -> Column:
+    """One of some parts, by a row's hash."""
+    return F.pmod(hashed, F.lit(parts).cast("long")).cast("int")
 
 
 def at_threshold(
     value: Column, thresholds: Sequence[int], leaf: Callable[[int], Column], before: int = 0
 ) -> Column:
-    """``leaf(k)``, where k of the ascending thresholds are at most the value."""
+    """``leaf(k)``, where k is how many of the ascending thresholds do not exceed the value."""
     if not thresholds:
         return leaf(before)
     middle = len(thresholds) // 2

@@ -1,4 +1,4 @@
-"""Distributions of both sides' times, from one small job, and estimates made of them."""
+"""Distributions of both sides' times, and estimates from them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ from ..clock import Clock
 
 @dataclass(frozen=True)
 class Spread:
-    """How the rows of one side lie in time.
+    """Distribution of one side's rows in time.
 
     Parameters
     ----------
     rows : int
-        Rows; with a clock, those that have a time.
+        With a clock, only rows that have a time are counted.
+    clock : Clock or None
     quantiles : sequence of int
         Ticks at even steps, from the least to the greatest. Empty without rows or a clock.
     """
 
     rows: int
+    clock: Clock | None = None
     quantiles: Sequence[int] = ()
 
-    def below(self, clock: Clock, times: np.ndarray) -> np.ndarray:
-        """About how many rows lie at or before some times, which are float64."""
-        if not self.quantiles:
+    def times(self) -> list[int]:
+        """Times of the quantiles."""
+        return [] if self.clock is None else [self.clock.time(int(q)) for q in self.quantiles]
+
+    def upto(self, times: np.ndarray) -> np.ndarray:
+        """Estimates of how many rows lie at or before each of some times; all float64."""
+        own = np.array(self.times(), np.float64)
+        if not len(own):
             return np.zeros(len(times))
-        own = np.array([clock.time(q) for q in self.quantiles], np.float64)
-        # Of equal quantiles the last counts: all rows of one time are there at once.
+        # Of equal quantiles the last one counts: rows of one time are not split.
         known, from_end = np.unique(own[::-1], return_index=True)
         share = (len(own) - 1 - from_end) / max(len(own) - 1, 1)
         inside = np.interp(times, known, share, left=0.0, right=1.0)
@@ -41,25 +47,39 @@ class Spread:
 
 @dataclass(frozen=True)
 class Atom:
-    """A stretch of the divided side's time that no quantile cuts: ``(after, last]`` in ticks.
+    """A stretch of the divided side's time that no quantile cuts.
 
-    ``rows`` and ``pairs`` in the window are about as many as it has.
+    Parameters
+    ----------
+    last : int
+        Its end in ticks; it begins after that of the stretch before.
+    rows, pairs : float
+        Estimates of its rows, and of their pairs in the window.
     """
 
-    after: int | None
     last: int
     rows: float
     pairs: float
 
 
-def atoms(
-    spreads: Mapping[str, Spread], clocks: Mapping[str, Clock], side: str, window: TimeWindow
-) -> list[Atom]:
+def clocks_of(spreads: Mapping[str, Spread]) -> dict[str, Clock]:
+    """Clocks of the sides that have one."""
+    return {side: one.clock for side, one in spreads.items() if one.clock is not None}
+
+
+def atoms(spreads: Mapping[str, Spread], side: str, window: TimeWindow) -> list[Atom]:
     """The stretches between a side's quantiles; equal quantiles make one stretch."""
-    own = spreads[side]
+    own, others = spreads[side], spreads[other(side)]
+    times = np.array(own.times(), np.float64)
+    low, high = window.offsets(other(side))
+    upper, lower = np.full(len(times), float(others.rows)), np.zeros(len(times))
+    if high is not None:
+        upper = others.upto(times + float(high))
+    if low is not None:
+        lower = others.upto(np.nextafter(times + float(low), -np.inf))
+    # Estimate, at each quantile, of the rows of the other side that a row of that time meets.
+    met = np.maximum(upper - lower, 0.0)
     cuts = [int(q) for q in own.quantiles]
-    times = np.array([clocks[side].time(q) for q in cuts], np.float64)
-    met = reached(spreads, clocks, side, window, times)
     each = own.rows / max(len(cuts) - 1, 1)
     found: list[Atom] = []
     for k, last in enumerate(cuts[1:] or cuts, start=1 if cuts[1:] else 0):
@@ -67,26 +87,5 @@ def atoms(
         if found and found[-1].last == last:
             before = found.pop()
             rows, pairs = before.rows + rows, before.pairs + pairs
-            found.append(Atom(before.after, last, rows, pairs))
-        else:
-            found.append(Atom(found[-1].last if found else None, last, rows, pairs))
+        found.append(Atom(last, rows, pairs))
     return found
-
-
-def reached(
-    spreads: Mapping[str, Spread],
-    clocks: Mapping[str, Clock],
-    side: str,
-    window: TimeWindow,
-    times: np.ndarray,
-) -> np.ndarray:
-    """About how many rows of the other side a row of this side meets, by its time."""
-    others, clock = spreads[other(side)], clocks[other(side)]
-    low, high = window.offsets(other(side))
-    upper = np.full(len(times), float(others.rows))
-    lower = np.zeros(len(times))
-    if high is not None:
-        upper = others.below(clock, times + float(high))
-    if low is not None:
-        lower = others.below(clock, np.nextafter(times + float(low), -np.inf))
-    return np.maximum(upper - lower, 0.0)

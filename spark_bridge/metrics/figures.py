@@ -42,15 +42,8 @@ class ShardFigures:
     @staticmethod
     def of(shard: int, stats: Stats) -> ShardFigures:
         """Figures from the counts of a step."""
-        return ShardFigures(
-            shard,
-            stats.device,
-            stats.rows,
-            stats.pairs_evaluated,
-            stats.pairs_pruned,
-            stats.pairs_in_window,
-            stats.busy_s,
-        )
+        pairs = stats.pairs_evaluated, stats.pairs_pruned, stats.pairs_in_window
+        return ShardFigures(shard, stats.device, stats.rows, *pairs, stats.busy_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,21 +55,21 @@ class BatchFigures:
     batch : int
         Spark's number of it.
     arrived, late : mapping of alias to int
-        Rows of the batch, and those of them that came too late.
+        Rows of the batch, and late ones among them.
     rows, evaluations, pairs_pruned, pairs_in_window : int
-        Rows that left; predicate tests executed, those that bounds made superfluous, and pairs
-        that the window admits.
+        Rows of output; evaluations of the predicate; pairs that bounds ruled out before; pairs that
+        the window admits.
     window_rows, window_bytes : int
-        What later batches may still meet.
+        Rows that later batches may meet, and their size.
     watermark_lag : mapping of alias to int
-        How far a source's promise lies behind its largest time, in the window's unit.
+        How far a source's watermark lies below its largest time, in the window's unit.
     busy_s : mapping of str to float
         Seconds of device work by device and shard, such as ``cpu-0``.
     seconds : float
-        That the batch took in Spark, its planning and its records included.
+        Duration of the batch in Spark, with its planning and its records.
     is_whole : bool
-        Whether all tasks of the output have told. They do once their rows are read to the end,
-        which a sink may not do.
+        Whether figures of all tasks of the output are here. A task writes them when its rows are
+        read to the end, and some sinks do not do that.
     """
 
     batch: int
@@ -95,7 +88,7 @@ class BatchFigures:
 
     @property
     def utilisation(self) -> float:
-        """Share of the batch's time in which the device of a shard worked, 0 to 1."""
+        """Mean share of the batch's time in which a shard's device worked, 0 to 1."""
         possible = self.seconds * len(self.busy_s)
         return sum(self.busy_s.values()) / possible if possible else 0.0
 
@@ -103,8 +96,8 @@ class BatchFigures:
         return asdict(self)
 
 
-def summed(shards: Iterable[ShardFigures]) -> dict[str, Any]:
-    """What several shards did together, as fields of :class:`BatchFigures`."""
+def add_up(shards: Iterable[ShardFigures]) -> dict[str, Any]:
+    """Sums over shards, as fields of :class:`BatchFigures`."""
     shards = list(shards)
     totals: dict[str, Any] = {name: sum(getattr(one, name) for one in shards) for name in SUMS}
     totals["busy_s"] = {shard_name(one.device, one.shard): one.busy_s for one in shards}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,16 +22,16 @@ from .observed import figures_in
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Micro-batches of a query that are remembered one by one.
+#: Latest micro-batches of a query whose figures are kept one by one.
 BATCHES = 1000
 
-#: Queries that are remembered; the one that began first goes first.
+#: Most queries whose figures are kept; the oldest goes first.
 QUERIES = 50
 
-#: Shares of the micro-batches whose duration is told.
+#: Quantiles of the durations of micro-batches in a report.
 _QUANTILES = (0.5, 0.9, 0.99)
 
-#: What gives the figures of a micro-batch, by Spark's number of a query of the files design.
+#: Function that gives the figures of a micro-batch; by Spark's number of a query, files design.
 _recorded: dict[str, Callable[[int], BatchFigures | None]] = {}
 
 _listeners: WeakKeyDictionary[SparkSession, JoinListener] = WeakKeyDictionary()
@@ -43,16 +43,16 @@ def records_are(query: str, figures_of: Callable[[int], BatchFigures | None]) ->
 
 
 def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
-    """Collect what the session's streaming joins do, and serve it to Prometheus.
+    """Collect figures of the session's streaming joins, and serve them to Prometheus.
 
-    There is one listener per session; a second call gives the first one's.
+    There is one listener per session; a second call gives the same one.
 
     Parameters
     ----------
     spark : SparkSession
     port : int, optional
         Of ``http://127.0.0.1:port/metrics``; 0 takes a free one. By default
-        ``spark.penstock.metrics.port``, and nothing is served without that.
+        ``spark.penstock.metrics.port``; if that is empty, nothing is served.
 
     Returns
     -------
@@ -65,10 +65,8 @@ def watch(spark: SparkSession, port: int | None = None) -> JoinListener:
     """
     found = _listeners.get(spark)
     if found is None or found.is_closed:
-        found = JoinListener()
+        found = _listeners[spark] = JoinListener(spark)
         spark.streams.addListener(found)
-        found.session = spark
-        _listeners[spark] = found
     if port is None:
         port = Conf.read(spark).metrics_port
     if port is not None:
@@ -82,26 +80,23 @@ class Query:
     def __init__(self, name: str) -> None:
         self.name = name
         self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
-        self._sums = dict.fromkeys(SUMS, 0)
-        self._sources: dict[str, dict[str, int]] = {"arrived": {}, "late": {}}
-        self._busy: dict[str, float] = {}
+        self._sums, self._arrived, self._late = Counter(), Counter(), Counter()
+        self._busy: defaultdict[str, float] = defaultdict(float)
 
     def add(self, batch: BatchFigures) -> None:
         self.batches.append(batch)
-        for name in self._sums:
-            self._sums[name] += getattr(batch, name)
-        for name, counts in self._sources.items():
-            for alias, count in getattr(batch, name).items():
-                counts[alias] = counts.get(alias, 0) + count
+        self._sums.update({name: getattr(batch, name) for name in SUMS})
+        self._arrived.update(batch.arrived)
+        self._late.update(batch.late)
         for shard, seconds in batch.busy_s.items():
-            self._busy[shard] = self._busy.get(shard, 0.0) + seconds
+            self._busy[shard] += seconds
 
     def report(self) -> Report:
         latest = self.batches[-1]
         took = [batch.seconds for batch in self.batches]
         return Report(
-            arrived=dict(self._sources["arrived"]),
-            late=dict(self._sources["late"]),
+            arrived=dict(self._arrived),
+            late=dict(self._late),
             **self._sums,
             window_rows=latest.window_rows,
             memory_bytes={"windows": latest.window_bytes},
@@ -112,10 +107,10 @@ class Query:
 
 
 class JoinListener(StreamingQueryListener):
-    """Hears of each micro-batch. From :func:`watch`."""
+    """Gets Spark's report of each micro-batch; made by :func:`watch`."""
 
-    def __init__(self) -> None:
-        self.session: SparkSession | None = None
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self.is_closed = False
         self._queries: dict[str, Query] = {}
         self._unknown: deque[Any] = deque(maxlen=BATCHES)
@@ -133,9 +128,6 @@ class JoinListener(StreamingQueryListener):
             self._told()
             self._lock.notify_all()
 
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing has changed."""
-
     def onQueryTerminated(self, event: Any) -> None:
         """Nothing: figures of ended queries are kept."""
 
@@ -143,7 +135,7 @@ class JoinListener(StreamingQueryListener):
 
     @property
     def port(self) -> int | None:
-        """Where Prometheus is answered."""
+        """Port at which Prometheus is answered; None if it is not."""
         return None if self._server is None else self._server.port
 
     def batches(self, query: Any) -> list[BatchFigures]:
@@ -154,14 +146,12 @@ class JoinListener(StreamingQueryListener):
         query : StreamingQuery or str
             Or its ``id``.
         """
-        number = str(getattr(query, "id", query))
         with self._lock:
-            self._told()
-            found = self._queries.get(number)
+            found = self._found(query)
             return [] if found is None else list(found.batches)
 
     def wait(self, query: Any, batch: int, timeout_s: float) -> bool:
-        """Wait until a micro-batch has been told of; Spark does some time after its end.
+        """Wait until Spark has reported a micro-batch, which it does some time after its end.
 
         Parameters
         ----------
@@ -177,8 +167,7 @@ class JoinListener(StreamingQueryListener):
         """
 
         def is_told() -> bool:
-            self._told()
-            found = self._queries.get(str(getattr(query, "id", query)))
+            found = self._found(query)
             return found is not None and found.batches[-1].batch >= batch
 
         with self._lock:
@@ -191,7 +180,7 @@ class JoinListener(StreamingQueryListener):
             return {query.name: query.report() for query in self._queries.values()}
 
     def serve(self, port: int) -> MetricsServer:
-        """Answer Prometheus, unless it is answered already.
+        """Answer Prometheus, if that is not done already.
 
         Raises
         ------
@@ -202,32 +191,33 @@ class JoinListener(StreamingQueryListener):
         return self._server
 
     def close(self) -> None:
-        """Hear no more, and stop answering."""
+        """Take no more reports, and stop answering."""
         self.is_closed = True
-        if self.session is not None:
-            self.session.streams.removeListener(self)
+        self._spark.streams.removeListener(self)
         if self._server is not None:
             self._server.close()
             self._server = None
 
     # -- figures ----------------------------------------------------------------------------------
 
+    def _found(self, query: Any) -> Query | None:
+        self._told()
+        return self._queries.get(str(getattr(query, "id", query)))
+
     def _told(self) -> None:
-        """Take in reports whose figures can be found now."""
+        """Take in those reports whose figures can be found now."""
         for _ in range(len(self._unknown)):
             progress = self._unknown.popleft()
             number = str(progress.id)
             figures = self._figures(number, progress)
             if figures is None:
-                # start() may not have said yet where they are; what is no join never will.
+                # Perhaps start() has not registered the query yet, or it is no join.
                 if number not in _recorded:
                     self._unknown.append(progress)
                 continue
-            query = self._queries.get(number)
-            if query is None:
-                query = self._queries[number] = Query(progress.name or number)
-                while len(self._queries) > QUERIES:
-                    self._queries.pop(next(iter(self._queries)))
+            query = self._queries.setdefault(number, Query(progress.name or number))
+            if len(self._queries) > QUERIES:
+                self._queries.pop(next(iter(self._queries)))
             seconds = progress.durationMs.get("triggerExecution", 0) / 1000
             query.add(replace(figures, seconds=seconds))
 
@@ -239,7 +229,7 @@ class JoinListener(StreamingQueryListener):
             except FileError:
                 return None
             seen = self._queries.get(number)
-            # Spark also tells of triggers without a batch, with the number of the one before.
+            # Spark also reports triggers without a batch, with the number of the batch before.
             if found and seen and seen.batches and seen.batches[-1].batch >= found.batch:
                 return None
         return found

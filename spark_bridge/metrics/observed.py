@@ -1,13 +1,14 @@
 """Figures of the state design, as observed metrics of Spark.
 
-Each shard sends one more row than it has messages: its figures. Spark sums them up where they pass,
-counting each task once however often it is tried, and reports them with the query's progress.
+Each shard sends, after its messages, a row with its figures. Spark adds these up, counts each task
+once however often it is tried, and reports the sums with the query's progress.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -15,12 +16,12 @@ from pyspark.sql import functions as F
 
 from .figures import SUMS, BatchFigures, ShardFigures, shard_name
 
-#: What the names of our observed metrics begin with.
+#: Prefix of the names of our observed metrics.
 PREFIX = "penstock "
 
-#: What shards add up to.
+#: Figures that are added over shards.
 _SUMS = (*SUMS, "window_rows", "window_bytes")
-#: What every shard has seen all of, by side.
+#: Figures by side that are the same in every shard.
 _SEEN = ("arrived", "late")
 
 #: Columns of figures, beside a column of messages.
@@ -34,38 +35,35 @@ COLUMNS = {
 
 
 def columns_of(
-    figures: ShardFigures,
-    window: Mapping[str, int],
-    arrived: Mapping[str, int],
-    late: Mapping[str, int],
+    figures: ShardFigures, window: Mapping[str, int], **seen: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Values that a shard sends.
+    """Values of the row that a shard sends.
 
     Parameters
     ----------
     figures : ShardFigures
     window : mapping
         Its ``window_rows`` and ``window_bytes``.
-    arrived, late : mapping of side to int
+    **seen : mapping of side to int
+        Rows that every shard has seen: ``arrived`` and ``late``.
     """
-    own = {name: getattr(figures, name) for name in _SUMS if hasattr(figures, name)}
+    sums = {**{name: getattr(figures, name) for name in SUMS}, **window}
     return {
-        **{f"sum_{name}": value for name, value in {**own, **window}.items()},
-        **{f"arrived_{side}": count for side, count in arrived.items()},
-        **{f"late_{side}": count for side, count in late.items()},
+        **{f"sum_{name}": value for name, value in sums.items()},
+        **{f"{name}_{side}": rows for name, own in seen.items() for side, rows in own.items()},
         "lane": figures.shard,
         "device": figures.device,
         "busy_s": figures.busy_s,
     }
 
 
-def observed(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFrame:
-    """Shards' messages without their figures, which go into the query's progress.
+def observe(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFrame:
+    """The shards' messages; their figures go into the query's progress.
 
     Parameters
     ----------
     sent : DataFrame
-        Messages, NULL in a row of figures, and the columns of those.
+        Messages and rows of figures, with columns for both.
     names : mapping of side to str
         What the query calls the sides.
     shards : int
@@ -80,29 +78,25 @@ def observed(sent: DataFrame, names: Mapping[str, str], shards: int) -> DataFram
         F.max(F.when(F.col("lane") == k, F.struct("device", "busy_s"))).alias(f"busy {k}")
         for k in range(shards)
     ]
-    # A name of its own: a query may have several joins.
+    # A unique name: a query may have several joins.
     watched = sent.observe(f"{PREFIX}{uuid.uuid4().hex[:8]}", *sums, *seen, *busy)
     return watched.where(F.col("lane").isNull()).drop(*COLUMNS)
 
 
 def figures_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
     """Figures among the observed metrics of a micro-batch; None if there are none of ours."""
-    own: Sequence[dict[str, Any]] = [
-        row.asDict() for name, row in metrics.items() if name.startswith(PREFIX)
-    ]
+    own = [row.asDict() for name, row in metrics.items() if name.startswith(PREFIX)]
     if not own:
         return None
     totals: dict[str, Any] = {name: sum(one[name] or 0 for one in own) for name in _SUMS}
-    seen: dict[str, dict[str, int]] = {name: {} for name in _SEEN}
-    busy: dict[str, float] = {}
+    seen: dict[str, Counter[str]] = {name: Counter() for name in _SEEN}
+    busy: defaultdict[str, float] = defaultdict(float)
     for one in own:
         for key, value in one.items():
             kind, _, rest = key.partition(" ")
             if kind in seen:
-                seen[kind][rest] = seen[kind].get(rest, 0) + (value or 0)
+                seen[kind][rest] += value or 0
             elif kind == "busy" and value is not None:
-                shard = shard_name(value["device"], rest)
-                busy[shard] = busy.get(shard, 0.0) + value["busy_s"]
-    return BatchFigures(
-        batch=batch, arrived=seen["arrived"], late=seen["late"], busy_s=busy, **totals
-    )
+                busy[shard_name(value["device"], rest)] += value["busy_s"]
+    counts = {name: dict(one) for name, one in seen.items()}
+    return BatchFigures(batch=batch, busy_s=dict(busy), **counts, **totals)

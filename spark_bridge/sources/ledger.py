@@ -1,9 +1,9 @@
 """A folder of batches: rows that tasks wrote, and one record per batch, which is its commit.
 
-``rows/<writer>/<batch>/`` has Parquet files, ``commits/<writer>/<batch>.json`` says which of them
-count, and ``writers/<writer>.json`` which query a writer is that has been given a name. A record is
-made under a name of its own and then given its final one, if that is free: so a batch is there as a
-whole or not at all, once, and never changes.
+``rows/<writer>/<batch>/`` has Parquet files; ``commits/<writer>/<batch>.json`` says which of them
+count; ``writers/<writer>.json`` says which query has a name of a writer that a user chose. A record
+is written under another name and then gets its final one, if that is free. So a batch is there as a
+whole or not at all, is written once, and never changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.errors import DataError, FileError, SchemaError, UsageError
 from penstock.host.rows.atomic import atomic
 from penstock.host.rows.file_store import unwritable
 
-#: What to do when the cause of a failed write is removed.
+#: End of messages about failed writes: what to do when the cause is removed.
 AGAIN = "start the query again: it goes on where it was"
 
 _ROWS, _COMMITS, _WRITERS, _SCHEMA = "rows", "commits", "writers", "schema.json"
@@ -74,7 +74,7 @@ class Ledger:
             ) from error
 
     def take_schema(self, schema: str) -> None:
-        """Be a folder of rows of this schema, if it is one of none yet.
+        """Check that the batches have this schema, or make it theirs if there is none yet.
 
         Raises
         ------
@@ -112,39 +112,33 @@ class Ledger:
         count = 0
         with (
             _new(path) as partial,
-            pq.ParquetWriter(
-                partial, first.schema, compression="zstd", compression_level=1
-            ) as file,
+            pq.ParquetWriter(partial, first.schema, compression="zstd", compression_level=1) as out,
         ):
             for one in (first, *rows):
-                file.write_batch(one)
+                out.write_batch(one)
                 count += one.num_rows
         return [BatchFile(str(folder / path.name), count, path.stat().st_size)]
 
     def take_writer(self, writer: str, query: str) -> None:
-        """See that a writer is a query, or that it is from now on.
+        """Check that a writer's name is a query's, or make it the query's.
 
         Parameters
         ----------
         writer : str
         query : str
-            Spark's number of it.
+            Number of the query.
 
         Raises
         ------
         UsageError
-            It is another query: the batches of this one would be taken for repetitions.
+            It is another query's: batches of this one would be taken for repeated ones.
         FileError
         """
         path = Path(self.folder, _WRITERS, f"{writer}.json")
         if not path.exists():
             _put(path, json.dumps({"query": query}))
-        try:
+        with _readable(path):
             found = json.loads(path.read_bytes())["query"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{path} cannot be read: {error}; restore the folder from a backup"
-            ) from error
         if found != query:
             raise UsageError(
                 f"writer {writer} of {self.folder} is another query, or this one with another "
@@ -153,12 +147,12 @@ class Ledger:
             )
 
     def commit(self, writer: str, batch: int, files: Sequence[BatchFile]) -> bool:
-        """Make a batch visible; False if it was visible already, which leaves it unchanged.
+        """Make a batch visible; False if it was, and then it is unchanged.
 
         Raises
         ------
         DataError
-            A later batch of the writer is there: readers of the stream would miss this one.
+            There is a later batch of the writer: readers of the stream would miss this one.
         FileError
         """
         path = self._record(writer, batch)
@@ -181,7 +175,7 @@ class Ledger:
             Path(self.folder, file.name).unlink(missing_ok=True)
 
     def _sweep(self, writer: str, batch: int) -> None:
-        """Remove files that failed or doubled tasks of a committed batch have left."""
+        """Remove files of a committed batch that failed or repeated tasks have left."""
         folder = Path(self.folder, _ROWS, writer, str(batch))
         if not (folder.is_dir() and self._record(writer, batch).exists()):
             return
@@ -213,12 +207,8 @@ class Ledger:
         FileError
         """
         path = self._record(writer, batch)
-        try:
+        with _readable(path):
             return [BatchFile(**one) for one in json.loads(path.read_bytes())["files"]]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FileError(
-                f"{path} cannot be read: {error}; restore the folder from a backup"
-            ) from error
 
     def rows(self, file: BatchFile) -> Iterator[pa.RecordBatch]:
         """The rows of a committed file.
@@ -228,18 +218,28 @@ class Ledger:
         FileError
         """
         path = Path(self.folder, file.name)
-        try:
-            with pq.ParquetFile(path) as opened:
-                yield from opened.iter_batches()
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FileError(
-                f"{path} cannot be read: {error}; restore the folder from a backup"
-            ) from error
+        with _readable(path), pq.ParquetFile(path) as opened:
+            yield from opened.iter_batches()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say what to do where a file cannot be read.
+
+    Raises
+    ------
+    FileError
+    """
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError) as error:  # those of Arrow are of these
+        message = f"{path} cannot be read: {error}; restore the folder from a backup"
+        raise FileError(message) from error
 
 
 @contextmanager
 def _new(path: Path) -> Iterator[Path]:
-    """A name to write a file under that replaces none, and survives a crash of the machine.
+    """A name to write a new file under; when complete, it survives a crash of the machine.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def _new(path: Path) -> Iterator[Path]:
 
 
 def _put(path: Path, text: str) -> bool:
-    """Write a text file; False if there is one, which stays."""
+    """Write a new text file; False if there is one, which is left as it is."""
     try:
         with _new(path) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -274,7 +274,7 @@ def _put(path: Path, text: str) -> bool:
 
 
 def check_writer(name: str) -> str:
-    """A writer's name, which becomes that of a folder.
+    """Check a writer's name, which is also a folder's.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """``penstock_batches``: a sink that commits batches by number, and a reader of committed ones.
 
-What the sink knows of a batch is who writes it (the query) and its number. Tasks learn both from
-Spark and send them with what they wrote; the driver commits. See :mod:`.ledger`.
+The sink knows a batch by its writer (the query) and its number. Tasks get both from Spark and send
+them with the names of the files that they wrote; the driver commits. See :mod:`.ledger`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from penstock.errors import DataError, UsageError
 from penstock.sim.spark_replay.options import Options
 
 from ..rows import cast_to
+from ..task import local_property, partition
 from ..types import arrow_schema
 from .ledger import BatchFile, Ledger, check_writer
+
+Message = spark_api.WriterCommitMessage
 
 #: Name of the format.
 NAME = "penstock_batches"
 
-#: What Spark tells the tasks of a streaming query.
+#: Properties that Spark passes on to the tasks of a streaming query.
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
-#: About as many bytes a reader's task gets.
+#: About how many bytes a reader's task gets.
 _PART_BYTES = 64 << 20
 
 
 @dataclass
-class Written(spark_api.WriterCommitMessage):
+class Written(Message):
     """Files that a task wrote, and their batch."""
 
     writer: str
@@ -93,66 +96,65 @@ class BatchesSource(spark_api.DataSource):
         return ledger
 
 
+@dataclass
 class BatchesWriter(spark_api.DataSourceArrowWriter):
     """Rows of a batch DataFrame, as one batch."""
 
-    def __init__(self, ledger: Ledger, writer: str, batch: int) -> None:
-        self.ledger, self.name, self.batch = ledger, writer, batch
+    ledger: Ledger
+    name: str
+    batch: int
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        files = self.ledger.write(self.name, self.batch, _part(), iterator)
+        files = self.ledger.write(self.name, self.batch, partition(), iterator)
         return Written(self.name, self.batch, files)
 
-    def commit(self, messages: list[spark_api.WriterCommitMessage | None]) -> None:
+    def commit(self, messages: list[Message | None]) -> None:
         self.ledger.commit(self.name, self.batch, _files(messages))
 
-    def abort(self, messages: list[spark_api.WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[Message | None]) -> None:
         self.ledger.discard(_files(messages))
 
 
+@dataclass
 class BatchesStreamWriter(spark_api.DataSourceStreamArrowWriter):
     """Rows of a streaming query, micro-batch by micro-batch.
 
     Parameters
     ----------
     ledger : Ledger
-    writer : str or None
-        None for the query's own number, which stays in its checkpoint.
+    name : str or None
+        Of the writer; None for the query's number, which Spark's checkpoint keeps.
     """
 
-    def __init__(self, ledger: Ledger, writer: str | None) -> None:
-        self.ledger, self.name = ledger, writer
+    ledger: Ledger
+    name: str | None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         query, batch = _told(_QUERY), int(_told(_BATCH))
         writer = self.name or query
-        return Written(writer, batch, self.ledger.write(writer, batch, _part(), iterator), query)
+        return Written(
+            writer, batch, self.ledger.write(writer, batch, partition(), iterator), query
+        )
 
-    def commit(self, messages: list[spark_api.WriterCommitMessage | None], batchId: int) -> None:
-        told = {(m.writer, m.batch) for m in messages if isinstance(m, Written)}
-        if not told:
+    def commit(self, messages: list[Message | None], batchId: int) -> None:
+        written = [m for m in messages if isinstance(m, Written)]
+        if not written:
             return  # a batch without any task has no rows
-        if len(told) > 1 or batchId not in {batch for _, batch in told}:
+        told = {(m.writer, m.batch) for m in written}
+        writer = written[0].writer
+        if told != {(writer, batchId)}:
             raise DataError(f"tasks of batch {batchId} wrote batches {sorted(told)}; report this")
-        ((writer, _),) = told
         if self.name is not None:
-            for query in {m.query for m in messages if isinstance(m, Written) and m.query}:
+            for query in {m.query for m in written if m.query}:
                 self.ledger.take_writer(writer, query)
         self.ledger.commit(writer, batchId, _files(messages))
 
-    def abort(self, messages: list[spark_api.WriterCommitMessage | None], batchId: int) -> None:
+    def abort(self, messages: list[Message | None], batchId: int) -> None:
         self.ledger.discard(_files(messages))
 
 
-def _files(messages: Iterable[spark_api.WriterCommitMessage | None]) -> list[BatchFile]:
+def _files(messages: Iterable[Message | None]) -> list[BatchFile]:
     return [file for m in messages if isinstance(m, Written) for file in m.files]
-
-
-def _part() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
 
 
 def _told(key: str) -> str:
@@ -162,23 +164,13 @@ def _told(key: str) -> str:
     ------
     UsageError
     """
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    found = None if context is None else context.getLocalProperty(key)
+    found = local_property(key)
     if not found:
         raise UsageError(
             f"Spark does not tell the tasks {key}; write inside foreachBatch, with the options "
             "writer and batch"
         )
     return found
-
-
-class _Files(spark_api.InputPartition):
-    """Files that one task reads."""
-
-    def __init__(self, files: list[BatchFile]) -> None:
-        super().__init__(files)
 
 
 class _Rows:
@@ -197,7 +189,7 @@ class _Rows:
                     size = 0
                 parts[-1].append(file)
                 size += file.bytes
-        return [_Files(files) for files in parts]
+        return [spark_api.InputPartition(files) for files in parts]
 
     def read(self, partition: spark_api.InputPartition) -> Iterator[pa.RecordBatch]:
         for file in partition.value:

@@ -13,9 +13,12 @@ from penstock.plan.window import NEVER
 #: Files by side, in the order of arrival.
 Files = Mapping[str, Sequence["StoredFile"]]
 
+#: Fields of a record that name files.
+_KINDS = ("old", "new", "timeless", "late")
 
-@dataclass(frozen=True)
-class StoredFile:
+
+@dataclass(frozen=True, kw_only=True)
+class StoredFile(Block):
     """Rows of one side in a file, in the order of time.
 
     Parameters
@@ -24,24 +27,11 @@ class StoredFile:
         Within the folder of the rows.
     bytes : int
     checksum : str
-    rows : int
-    low, high : int
-        Least and largest time.
-    group : int, optional
-        Largest time key, where rows wait for their group.
     """
 
     name: str
     bytes: int
     checksum: str
-    rows: int
-    low: int = 0
-    high: int = 0
-    group: int | None = None
-
-    @property
-    def block(self) -> Block:
-        return Block(self.rows, self.low, self.high, self.group)
 
 
 def _none() -> dict[str, list[StoredFile]]:
@@ -63,13 +53,13 @@ class Commit:
     query : str
         Number of the query.
     position : mapping of str to str
-        What Spark's checkpoint has noted of the rows of the batch: checksums by file.
+        Checksums of the files in which Spark's checkpoint notes the batch's rows, by name.
     before, after : mapping of side to int
-        What was promised before its rows, and with them.
+        Watermarks before and after its rows.
     old, new : mapping of side to list of StoredFile
-        Rows of earlier batches that it, or a later one, may read; its own.
+        Rows of earlier batches that this or a later batch may read; rows of this batch.
     timeless, late : mapping of side to list of StoredFile
-        Rows of this batch without a time that leave alone, and those that came too late.
+        Rows of this batch: without a time but preserved; too late.
     arrived, late_rows : mapping of side to int
         Rows since the query began.
     heard : mapping of side to float
@@ -90,13 +80,44 @@ class Commit:
     heard: Mapping[str, float] = field(default_factory=dict)
 
     def files(self) -> list[StoredFile]:
-        """All files that it names."""
-        kinds = (self.old, self.new, self.timeless, self.late)
-        return [file for kind in kinds for own in kind.values() for file in own]
+        """All files of the record."""
+        return [f for kind in _KINDS for own in getattr(self, kind).values() for f in own]
+
+    def kept(self) -> list[StoredFile]:
+        """Files of rows that a later batch may read."""
+        return [file for own in self.blocks().values() for file in own]
 
     def blocks(self) -> dict[str, list[StoredFile]]:
-        """Per side, the files of rows that a later batch may read."""
+        """The same by side, in the order of arrival."""
         return {side: [*self.old[side], *self.new[side]] for side in (LEFT, RIGHT)}
+
+    def window(self) -> dict[str, int]:
+        """Size of what a later batch may read, as figures."""
+        files = self.kept()
+        return {
+            "window_rows": sum(file.rows for file in files),
+            "window_bytes": sum(file.bytes for file in files),
+        }
+
+    def following(
+        self, arrived: Mapping[str, int], late_rows: Mapping[str, int], **values: Any
+    ) -> Commit:
+        """The record of the next batch.
+
+        Parameters
+        ----------
+        arrived, late_rows : mapping of side to int
+            Rows of that batch alone.
+        **values
+            Its other fields.
+        """
+        return Commit(
+            batch=self.batch + 1,
+            before=self.after,
+            arrived={side: self.arrived[side] + rows for side, rows in arrived.items()},
+            late_rows={side: self.late_rows[side] + rows for side, rows in late_rows.items()},
+            **values,
+        )
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -104,9 +125,8 @@ class Commit:
     @staticmethod
     def of(values: Mapping[str, Any]) -> Commit:
         """From :meth:`as_json`."""
-        read = dict(values)
-        for kind in ("old", "new", "timeless", "late"):
-            read[kind] = {
-                side: [StoredFile(**one) for one in own] for side, own in values[kind].items()
-            }
-        return Commit(**read)
+        read = {
+            kind: {side: [StoredFile(**one) for one in own] for side, own in values[kind].items()}
+            for kind in _KINDS
+        }
+        return Commit(**{**values, **read})

@@ -1,13 +1,14 @@
-"""Many small files become few: neighbours are merged, and rows that nobody needs are left out."""
+"""Merges neighbouring small files, without the rows that no later batch needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 
-from penstock.host.join.step import Frontier, oldest
+from penstock.host.join.step import Frontier, needed, oldest
 from penstock.plan.query import LEFT, TimeWindow
 from penstock.plan.window import FOREVER, NEVER
 
@@ -17,38 +18,47 @@ from .probe import load
 from .spec import JoinSpec
 from .store import RowStore
 
-#: Files of one side from which on they are merged.
+#: Number of files of one side from which on files are merged.
 MOST_FILES = 24
 
-#: Rows up to which files are merged whatever their window.
+#: For ROWS windows: files may be merged up to this many rows, however small the window.
 LEAST_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Merge:
-    """Neighbours that become one file.
+    """Neighbouring files that become one.
 
     Parameters
     ----------
     side : str
-    first, last : int
-        Places ``[first, last)`` in the list of the side's files.
+    files : list of StoredFile
     low : int
         Rows before this time are left out.
     """
 
     side: str
-    first: int
-    last: int
+    files: list[StoredFile]
     low: int
 
+    @property
+    def rows(self) -> int:
+        """Rows of the files."""
+        return sum(file.rows for file in self.files)
 
-def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
-    """Choose merges such that each file is at most half as large as the one before it.
 
-    So each row is rewritten a logarithmic number of times.
+def needed_files(frontier: Frontier, commit: Commit) -> dict[str, list[StoredFile]]:
+    """Files of a commit that a batch after these watermarks may read."""
+    files = commit.blocks()
+    keep = needed(frontier, files)
+    return {side: list(compress(own, keep[side])) for side, own in files.items()}
+
+
+def choose_merges(frontier: Frontier, commit: Commit) -> list[Merge]:
+    """Choose merges after which each file is at most half as large as the one before it.
+
+    Each row is then rewritten a logarithmic number of times.
     """
-    blocks = {side: [f.block for f in own] for side, own in commit.old.items()}
     found = []
     for side, files in commit.old.items():
         if len(files) < MOST_FILES:
@@ -56,44 +66,45 @@ def merges(frontier: Frontier, commit: Commit) -> list[Merge]:
         low, most = NEVER, FOREVER
         window = frontier.query.window
         if isinstance(window, TimeWindow):
-            low = oldest(frontier, blocks, side)
-        else:  # a file goes as a whole, so it must not grow without end
+            low = oldest(frontier, commit.old, side)
+        else:  # a file is dropped as a whole, so it must not grow without end
             most = max(LEAST_ROWS, window.left if side == LEFT else window.right)
-        stack: list[tuple[int, int, int]] = []  # first, last, rows
-        for k, file in enumerate(files):
-            stack.append((k, k + 1, file.rows))
-            while len(stack) > 1 and stack[-2][2] < 2 * stack[-1][2]:
-                (first, _, rows), (_, last, more) = stack[-2:]
-                if rows + more > most:
+        stack: list[Merge] = []
+        for file in files:
+            stack.append(Merge(side, [file], low))
+            while len(stack) > 1 and stack[-2].rows < 2 * stack[-1].rows:
+                both = Merge(side, [*stack[-2].files, *stack[-1].files], low)
+                if both.rows > most:
                     break
-                stack[-2:] = [(first, last, rows + more)]
-        found += [Merge(side, a, b, low) for a, b, _ in stack if b - a > 1]
+                stack[-2:] = [both]
+        found += [merge for merge in stack if len(merge.files) > 1]
     return found
 
 
-def merged(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
+def merge_files(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -> StoredFile | None:
     """Merge files; None if no row is left.
 
     Raises
     ------
     FileError
     """
-    files = commit.old[merge.side][merge.first : merge.last]
-    tables = [store.between(f, merge.low, FOREVER) for f in files if f.high >= merge.low]
-    loaded = load(spec, spec.query(), merge.side, tables)
+    read = [file for file in merge.files if file.high >= merge.low]
+    tables = [store.between(file, merge.low, FOREVER) for file in read]
+    loaded = load(spec, merge.side, tables)
     frontier = Frontier(spec.query(), commit.before)
     if frontier.grouping is not None and merge.side in frontier.plan.decided_once:
         loaded = loaded.pick(np.flatnonzero(~frontier.complete(loaded.rows)))
     if not len(loaded.rows):
         return None
-    return write(store, commit.batch, frontier, spec.query().side(merge.side), loaded)
+    return write(store, commit.batch, frontier, merge.side, loaded)
 
 
-def replaced(
+def replace_merged(
     files: Mapping[str, Sequence[StoredFile]], done: Sequence[tuple[Merge, StoredFile | None]]
 ) -> dict[str, list[StoredFile]]:
-    """The lists of files with merged ones in place of their parts."""
+    """The lists of files, with each merged file in place of its parts."""
     lists = {side: list(own) for side, own in files.items()}
-    for merge, file in sorted(done, key=lambda one: -one[0].first):
-        lists[merge.side][merge.first : merge.last] = [] if file is None else [file]
+    for merge, file in done:
+        first = lists[merge.side].index(merge.files[0])
+        lists[merge.side][first : first + len(merge.files)] = [] if file is None else [file]
     return lists

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from penstock.plan.query import JoinQuery, other
 from penstock.plan.window import TimeWindow
 
-from ..explaining import Fact, devices, forms, subject, told
+from ..explaining import Fact, devices, forms, show, subject
 from .microbatch import PAIRS_PER_SHARD
 from .spec import JoinSpec
 
 
-def explained(spec: JoinSpec, shards: int) -> str:
+def describe(spec: JoinSpec, shards: int) -> str:
     """A query of the files design, a fact per line.
 
     Parameters
@@ -33,7 +33,7 @@ def explained(spec: JoinSpec, shards: int) -> str:
         *forms(query),
         *devices(spec.device),
     ]
-    return told(facts)
+    return show(facts)
 
 
 def _disorder(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:

@@ -9,12 +9,12 @@ from penstock.errors import FileError
 from penstock.host.rows.file_store import FileStore
 from penstock.plan.query import LEFT, RIGHT
 
-from ..metrics.figures import BatchFigures, ShardFigures, summed
+from ..metrics.figures import BatchFigures, ShardFigures, add_up
 from .commit import Commit
 from .spec import JoinSpec
-from .store import FIGURES, file_store
+from .store import FIGURES, file_store, remove_old
 
-#: Batches whose figures are kept for those who come to read them.
+#: Number of batches whose figures are kept.
 KEPT = 100
 
 
@@ -35,7 +35,7 @@ class FigureRecords:
         return file_store(self.folder, lost="remove it, the join does without")
 
     def put_shard(self, batch: int, figures: ShardFigures) -> None:
-        """Called by a task that has read its rows to the end.
+        """Write the figures of a task; called when its output is read to the end.
 
         Raises
         ------
@@ -44,42 +44,32 @@ class FigureRecords:
         self._files.put_json(_shard(batch, figures.shard), asdict(figures))
 
     def put(self, spec: JoinSpec, before: Commit, commit: Commit, shards: int) -> BatchFigures:
-        """Called by the driver when the output is written: the sum of all shards."""
+        """Write the figures of a batch, summed over its shards, after its output."""
         told = []
         for shard in range(shards):
-            # Without one, the figures say that they are not whole.
+            # If one is missing, is_whole is False.
             with suppress(FileError):
                 values = self._files.get_json(_shard(commit.batch, shard))
                 told += [] if values is None else [ShardFigures(**values)]
         names = spec.names
-        blocks = [file for own in commit.blocks().values() for file in own]
         figures = BatchFigures(
             batch=commit.batch,
             arrived={names[s]: commit.arrived[s] - before.arrived[s] for s in (LEFT, RIGHT)},
             late={names[s]: commit.late_rows[s] - before.late_rows[s] for s in (LEFT, RIGHT)},
-            window_rows=sum(file.rows for file in blocks),
-            window_bytes=sum(file.bytes for file in blocks),
+            **commit.window(),
             watermark_lag={names[s]: spec.disorder[s] for s in (LEFT, RIGHT) if commit.arrived[s]},
             is_whole=len(told) == shards,
-            **summed(told),
+            **add_up(told),
         )
         self._files.put_json(_batch(commit.batch), figures.as_json())
-        self._clean(commit.batch)
+        # Figures of single shards, and of old batches.
+        remove_old(self._files, FIGURES, commit.batch - KEPT + 1)
         return figures
 
     def of(self, batch: int) -> BatchFigures | None:
         """The figures of a batch, if they are there."""
         values = self._files.get_json(_batch(batch))
         return None if values is None else BatchFigures(**values)
-
-    def _clean(self, batch: int) -> None:
-        """Remove the figures of single shards, and of old batches."""
-        names = [(name, name.removesuffix(".json")) for name in self._files.names(FIGURES)]
-        self._files.remove(
-            f"{FIGURES}/{name}"
-            for name, number in names
-            if not number.isdecimal() or int(number) <= batch - KEPT
-        )
 
 
 def _batch(batch: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether a folder belongs to a query, and has all that the query left there."""
+"""Checks that a folder belongs to a query and is complete."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .store import LOST, Store, file_store
 #: Number of the format of the files; others cannot be read.
 FORMAT = 2
 
-#: Entry of the folder's note under which the number of its query stands.
+#: Entry of the folder's note with the number of its query.
 NUMBER = "number"
 
 
 def identity(spec: JoinSpec) -> dict[str, Any]:
-    """Everything that decides which rows a query gives, and so must not change while it lives."""
+    """What decides a query's output, and so must not change from start to start."""
     return {
         "format": FORMAT,
         "query": spec.compiled.text,
-        **{name: _shown(value) for name, value in spec.compiled.options.items()},
+        **{name: _shown(value) for name, value in vars(spec.compiled.options).items()},
         **{
             f"columns of {spec.names[side]}": str(spec.side_schema(side).remove_metadata())
             for side in spec.slots
@@ -36,14 +36,14 @@ def identity(spec: JoinSpec) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """An option as text; the order of a mapping says nothing."""
+    """An option as text, in which the order of a mapping does not show."""
     if isinstance(value, Mapping):
         return repr({key: value[key] for key in sorted(value)})
     return repr(value)
 
 
 def _is_same(name: str, found: Any, wanted: Any) -> bool:
-    """Whether an entry of an identity says the same."""
+    """Whether two values of an entry of an identity mean the same."""
     if found == wanted or name != "query" or None in (found, wanted):
         return found == wanted
     try:
@@ -58,7 +58,7 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     Parameters
     ----------
     found, wanted : mapping
-        Identities, of what is there and of what is asked for.
+        Identities of the query in the checkpoint, and of the one to be started.
     where : str
         The checkpoint, for the message.
 
@@ -66,11 +66,8 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
     ------
     UsageError
     """
-    changed = [
-        name
-        for name in {**found, **wanted}
-        if not _is_same(name, found.get(name), wanted.get(name))
-    ]
+    names = {**found, **wanted}
+    changed = [name for name in names if not _is_same(name, found.get(name), wanted.get(name))]
     if changed:
         raise UsageError(
             f"{where} is of another query (changed: {', '.join(changed)}): its window does not "
@@ -79,12 +76,12 @@ def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any], where: str
 
 
 def check_folder(place: Place, spec: JoinSpec) -> str:
-    """Make the folder, or see that it is this query's and complete.
+    """Make the folder, or check that it is this query's and complete.
 
     Returns
     -------
     str
-        Number of the query, which is its folder's for as long as that lives.
+        Number of the query, which its folder keeps.
 
     Raises
     ------
@@ -97,20 +94,19 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
     store.make()
     wanted, found = identity(spec) | place.identity(), store.query()
     done, latest = _spark_commits(checkpoint), store.latest()
+    last = -1 if latest is None else latest.batch
     if found is None:
-        if done is not None or latest is not None:
-            reached = max(-1 if done is None else done, -1 if latest is None else latest.batch)
+        if max(done, last) >= 0:
             raise FileError(
-                f"{checkpoint.root} is at batch {reached}, but {store.shown} has no state of the "
-                f"join, or does not say of which query; {LOST}"
+                f"{checkpoint.root} is at batch {max(done, last)}, but {store.shown} has no state "
+                f"of the join, or does not say of which query; {LOST}"
             )
         number = uuid.uuid4().hex
         store.put_query(wanted | {NUMBER: number})
         return number
     number = found.pop(NUMBER, "")
     require_same(found, wanted, f"the checkpoint {store.shown}")
-    last = -1 if latest is None else latest.batch
-    if done is not None and last < done:
+    if last < done:
         raise FileError(
             f"{store.shown} ends with batch {last}, but Spark has completed batch {done}; restore "
             "the folder from a backup together with Spark's checkpoint around it, or begin anew "
@@ -121,13 +117,13 @@ def check_folder(place: Place, spec: JoinSpec) -> str:
     require_of(latest, number, store)
     store.check(latest)
     before = store.commit(latest.batch - 1)
-    if done is None and latest.batch > 0:
+    if done < 0 < last:
         raise UsageError(
             f"{store.shown} is at batch {last}, but Spark's checkpoint {checkpoint.root} is "
             "new; remove the former, or restore the checkpoint"
         )
     require_position(place, latest)
-    if before is not None and (done is None or done < latest.batch):
+    if before is not None and done < last:
         store.check(before)
     return number
 
@@ -147,7 +143,7 @@ def require_of(commit: Commit, number: str, store: Store) -> None:
 
 
 def require_position(place: Place, commit: Commit) -> None:
-    """Refuse to go on where Spark would give a batch, or the next one, other rows than it had.
+    """Refuse to go on where Spark would repeat a batch, or go on after it, with other rows.
 
     Raises
     ------
@@ -155,11 +151,10 @@ def require_position(place: Place, commit: Commit) -> None:
     """
     found = place.checksums(commit.position)
     newest: dict[str, int] = {}
-    for name in commit.position:
-        folder = name.rpartition("/")[0]
-        newest[folder] = max(newest.get(folder, -1), log_number(name))
+    for name in sorted(commit.position, key=log_number):
+        newest[name.rpartition("/")[0]] = log_number(name)
     for name, wanted in commit.position.items():
-        # Spark removes old ones of a source, and complains itself where it needs them still.
+        # Spark removes old files of a source's log, and itself says if one that it needs is gone.
         is_old = name not in found and log_number(name) < newest[name.rpartition("/")[0]]
         if found.get(name) != wanted and not is_old:
             what = "is not what it was" if name in found else "is gone"
@@ -169,7 +164,6 @@ def require_position(place: Place, commit: Commit) -> None:
             )
 
 
-def _spark_commits(checkpoint: FileStore) -> int | None:
-    """The last batch that Spark has completed."""
-    numbers = [int(name) for name in checkpoint.names("commits") if name.isdecimal()]
-    return max(numbers) if numbers else None
+def _spark_commits(checkpoint: FileStore) -> int:
+    """The last batch that Spark has completed; -1 if there is none."""
+    return max((int(n) for n in checkpoint.names("commits") if n.isdecimal()), default=-1)

@@ -1,8 +1,9 @@
-"""A join of streaming DataFrames: everything that is decided before it starts."""
+"""A join of streaming DataFrames, up to its start."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Unpack
 
@@ -24,9 +25,9 @@ from ..metrics.listener import watch
 from ..request import JoinOptions, Request
 from ..types import output_schema, spark_schema
 from .commit import Commit
-from .explain import explained
+from .explain import describe
 from .identity import check_folder
-from .microbatch import MicroBatch
+from .microbatch import output_of, shards_of
 from .place import Place
 from .spec import IS_RIGHT, JoinSpec
 from .state import with_state
@@ -68,14 +69,15 @@ def stream(
         later rows are late. By default what ``withWatermark`` says. An integer is in the unit of
         the time column.
     idle : timedelta, optional
-        A source that sends nothing for so long, while the other one does, no longer holds back
-        what waits for it; rows that it sends later are judged by what the other one had promised.
-        By default a silent source is waited for. In the files design.
+        When a source has sent nothing for this long and the other one has, it takes over the other
+        one's watermark: output no longer waits for it, and rows that it sends later may be late.
+        By default output waits for a silent source. For the files design.
     pruning : bool or Pruning
         As for :func:`penstock.sql`.
     lanes : int, optional
         Most tasks of a micro-batch's output; by default as many as run at a time. It may change
-        from start to start. In the state design: the number of lanes, by default 1, and it may not.
+        from start to start. In the state design it is the number of lanes, 1 by default, and may
+        not change.
     design : str
         "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
     ordered : bool
@@ -122,11 +124,11 @@ def stream(
             "ordered out and sort inside foreachBatch, or take the files design"
         )
     request = Request.of(spark, query, tables, options, unique=unique, ordered=ordered)
-    made = planned(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
+    made = plan_stream(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
     return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
 
-def planned(
+def plan_stream(
     request: Request,
     *,
     disorder: Span | Mapping[str, Span] | None = None,
@@ -134,7 +136,7 @@ def planned(
     pruning: bool | Pruning = True,
     lanes: int | None = None,
 ) -> StreamingJoin:
-    """A request over streams, decided; arguments and errors as for :func:`stream`."""
+    """The join of a request over streams; arguments and errors as for :func:`stream`."""
     if lanes is not None and lanes < 1:
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     compiled, frames, schemas = request.query, request.frames, request.schemas
@@ -155,53 +157,56 @@ def planned(
         output_schema(open_delivery(planned, inputs).schema),
         request.device,
         pruning_sizes(pruning),
-        request.conf.output_rows,
-        request.conf.resident_bytes if request.conf.resident else None,
         None if idle is None else idle.total_seconds(),
     )
     if request.conf.metrics_port is not None:
         watch(request.spark)
-    # Nothing is filtered: late rows count first.
+    # Nothing is filtered here: rows that WHERE leaves out may be late, and are counted.
     rows = union_of(sides, {s: [F.lit(s == RIGHT).alias(IS_RIGHT)] for s in (LEFT, RIGHT)})
     return StreamingJoin(request.spark, spec, rows, lanes)
 
 
+@dataclass(frozen=True)
 class StreamingJoin:
     """A join that can be started; from :func:`stream`.
 
-    Attributes
+    Parameters
     ----------
-    schema : pyspark.sql.types.StructType
-        Of the output.
+    spark : SparkSession
+    spec : JoinSpec
+    rows : DataFrame
+        Of both sides.
+    lanes : int or None
     """
 
-    def __init__(
-        self, spark: SparkSession, spec: JoinSpec, rows: DataFrame, lanes: int | None
-    ) -> None:
-        self.spark, self.spec, self.rows, self.lanes = spark, spec, rows, lanes
+    spark: SparkSession
+    spec: JoinSpec
+    rows: DataFrame
+    lanes: int | None
 
     @property
     def schema(self) -> spark_types.StructType:
+        """Columns of the output."""
         ordering, output = self.spec.compiled.ordering, self.spec.output
         hidden = [] if ordering is None else ordering.hidden(self.spec.query())
         return spark_schema(pa.schema([f for f in output if f.name not in hidden]))
 
     @property
     def writeStream(self) -> StreamingJoinWriter:
-        """Where the output goes and how the query runs, as with a DataFrame."""
+        """As of a DataFrame: sets the output and starts the query."""
         return StreamingJoinWriter(self.spark, self.spec, self.rows, self.lanes)
 
     def explain(self) -> str:
         """Describe how the query will run: window, lateness, lanes, predicate's form, device."""
-        return explained(self.spec, self.lanes or parallelism(self.spark))
+        return describe(self.spec, self.lanes or parallelism(self.spark))
 
     def rest(self, checkpointLocation: str, storeLocation: str | None = None) -> DataFrame:
-        """Rows that wait for a watermark, as they would leave if both sources ended now.
+        """The output that would follow if both sources ended now.
 
         Parameters
         ----------
         checkpointLocation, storeLocation : str
-            Of the query, which should not be running; nothing in them changes.
+            Of the query, which should not be running; they are only read.
 
         Returns
         -------
@@ -217,24 +222,16 @@ class StreamingJoin:
         store = place.store
         check_folder(place, self.spec)
         latest = store.latest() or Commit()
-        last = Commit(
-            batch=latest.batch + 1,
-            before=latest.after,
-            after=dict.fromkeys(latest.after, FOREVER),
-            old=latest.blocks(),
-        )
-        lanes = self.lanes or parallelism(self.spark)
-        return MicroBatch(self.spec, store, lanes, _nowhere).output(self.spark, last)
-
-
-def _nowhere(rows: DataFrame, batch: int) -> None:
-    """Takes no output."""
+        ended = dict.fromkeys(latest.after, FOREVER)
+        last = latest.following({}, {}, after=ended, old=latest.blocks())
+        shards = shards_of(last, self.lanes or parallelism(self.spark))
+        return output_of(self.spark, self.spec, store, last, shards)
 
 
 def _disorder(
     query: JoinQuery, tables: Mapping[str, DataFrame], given: Span | Mapping[str, Span] | None
 ) -> dict[str, int]:
-    """Per side, in the window's unit.
+    """Disorder per side, in the window's unit.
 
     Raises
     ------
@@ -242,14 +239,11 @@ def _disorder(
         Nothing says how far out of order a source may be.
     """
     check_names(given, query.sides)
+    named, default = (given, None) if isinstance(given, Mapping) else ({}, given)
+    spans = {name.lower(): span for name, span in named.items()}
     found = {}
     for side in query.sides:
-        span: Span | None = None
-        if isinstance(given, Mapping):
-            names = {name.lower(): own for name, own in given.items()}
-            span = names.get(side.alias.lower(), names.get(side.table.lower()))
-        elif given is not None:
-            span = given
+        span = spans.get(side.alias.lower(), spans.get(side.table.lower(), default))
         if span is None:
             span = _delay(side, tables[side.table])
         found[side.side] = Source(side, {side.alias: span}).disorder

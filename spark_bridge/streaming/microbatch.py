@@ -1,31 +1,36 @@
-"""Runs a micro-batch on the driver: takes rows in, writes the record, lets the output out."""
+"""Runs a micro-batch on the driver: takes in rows, writes the record, writes the output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import time
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.errors import FileError
-from penstock.host.join.step import Frontier, Share, needed
+from penstock.host.join.step import Frontier, Share
 from penstock.plan.query import LEFT, RIGHT, other
 
+from ..task import partition
 from ..types import spark_schema
 from .commit import Commit, Files, StoredFile
-from .compaction import Merge, merged, merges, replaced
+from .compaction import Merge, choose_merges, merge_files, needed_files, replace_merged
 from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, Report
 from .place import Place
-from .probe import Probe
+from .probe import run_share
 from .spec import JoinSpec
 from .store import LOST, Store
 
-#: Takes rows and the number of their micro-batch; may be called again for the same batch.
+#: Writes rows of a micro-batch, given its number; may be called again for the same batch.
 Sink = Callable[[DataFrame, int], None]
+
+#: Reports by side, in the order of their partitions.
+Reports = Mapping[str, Sequence[Report]]
 
 #: Pairs in the window below which another shard costs more than it saves.
 PAIRS_PER_SHARD = 1 << 22
@@ -33,7 +38,7 @@ PAIRS_PER_SHARD = 1 << 22
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The function for ``foreachBatch``. All it remembers is in the folder.
+    """The function for ``foreachBatch``. Its state is in the folder.
 
     Parameters
     ----------
@@ -44,9 +49,9 @@ class MicroBatch:
     sink : callable
         Gets the output.
     late_sinks : dict of side to callable
-        Get the rows that came too late, where there are any.
+        Get late rows, if there are any.
     place : Place, optional
-        Of the query, to look whether Spark repeats a batch with the rows that it had.
+        Of the query, to check that Spark repeats a batch with the same rows.
     started : float
         When the query was started, in seconds since 1970.
     """
@@ -86,9 +91,9 @@ class MicroBatch:
         for side, sink in self.late_sinks.items():
             if commit.late[side]:
                 sink(self._late(spark, commit, side), batch)
-        records = FigureRecords(self.store.folder)
-        self.sink(self.output(spark, commit, records), batch)
-        records.put(self.spec, before, commit, self._shards(commit))
+        records, shards = FigureRecords(self.store.folder), shards_of(commit, self.shards)
+        self.sink(output_of(spark, self.spec, self.store, commit, shards, records), batch)
+        records.put(self.spec, before, commit, shards)
         self.store.clean(commit, before)
 
     # -- taking rows in ---------------------------------------------------------------------------
@@ -98,54 +103,47 @@ class MicroBatch:
         ingest = Ingest(self.spec, store, batch, before.after)
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from pyspark import TaskContext
-
-            context = TaskContext.get()
-            part = 0 if context is None else context.partitionId()
-            written = list(ingest.run(batches, part))
+            written = list(ingest.run(batches))
             if written:
-                yield _text(store.tell(part, written))
+                yield _text(store.report(partition(), written))
 
-        found = store.told(row["text"] for row in rows.mapInArrow(run, "text string").collect())
-        reports = [Report.of(one) for part in sorted(found) for one in found[part]]
-        query = self.spec.query()
-        frontier = Frontier(query, before.after)
-        blocks = before.blocks()
-        keep = needed(frontier, {s: [f.block for f in own] for s, own in blocks.items()})
-        old = {s: [f for f, k in zip(blocks[s], keep[s], strict=True) if k] for s in blocks}
-        arrived = {side: _arrived(reports, side) for side in (LEFT, RIGHT)}
-        heard = self._heard(before, arrived)
-        commit = Commit(
-            batch=batch,
+        found = store.reports(row["text"] for row in rows.mapInArrow(run, "text string").collect())
+        reports: dict[str, list[Report]] = {LEFT: [], RIGHT: []}
+        # The partitions order the rows of a batch.
+        for one in (Report.of(one) for part in sorted(found) for one in found[part]):
+            reports[one.side].append(one)
+        frontier = Frontier(self.spec.query(), before.after)
+        arrived = {side: sum(one.arrived for one in own) for side, own in reports.items()}
+        late, heard = _files(reports, "late"), self._heard(before, arrived)
+        commit = before.following(
+            arrived,
+            _rows(late),
             position={} if self.place is None else self.place.position(batch, before.position),
-            before=before.after,
             after=self._promises(before, reports, heard),
-            old=old,
-            new=_files(reports, "rows"),
+            old=needed_files(frontier, before),
+            new=_files(reports, "new"),
             timeless=_files(reports, "timeless"),
-            late=_files(reports, "late"),
-            arrived=_added(before.arrived, arrived),
-            late_rows=_added(before.late_rows, _rows(_files(reports, "late"))),
+            late=late,
             heard=heard,
         )
         return self._merged(rows.sparkSession, frontier, commit)
 
     def _heard(self, before: Commit, arrived: Mapping[str, int]) -> dict[str, float]:
-        """When rows of each side came last, or could have first."""
+        """When rows of each side last came, or else when the query was started."""
         now = time()
         return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
 
     def _promises(
-        self, before: Commit, reports: list[Report], heard: Mapping[str, float]
+        self, before: Commit, reports: Reports, heard: Mapping[str, float]
     ) -> dict[str, int]:
-        """Promises after the new rows. The clock may be read: the record keeps the result."""
-        own = {}
-        for side in (LEFT, RIGHT):
-            latest = [r.latest - self.spec.disorder[side] for r in reports if r.side == side]
-            own[side] = max([before.after[side], *latest])
+        """Watermarks after the new rows. Reads the clock, so the record keeps the result."""
+        own = {
+            side: max([before.after[side], *(r.latest - self.spec.disorder[side] for r in found)])
+            for side, found in reports.items()
+        }
         if self.spec.idle_s is None:
             return own
-        # Not the time in which the query did not run.
+        # The time in which the query did not run does not count.
         silent = {s: time() - max(heard[s], self.started) for s in own}
         return {
             side: max(own[side], own[other(side)]) if silent[side] >= self.spec.idle_s else promise
@@ -153,87 +151,84 @@ class MicroBatch:
         }
 
     def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
-        """The same state in fewer files, where there are many."""
-        todo = merges(frontier, commit)
+        """The commit, with fewer files if there are many."""
+        todo = choose_merges(frontier, commit)
         if not todo:
             return commit
         spec, store = self.spec, self.store
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _numbers(batches):
-                file = merged(spec, store, commit, todo[number])
-                written = [] if file is None else [asdict(file)]
-                yield _text(store.tell(number, written))
+        def run(number: int) -> Iterator[pa.RecordBatch]:
+            file = merge_files(spec, store, commit, todo[number])
+            yield _text(store.report(number, [] if file is None else [asdict(file)]))
 
-        found = _tasks(spark, len(todo)).mapInArrow(run, "text string").collect()
+        found = _tasks(spark, len(todo), run, "text string").collect()
         done: list[tuple[Merge, StoredFile | None]] = []
-        for number, written in store.told(row["text"] for row in found).items():
+        for number, written in store.reports(row["text"] for row in found).items():
             done.append((todo[number], StoredFile(**written[0]) if written else None))
-        return replace(commit, old=replaced(commit.old, done))
-
-    # -- letting rows out -------------------------------------------------------------------------
-
-    def output(
-        self, spark: SparkSession, commit: Commit, records: FigureRecords | None = None
-    ) -> DataFrame:
-        """Output rows of a commit; the tasks that compute them write figures to the records."""
-        shards = self._shards(commit)
-        probe = Probe(self.spec, self.store, commit, records)
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for shard in _numbers(batches):
-                yield from probe.run(Share(shard, shards))
-
-        rows = _tasks(spark, shards).mapInArrow(run, spark_schema(self.spec.output))
-        ordering = self.spec.compiled.ordering
-        return rows if ordering is None else ordering.sorted(rows, self.spec.query())
-
-    def _shards(self, commit: Commit) -> int:
-        old, new = _rows(commit.old), _rows(commit.new)
-        pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
-        if commit.before != commit.after:
-            pairs = max(pairs, old[LEFT] * old[RIGHT])
-        return max(1, min(self.shards, pairs // PAIRS_PER_SHARD))
+        return replace(commit, old=replace_merged(commit.old, done))
 
     def _late(self, spark: SparkSession, commit: Commit, side: str) -> DataFrame:
         store, files = self.store, commit.late[side]
-        schema = self.spec.side_schema(side)
 
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _numbers(batches):
-                yield from store.read(files[number]).to_batches()
+        def run(number: int) -> Iterable[pa.RecordBatch]:
+            return store.read(files[number]).to_batches()
 
-        return _tasks(spark, len(files)).mapInArrow(run, spark_schema(schema))
+        return _tasks(spark, len(files), run, spark_schema(self.spec.side_schema(side)))
 
 
-def _tasks(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers from 0 on, one per task."""
-    return spark.range(0, count, 1, count)
+def shards_of(commit: Commit, most: int) -> int:
+    """Number of tasks of a commit's output."""
+    old, new = _rows(commit.old), _rows(commit.new)
+    pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
+    if commit.before != commit.after:
+        pairs = max(pairs, old[LEFT] * old[RIGHT])
+    return max(1, min(most, pairs // PAIRS_PER_SHARD))
 
 
-def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
+def output_of(
+    spark: SparkSession,
+    spec: JoinSpec,
+    store: Store,
+    commit: Commit,
+    shards: int,
+    records: FigureRecords | None = None,
+) -> DataFrame:
+    """Output rows of a commit; the tasks that compute them write figures to the records."""
+
+    def run(shard: int) -> Iterator[pa.RecordBatch]:
+        return run_share(spec, store, commit, Share(shard, shards), records)
+
+    rows = _tasks(spark, shards, run, spark_schema(spec.output))
+    ordering = spec.compiled.ordering
+    return rows if ordering is None else ordering.sort(rows, spec.query())
+
+
+def _tasks(
+    spark: SparkSession,
+    count: int,
+    work: Callable[[int], Iterable[pa.RecordBatch]],
+    schema: StructType | str,
+) -> DataFrame:
+    """The rows that ``work`` gives for the numbers from 0 on, each in a task of its own."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from work(number)
+
+    return spark.range(0, count, 1, count).mapInArrow(run, schema)
 
 
 def _text(text: str) -> pa.RecordBatch:
     return pa.record_batch([pa.array([text], pa.string())], names=["text"])
 
 
-def _files(reports: list[Report], kind: str) -> dict[str, list[StoredFile]]:
+def _files(reports: Reports, kind: str) -> dict[str, list[StoredFile]]:
     return {
-        side: [getattr(r, kind) for r in reports if r.side == side and getattr(r, kind)]
-        for side in (LEFT, RIGHT)
+        side: [report.files[kind] for report in own if kind in report.files]
+        for side, own in reports.items()
     }
-
-
-def _arrived(reports: list[Report], side: str) -> int:
-    return sum(report.arrived for report in reports if report.side == side)
 
 
 def _rows(files: Files) -> dict[str, int]:
     return {side: sum(file.rows for file in own) for side, own in files.items()}
-
-
-def _added(total: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {side: total[side] + count for side, count in more.items()}

@@ -1,24 +1,23 @@
-"""Short notes in folders, which Spark reads and writes: they may lie wherever its files may."""
+"""Short notes in folders, read and written by Spark: they may lie wherever Spark's files may."""
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from penstock.errors import FileError
 
-from .room import require_room
+from .room import SPARK_ERRORS, room_for
 
 
-def noted(spark: SparkSession, folder: str) -> str | None:
+def read_note(spark: SparkSession, folder: str) -> str | None:
     """The note in a folder; None if there is none.
 
     Parameters
     ----------
     spark : SparkSession
     folder : str
-        Of the note alone.
+        Has nothing but the note.
 
     Raises
     ------
@@ -28,7 +27,7 @@ def noted(spark: SparkSession, folder: str) -> str | None:
         return None
     try:
         lines = spark.read.text(plain(folder)).collect()
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise FileError(
             f"the note in {folder}, which says of which query the folder around it is, cannot be "
             f"read: {first_cause(error)}; restore the folder from a backup, or begin anew with "
@@ -45,17 +44,14 @@ def put_note(spark: SparkSession, folder: str, text: str) -> None:
     FileError
     """
     note = spark.createDataFrame([(text,)], "value string").coalesce(1)
-    try:
+    with room_for(folder):
         note.write.mode("overwrite").text(folder)
-    except (PySparkException, Py4JError) as error:
-        require_room(error, folder)
-        raise
 
 
 def is_there(spark: SparkSession, pattern: str) -> bool:
     """Whether there is a file or folder whose path matches a pattern."""
     try:
-        _ = spark.read.text(pattern).schema  # Spark Connect looks only when it is asked
+        _ = spark.read.text(pattern).schema  # Spark Connect looks for the files only now
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

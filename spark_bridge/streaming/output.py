@@ -1,4 +1,4 @@
-"""Where output goes: folders that each belong to one query, whose batches they hold by number."""
+"""Folders of output: each belongs to one query and holds its batches by number."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError, UsageError
 
 from ..sources.ledger import Ledger
 from ..sources.sink import NAME
-from .notes import is_there, noted, plain, put_note
-from .room import require_room
+from .notes import is_there, plain, put_note, read_note
+from .room import room_for
 from .store import file_store
 
-#: Folder beside the batches that says of which query they are. Readers of the output pass it over.
+#: Folder beside the batches with the number of their query. Readers of the output skip it.
 MARKER = "_penstock"
 
 
 @dataclass(frozen=True)
 class FolderSink:
-    """Writes each micro-batch into a folder of its own, which a repetition replaces.
+    """Writes each micro-batch into a folder of its own; a repeated batch replaces it.
 
     Parameters
     ----------
@@ -41,14 +39,11 @@ class FolderSink:
 
     def __call__(self, rows: DataFrame, batch: int) -> None:
         folder = f"{self.path.rstrip('/')}/batch={batch}"
-        try:
+        with room_for(folder):
             rows.write.mode("overwrite").format(self.format).options(**self.options).save(folder)
-        except (PySparkException, Py4JError) as error:
-            require_room(error, folder)
-            raise
 
     def take(self, spark: SparkSession, query: str, *, is_new: bool = True) -> None:
-        """See that the path is the query's, or note that it is from now on.
+        """Check that the path is the query's, or make it the query's.
 
         Spark reads and writes the note, so it may lie wherever the output may.
 
@@ -58,17 +53,17 @@ class FolderSink:
         query : str
             Number of the query.
         is_new : bool
-            Whether the query has no batch yet. Otherwise batches that nothing is noted of may be
-            its own, which a function for ``foreachBatch`` has written.
+            Whether the query has no batch yet. If it has some, batches in a path without a note
+            may be its own, written by a function for ``foreachBatch``.
 
         Raises
         ------
         UsageError
-            It has batches of another query, or, for a new query, any.
+            It has batches of another query; or it has any, and the query is new.
         """
         path = self.path.rstrip("/")
         marker = f"{path}/{MARKER}"
-        note = noted(spark, marker)
+        note = read_note(spark, marker)
         if note == query:
             return
         # Spark's file system takes no pattern for a path with a colon.
@@ -91,11 +86,11 @@ class BatchSink:
     path : str
         Folder of the batches.
     checkpoint : str
-        Spark's checkpoint, whose number tells its query's batches from those of others.
+        Spark's checkpoint; its number names the writer.
     writer : str, optional
-        Takes the place of that number.
+        Name of the writer instead.
     query : str, optional
-        Number of the query, which such a writer then is.
+        Number of the query, to which such a name then belongs.
     """
 
     path: str

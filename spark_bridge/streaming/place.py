@@ -18,14 +18,14 @@ FOLDER = "penstock"
 
 @dataclass(frozen=True)
 class Place:
-    """The two locations of a query.
+    """Where the files of a query are.
 
     Parameters
     ----------
     checkpoint : str
         Of Spark.
     own : str, optional
-        Of the join's files, where they are not in the checkpoint.
+        Of the join's files, if they are not in the checkpoint.
     """
 
     checkpoint: str
@@ -48,19 +48,19 @@ class Place:
     def position(self, batch: int, known: Mapping[str, str]) -> dict[str, str]:
         """Checksums of the files in which Spark's checkpoint notes its query and a batch's rows.
 
-        Spark writes these files before the batch and never changes them, but does not look whether
-        they are what it wrote: it would go on with other rows, without a word.
+        Spark writes these files before the batch and never changes them, but does not check them
+        when it reads them again: after damage it would go on with other rows, without an error.
 
         Parameters
         ----------
         batch : int
         known : mapping of str to str
-            What the batch before it found, so that each file is read once.
+            Checksums from the batch before it, so that each file is read once.
 
         Returns
         -------
         dict of str to str
-            By name in the checkpoint; what is not there is left out.
+            By name in the checkpoint; missing files are left out.
         """
         files = file_store(self.checkpoint)
         offsets = f"offsets/{batch}"
@@ -73,23 +73,23 @@ class Place:
         )
 
     def checksums(self, names: Iterable[str]) -> dict[str, str]:
-        """Of files of Spark's checkpoint, where they are there."""
+        """Checksums of those files of Spark's checkpoint that exist."""
         files = file_store(self.checkpoint)
         contents = {name: files.get(name) for name in names}
         return {name: checksum(one) for name, one in contents.items() if one is not None}
 
     def identity(self) -> dict[str, str]:
-        """The part of it that must not change while a query lives."""
+        """The part of it that must not change from start to start."""
         # In the checkpoint the files move with it; elsewhere they belong to one.
         return {} if self.own is None else {"checkpointLocation": file_store(self.checkpoint).root}
 
 
 def log_number(name: str) -> int:
-    """The number of a file in one of Spark's logs, -1 of any other."""
+    """The number of a file in one of Spark's logs; -1 for any other file."""
     number = PurePosixPath(name).name.removesuffix(".compact")
     return int(number) if number.isdecimal() else -1
 
 
 def _logs(files: FileStore, source: int) -> list[str]:
-    """Files that a source has noted its rows in."""
+    """Files in which a source has noted its rows."""
     return [name for name in files.names(f"sources/{source}") if log_number(name) >= 0]

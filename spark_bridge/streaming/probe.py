@@ -1,29 +1,36 @@
-"""Computes the output of a micro-batch in a task: one shard of a step, over stored files."""
+"""Computes the output of a micro-batch in a task: one share of a step, over stored files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from penstock.errors import DeviceError
 from penstock.host.device.base import Device
 from penstock.host.execute.residence import Residence
+from penstock.host.execute.resident_cache import BlockCache
 from penstock.host.execute.stats import Stats
 from penstock.host.join.step import Kept, MicroBatch, Share
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.host.rows.stretches import NamedBlock
-from penstock.plan.query import JoinQuery
 from penstock.plan.window import FOREVER, NEVER
 
+from ..devices import stays_open
 from ..metrics.figures import ShardFigures
+from ..rows import in_batches
 from .commit import Commit, StoredFile
 from .figures import FigureRecords
-from .resident import residence
 from .spec import JoinSpec
 from .store import RowStore, Store
 
+#: Blocks that this process keeps prepared; Spark reuses the process for later tasks.
+_cache = BlockCache(0)
 
+
+@dataclass(frozen=True)
 class StoredRows(Kept):
     """The rows that one commit names.
 
@@ -33,96 +40,76 @@ class StoredRows(Kept):
     store : RowStore
     commit : Commit
     residence : Residence, optional
-        Where blocks are kept; each file is one.
+        Where blocks are kept prepared; each file is a block.
+    found : dict of side to Loaded
+        New rows that have been read.
     """
 
-    def __init__(
-        self,
-        spec: JoinSpec,
-        store: RowStore,
-        commit: Commit,
-        residence: Residence | None = None,
-    ) -> None:
-        self.spec, self.store, self.commit = spec, store, commit
-        self.residence = residence
-        self.query = spec.query()
-        self._new: dict[str, Loaded] = {}
+    spec: JoinSpec
+    store: RowStore
+    commit: Commit
+    residence: Residence | None = None
+    found: dict[str, Loaded] = field(default_factory=dict)
 
     def old(self, side: str, low: int, high: int) -> Loaded:
         files = [f for f in self.commit.old[side] if f.high >= low and f.low <= high]
         return self._timed(side, files, low, high, [])
 
     def new(self, side: str) -> Loaded:
-        if side not in self._new:  # read once per task
+        if side not in self.found:  # read once per task
             timeless = [self.store.read(f) for f in self.commit.timeless[side]]
             own = self.commit.new[side]
-            self._new[side] = self._timed(side, own, NEVER, FOREVER, timeless)
-        return self._new[side]
+            self.found[side] = self._timed(side, own, NEVER, FOREVER, timeless)
+        return self.found[side]
 
     def _timed(
         self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
     ) -> Loaded:
-        """Rows of files between two times, and other rows."""
+        """Rows of files with ``low <= time <= high``, and other tables of rows."""
         if self.residence is None:
             tables = [self.store.between(f, low, high) for f in files]
-            return load(self.spec, self.query, side, [*tables, *others])
+            return load(self.spec, side, [*tables, *others])
         parts = [Loaded.of_block(*self.block(side, f), low, high) for f in files]
-        return Loaded.concat([load(self.spec, self.query, side, others), *parts])
+        return Loaded.concat([load(self.spec, side, others), *parts])
 
     def block(self, side: str, file: StoredFile) -> tuple[NamedBlock, pa.Table]:
         """A file as a block, and its rows without the column of their time."""
         assert self.residence is not None
 
-        def made() -> tuple[NamedBlock, pa.Table]:
-            loaded = load(self.spec, self.query, side, [self.store.between(file, NEVER, FOREVER)])
+        def read() -> tuple[NamedBlock, pa.Table]:
+            loaded = load(self.spec, side, [self.store.between(file, NEVER, FOREVER)])
             return NamedBlock(file.name, loaded.rows), loaded.table
 
-        return self.residence.cache.block(self.residence.scope, file.name, made)
+        return self.residence.cache.block(self.residence.scope, file.name, read)
 
 
-def load(spec: JoinSpec, query: JoinQuery, side: str, tables: Sequence[pa.Table]) -> Loaded:
+def load(spec: JoinSpec, side: str, tables: Sequence[pa.Table]) -> Loaded:
     """Stored rows of one side; they have passed the side's filter already."""
-    none = spec.side_schema(side).empty_table()
-    table = pa.concat_tables([none, *tables]).combine_chunks()
+    table, query = spec.whole(side, tables), spec.query()
     read = read_side(query, query.side(side), table)
     return Loaded(table, read.timed.in_time_order(), read.timeless)
 
 
-class Probe:
-    """Computes the output of a commit.
+def run_share(
+    spec: JoinSpec,
+    store: Store,
+    commit: Commit,
+    share: Share,
+    records: FigureRecords | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Output rows of one share of a commit; its figures go to the records.
 
-    Parameters
-    ----------
-    spec : JoinSpec
-    store : Store
-    commit : Commit
-    records : FigureRecords, optional
-        Gets what a shard has done.
+    Raises
+    ------
+    DataError, DeviceError, FileError
     """
 
-    def __init__(
-        self, spec: JoinSpec, store: Store, commit: Commit, records: FigureRecords | None = None
-    ) -> None:
-        self.spec, self.store, self.commit = spec, store, commit
-        self.records = records
+    def done(stats: Stats) -> None:
+        if records is not None:
+            records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
 
-    def run(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """Output rows of one shard.
-
-        Raises
-        ------
-        DataError, DeviceError, FileError
-        """
-        spec, store, commit = self.spec, self.store, self.commit
-
-        def rows(home: Residence | None) -> StoredRows:
-            return StoredRows(spec, store, commit, home)
-
-        def done(stats: Stats) -> None:
-            if self.records is not None:
-                self.records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
-
-        yield from run_step(spec, store.scope, commit, rows, done, share)
+    rows = partial(StoredRows, spec, store, commit)
+    return run_step(spec, store.scope, commit, rows, done, share)
 
 
 def run_step(
@@ -139,10 +126,10 @@ def run_step(
     ----------
     spec : JoinSpec
     scope : str
-        Within which names of the commit's files are unique.
+        Names of the commit's files are unique within it.
     commit : Commit
     rows : callable
-        What the step reads, by where blocks are kept.
+        Gives the rows that the step reads, for a residence of blocks.
     done : callable
         Gets the counts of the step after its last row.
     share : Share, optional
@@ -154,22 +141,16 @@ def run_step(
     """
 
     def run(device: Device) -> Iterator[pa.RecordBatch]:
-        home = residence(spec, scope, device)
+        home = _residence(spec, scope, device)
         if home is not None:
-            home.keep(device, [f.name for own in commit.blocks().values() for f in own])
-        step = MicroBatch(
-            spec.query(),
-            device,
-            commit.before,
-            commit.after,
-            pruning=spec.pruning,
-            residence=home,
-        )
+            home.keep(device, [file.name for file in commit.kept()])
+        promises = commit.before, commit.after
+        step = MicroBatch(spec.query(), device, *promises, pruning=spec.pruning, residence=home)
         for batch in step.run(rows(home), share or Share()):
-            yield from spec.output_batches(batch)
+            yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
         done(step.stats)
 
-    with spec.device.opened() as device:
+    with spec.device.open() as device:
         given = False
         try:
             for batch in run(device):
@@ -177,7 +158,15 @@ def run_step(
                 yield batch
         except DeviceError as error:
             cpu = spec.device.instead_of(device, str(error))
-            # Rows that have left would leave again; then Spark has to run the task again.
+            # The CPU device would give all rows again; if some are out, Spark must repeat the task.
             if cpu is None or given:
                 raise
             yield from run(cpu)
+
+
+def _residence(spec: JoinSpec, scope: str, device: Device) -> Residence | None:
+    """Where this process keeps blocks of a query; None if it keeps none."""
+    if not spec.device.conf.resident:
+        return None
+    _cache.most_bytes = spec.device.conf.resident_bytes
+    return Residence(scope, _cache, device_stays=stays_open(device))

@@ -2,57 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from penstock.errors import FileError
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: What systems say where there is no room, as Java and Python repeat it.
+#: What calls of Spark raise, be it classic or Spark Connect.
+SPARK_ERRORS = (PySparkException, Py4JError)
+
+#: Texts of the system's errors when a disk is full, which Java and Python repeat.
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
 class QueryFileError(FileError, StreamingQueryException):
-    """A streaming query that has ended since a file could not be written."""
+    """A streaming query ended because a file could not be written."""
 
     def __init__(self, message: str) -> None:
         FileError.__init__(self, message)
         StreamingQueryException.__init__(self, message)
 
 
-def require_room(error: Exception, what: str) -> None:
-    """Raise an error that says what to do, if Spark has failed because a disk is full.
+@contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Raise an error that says what to do, where Spark fails because a disk is full.
 
     Parameters
     ----------
-    error : Exception
-        Of Spark.
     what : str
-        Could not be written.
+        What is being written, for the message.
 
     Raises
     ------
     FileError
     """
-    message = _message(error, what)
-    if message is not None:
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        message = _message(error, what)
+        if message is None:
+            raise
         raise FileError(message) from error
 
 
 def with_remedy(query: StreamingQuery, checkpoint: str) -> StreamingQuery:
-    """Make a query raise :class:`QueryFileError` where Spark itself found the disk full.
+    """Make a query raise :class:`QueryFileError` if Spark itself found the disk full.
 
-    Where a task or the sink did, the error has one in its text.
+    If a task or the sink found it full, the text of the error has a ``FileError`` already.
 
     Parameters
     ----------
     query : StreamingQuery
         Changed in place.
     checkpoint : str
-        What Spark writes, for the message.
+        For the message.
     """
     kind = type(query)  # classic or Spark Connect's
 

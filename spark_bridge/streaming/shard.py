@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from penstock.errors import FileError
 from penstock.host.execute.residence import Residence
 from penstock.host.execute.stats import Stats
-from penstock.host.join.step import Block, Frontier, needed, oldest
+from penstock.host.join.step import Block, Frontier, oldest
 from penstock.host.rows.checksums import checksum
 from penstock.host.rows.sides import Loaded
 from penstock.plan.query import LEFT, RIGHT
@@ -24,9 +24,9 @@ from ..metrics.figures import ShardFigures
 from ..metrics.observed import COLUMNS, columns_of
 from ..rows import message_of, table_of
 from .commit import Commit, StoredFile
-from .compaction import merged, merges, replaced
+from .compaction import choose_merges, merge_files, needed_files, replace_merged
 from .identity import require_same
-from .ingest import Admitted, admitted, write
+from .ingest import Admitted, admit, write
 from .probe import StoredRows, run_step
 from .spec import JoinSpec
 from .store import RowStore
@@ -44,12 +44,14 @@ class StateRows(RowStore):
         self._map = handle.getMapState("rows", "number long", "rows binary")
         self.following = 0
 
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
+    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
         message, number = message_of(table), self.following
         self.following += 1
         self._map.updateValue((number,), (message,))
-        # An attempt that failed has used this number, too, maybe for other rows.
-        return f"{number}-{uuid.uuid4().hex}", len(message), checksum(message)
+        # A failed attempt has used this number too, perhaps for other rows.
+        name = f"{number}-{uuid.uuid4().hex}"
+        seen = {"bytes": len(message), "checksum": checksum(message)}
+        return StoredFile(**asdict(block), name=name, **seen)
 
     def read(self, file: StoredFile) -> pa.Table:
         number = _number(file)
@@ -71,34 +73,30 @@ def _number(file: StoredFile) -> int:
     return int(file.name.partition("-")[0])
 
 
+@dataclass(frozen=True)
 class ShardRows(StoredRows):
-    """Rows that a step reads in one shard: all new ones, and those that the shard keeps."""
+    """Rows that a step reads in one shard.
 
-    def __init__(
-        self,
-        spec: JoinSpec,
-        store: RowStore,
-        commit: Commit,
-        new: dict[str, Loaded],
-        kept: dict[str, Loaded],
-        residence: Residence | None,
-    ) -> None:
-        super().__init__(spec, store, commit, residence)
-        self._new.update(new)
-        self._kept = kept
+    Parameters
+    ----------
+    keeps : dict of side to Loaded
+        New rows that this shard stores; ``found`` has all new rows.
+    """
+
+    keeps: dict[str, Loaded] = field(default_factory=dict)
 
     def entering(self, side: str) -> Loaded:
-        kept, stored = self._kept[side], self.commit.new[side]
-        if self.residence is None or not stored or stored[0].rows < len(kept.rows):
-            return kept
-        # As it was stored, and as the next step will find it.
+        keeps, stored = self.keeps[side], self.commit.new[side]
+        if self.residence is None or not stored or stored[0].rows < len(keeps.rows):
+            return keeps
+        # The block that was stored, which the next step finds prepared.
         (file,) = stored
         return Loaded.of_block(*self.block(side, file), NEVER, FOREVER)
 
 
 @dataclass(frozen=True)
 class _Arrived:
-    """Rows of one side of a micro-batch: all, and those that the shard keeps."""
+    """New rows of one side: ``every`` one of the micro-batch, and those ``kept`` by this shard."""
 
     every: Admitted
     kept: Admitted
@@ -130,8 +128,7 @@ class ShardProcessor(StatefulProcessor):
         messages: list[Any] = [row for one in rows for row in one.itertuples(index=False)]
         messages.sort(key=lambda row: (row.part, row.number))
         before = self._before()
-        query = self.spec.query()
-        frontier = Frontier(query, before.after)
+        frontier = Frontier(self.spec.query(), before.after)
         arrived = {
             side: self._arrived(frontier, side, [m for m in messages if m.is_right == is_right])
             for side, is_right in ((LEFT, False), (RIGHT, True))
@@ -139,25 +136,21 @@ class ShardProcessor(StatefulProcessor):
         commit = self._taken_in(frontier, before, arrived)
         nothing = dict.fromkeys(COLUMNS)
         new = {side: one.every.loaded for side, one in arrived.items()}
-        kept = {side: one.kept.loaded for side, one in arrived.items()}
+        keeps = {side: one.kept.loaded for side, one in arrived.items()}
 
         def read(home: Residence | None) -> ShardRows:
-            return ShardRows(self.spec, self._rows, commit, new, kept, home)
+            return ShardRows(self.spec, self._rows, commit, home, new, keeps)
 
         ended: list[Stats] = []
         for batch in run_step(self.spec, self._scope, commit, read, ended.append):
             yield pd.DataFrame([{"rows": message_of(batch), **nothing}])
         self._put(commit)
         shard = self.keys.index(int(key[0]))
-        files = [file for own in commit.blocks().values() for file in own]
         figures = columns_of(
             ShardFigures.of(shard, ended[0]),
-            {
-                "window_rows": sum(file.rows for file in files),
-                "window_bytes": sum(file.bytes for file in files),
-            },
-            {side: one.rows for side, one in arrived.items()},
-            {side: len(one.every.late) for side, one in arrived.items()},
+            commit.window(),
+            arrived={side: one.rows for side, one in arrived.items()},
+            late={side: len(one.every.late) for side, one in arrived.items()},
         )
         yield pd.DataFrame([{"rows": None, **figures}])
 
@@ -186,29 +179,21 @@ class ShardProcessor(StatefulProcessor):
         self._record.update((json.dumps(record),))
 
     def _arrived(self, frontier: Frontier, side: str, messages: list) -> _Arrived:
-        own, none = frontier.query.side(side), self.spec.side_schema(side).empty_table()
         tables = [self.spec.side_table(side, table_of(m.rows)) for m in messages]
-        every = pa.concat_tables([none, *tables]).combine_chunks()
+        table = self.spec.whole(side, tables)
+        every = kept = admit(frontier, side, table)
         share = [t for t, m in zip(tables, messages, strict=True) if m.kept]
-        if len(share) == len(tables):
-            taken = admitted(frontier, own, every)
-            return _Arrived(taken, taken, every.num_rows)
-        kept = pa.concat_tables([none, *share]).combine_chunks()
-        return _Arrived(
-            admitted(frontier, own, every), admitted(frontier, own, kept), every.num_rows
-        )
+        if len(share) < len(tables):
+            kept = admit(frontier, side, self.spec.whole(side, share))
+        return _Arrived(every, kept, table.num_rows)
 
     def _taken_in(self, frontier: Frontier, before: Commit, arrived: dict[str, _Arrived]) -> Commit:
-        """Forget rows that no later row can meet, and keep the new ones."""
-        blocks = before.blocks()
-        keep = needed(frontier, {s: [f.block for f in own] for s, own in blocks.items()})
-        old: dict[str, list[StoredFile]] = {LEFT: [], RIGHT: []}
-        for side, files in blocks.items():
-            for file, is_kept in zip(files, keep[side], strict=True):
-                if is_kept:
-                    old[side].append(file)
-                else:
-                    self._rows.remove(file)
+        """Remove rows that no later row can meet, and store the new ones."""
+        old = needed_files(frontier, before)
+        staying = {file.name for own in old.values() for file in own}
+        for file in before.kept():
+            if file.name not in staying:
+                self._rows.remove(file)
         after = dict(before.after)
         for side, one in arrived.items():
             if one.every.loaded.rows.time.size or len(one.every.late):
@@ -218,35 +203,33 @@ class ShardProcessor(StatefulProcessor):
         for side, one in arrived.items():
             loaded = _staying(following, side, one.kept.loaded)
             if len(loaded.rows):
-                own = frontier.query.side(side)
-                new[side].append(write(self._rows, before.batch + 1, frontier, own, loaded))
-        commit = Commit(
-            batch=before.batch + 1,
-            before=before.after,
+                new[side].append(write(self._rows, before.batch + 1, frontier, side, loaded))
+        commit = before.following(
+            {side: one.rows for side, one in arrived.items()},
+            {side: len(one.every.late) for side, one in arrived.items()},
             after=after,
             old=old,
             new=new,
-            arrived={s: before.arrived[s] + one.rows for s, one in arrived.items()},
-            late_rows={s: before.late_rows[s] + len(o.every.late) for s, o in arrived.items()},
         )
         return self._merged(frontier, commit)
 
     def _merged(self, frontier: Frontier, commit: Commit) -> Commit:
-        """The same rows under fewer names, where there are many."""
-        done = [(m, merged(self.spec, self._rows, commit, m)) for m in merges(frontier, commit)]
+        """The commit, with fewer entries if there are many."""
+        merges = choose_merges(frontier, commit)
+        done = [(merge, merge_files(self.spec, self._rows, commit, merge)) for merge in merges]
         for merge, _ in done:
-            for file in commit.old[merge.side][merge.first : merge.last]:
+            for file in merge.files:
                 self._rows.remove(file)
-        return replace(commit, old=replaced(commit.old, done))
+        return replace(commit, old=replace_merged(commit.old, done))
 
 
 def _staying(frontier: Frontier, side: str, loaded: Loaded) -> Loaded:
-    """Leave out new rows that no later step can read, if those are most of them.
+    """Leave out new rows that no later step can read, if they are the majority.
 
-    Otherwise a block of their own would cost more than it saves: this step prepares all of them.
+    If they are few, all rows stay: this step prepares them anyway, as one block.
     """
     if frontier.grouping is not None or frontier.query.is_rows:
         return loaded
-    nothing: dict[str, list[Block]] = {LEFT: [], RIGHT: []}  # only groups wait for others' rows
+    nothing: dict[str, list[Block]] = {LEFT: [], RIGHT: []}  # blocks count for groups only
     staying = loaded.between(oldest(frontier, nothing, side), FOREVER)
     return staying if 2 * len(staying.rows) <= len(loaded.rows) else loaded

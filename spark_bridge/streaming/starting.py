@@ -1,7 +1,7 @@
 """Checks of the state design before Spark starts the query.
 
-The design gives a DataFrame, which Spark starts. So its writer is Spark's own but for one thing: it
-looks whether the checkpoint is that of the query.
+The design gives a DataFrame, whose query Spark starts. Its writer is Spark's own, except that it
+first checks that the checkpoint is the query's.
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import FileError, UsageError
 from penstock.host.rows.checksums import sealed, unsealed
 
 from .identity import require_same
-from .notes import first_cause, is_there, noted, plain, put_note
+from .notes import first_cause, is_there, plain, put_note, read_note
 from .place import log_number
+from .room import SPARK_ERRORS
 from .store import LOST
 
-#: Folder in Spark's checkpoint that says of which query it is.
+#: Folder in Spark's checkpoint with the identity of its query.
 FOLDER = "penstock-query"
 
 #: Folder in which Spark's sink of files notes its batches.
 _SINK_LOG = "_spark_metadata"
 
-#: Spark's setting for checkpoints of queries that name none.
+#: Spark's setting of the folder of checkpoints, for queries that name no checkpoint.
 _DEFAULT = "spark.sql.streaming.checkpointLocation"
 
 
 def check_query(spark: SparkSession, wanted: Mapping[str, Any], checkpoint: str) -> None:
-    """See that a checkpoint is that of a query, or note that it is from now on.
+    """Check that a checkpoint is a query's, or make it the query's.
 
     Spark reads and writes the note, so it may lie wherever a checkpoint may.
 
@@ -49,11 +48,11 @@ def check_query(spark: SparkSession, wanted: Mapping[str, Any], checkpoint: str)
     UsageError
         It is another query's.
     FileError
-        The note is damaged, or what Spark has noted.
+        The note, or a log of Spark's, is damaged.
     """
     check_logs(spark, checkpoint.rstrip("/"))
     path = f"{checkpoint.rstrip('/')}/{FOLDER}"
-    note = noted(spark, path)
+    note = read_note(spark, path)
     if note is None:
         put_note(spark, path, sealed(FOLDER, wanted))
         return
@@ -65,9 +64,9 @@ def check_query(spark: SparkSession, wanted: Mapping[str, Any], checkpoint: str)
 
 
 def check_output(spark: SparkSession, path: str, checkpoint: str) -> None:
-    """See that Spark's own sink of files will not skip the batches of a new query.
+    """Check that Spark's own sink of files will not skip the batches of a new query.
 
-    It takes a batch for written whose number is in the path's log, whoever has written that.
+    The sink skips a batch if the path's log has its number, whichever query wrote that.
 
     Raises
     ------
@@ -84,10 +83,9 @@ def check_output(spark: SparkSession, path: str, checkpoint: str) -> None:
 
 
 def check_logs(spark: SparkSession, checkpoint: str) -> None:
-    """See that Spark has all that it noted of a query's rows.
+    """Check that no file is gone in which Spark has noted a query's rows.
 
-    Its queries read these files without a look at their checksums, where a file system has some,
-    and take what lacks for something new.
+    Spark takes a missing file for the end of its log, and does not check what is in the others.
 
     Raises
     ------
@@ -100,7 +98,7 @@ def check_logs(spark: SparkSession, checkpoint: str) -> None:
     files = spark.read.text(there, wholetext=True).select("_metadata.file_path", "value")
     try:
         logs = {tuple(row[0].split("/")[-3:]): row[1] for row in files.collect()}
-    except (PySparkException, Py4JError) as error:
+    except SPARK_ERRORS as error:
         raise FileError(
             f"what Spark has noted in {checkpoint} cannot be read: {first_cause(error)}; {LOST}"
         ) from error
@@ -118,7 +116,7 @@ def check_logs(spark: SparkSession, checkpoint: str) -> None:
 
 
 def _reached(offset: str) -> int | None:
-    """Number of the last file of its log that a source has read; None if it has no log."""
+    """Number of the last file of its log that a source has used; None if it has no log."""
     try:
         found = json.loads(offset)
     except ValueError:
@@ -127,9 +125,9 @@ def _reached(offset: str) -> int | None:
 
 
 def with_check(frame: DataFrame, check: Callable[[str], None]) -> DataFrame:
-    """A DataFrame whose writer calls a function of the checkpoint's location before it starts.
+    """A DataFrame whose writer calls ``check`` with the checkpoint's location before it starts.
 
-    Frames made from it have Spark's own writer; for them tasks look.
+    DataFrames made from it have Spark's own writer; for them, tasks compare the identity.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """The state design: windows in Spark's own state store, and a DataFrame to go on with.
 
-Each state call is a round trip to the JVM, so state is few, big values: rows are packed into Arrow
-messages before the shuffle, and lie in the state as such. Every shard gets all rows and keeps its
-share; each pair is found by the shard that keeps its earlier row, or, of one micro-batch, its
-right one.
+Each access to state is a round trip to the JVM, so there are few and large values: rows are packed
+into Arrow messages before the shuffle and stay packed in the state. Every shard gets all rows and
+keeps a share of them. A pair is found by the shard that keeps its earlier row; if both rows come in
+one micro-batch, by the shard that keeps the right one.
 """
 
 from __future__ import annotations
@@ -12,20 +12,34 @@ from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
 from penstock.plan.query import JoinKind, JoinQuery
 
-from ..metrics.observed import COLUMNS, observed
-from ..rows import table_of
+from ..metrics.observed import COLUMNS, observe
+from ..rows import message_of, table_of
+from ..task import partition
 from ..types import spark_schema
 from .identity import identity
-from .packing import PACKED, packed
 from .shard import ShardProcessor
-from .spec import JoinSpec
+from .spec import IS_RIGHT, JoinSpec
 from .starting import check_query, with_check
+
+#: Rows on their way to the shards: which shard, the order, whether the shard keeps them, the rows
+#: as an Arrow message.
+_PACKED = pa.schema(
+    [
+        ("lane", pa.int32()),
+        ("part", pa.int32()),
+        ("number", pa.int32()),
+        ("is_right", pa.bool_()),
+        ("kept", pa.bool_()),
+        ("rows", pa.binary()),
+    ]
+)
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -53,28 +67,41 @@ def with_state(spark: SparkSession, spec: JoinSpec, rows: DataFrame, shards: int
     keys = _keys(spark, shards)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        part = 0 if context is None else context.partitionId()
         filled = [batch for batch in batches if batch.num_rows]
         if filled:
-            yield from packed(pa.Table.from_batches(filled), part, keys)
+            yield from _packed(pa.Table.from_batches(filled), partition(), keys)
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for message in batch.column(0):
                 yield from table_of(message.as_py()).to_batches()
 
-    sent = rows.mapInArrow(pack, PACKED).groupBy("lane")
-    # A shard is found by its key: state under other keys would be lost.
+    sent = rows.mapInArrow(pack, spark_schema(_PACKED)).groupBy("lane")
+    # The state of a shard is found by its key, so the keys must stay.
     wanted = identity(spec) | {"lanes": shards, "spark.sql.shuffle.partitions": keys}
     columns = ", ".join(f"{name} {dtype}" for name, dtype in COLUMNS.items())
     found = sent.transformWithStateInPandas(
         ShardProcessor(spec, keys, wanted), f"rows binary, {columns}", "append", "none"
     )
-    joined = observed(found, spec.names, shards).mapInArrow(unpack, spark_schema(spec.output))
+    joined = observe(found, spec.names, shards).mapInArrow(unpack, spark_schema(spec.output))
     return with_check(joined, partial(check_query, spark, wanted))
+
+
+def _packed(rows: pa.Table, part: int, keys: list[int]) -> Iterator[pa.RecordBatch]:
+    """Messages with all rows of one partition for every shard, which keeps some of them."""
+    number = 0
+    for is_right in (False, True):
+        own = rows.filter(pc.field(IS_RIGHT) == is_right).drop_columns([IS_RIGHT]).combine_chunks()
+        for k, keeper in enumerate(keys):
+            first, last = (own.num_rows * n // len(keys) for n in (k, k + 1))
+            if first == last:
+                continue
+            message = message_of(own.slice(first, last - first))
+            for shard in keys:
+                values = (shard, part, number, is_right, shard == keeper, message)
+                arrays = [pa.array([v], t) for v, t in zip(values, _PACKED.types, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=_PACKED)
+            number += 1
 
 
 def _check(spark: SparkSession, query: JoinQuery, shards: int) -> None:
@@ -97,7 +124,7 @@ def _check(spark: SparkSession, query: JoinQuery, shards: int) -> None:
 
 
 def _keys(spark: SparkSession, shards: int) -> list[int]:
-    """A key per shard, such that no two share a partition, as far as there are enough."""
+    """A key per shard; no two are in one partition while there are enough partitions."""
     parts = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     part = F.expr(f"pmod(hash(cast(id as int)), {parts})").alias("part")
     found: dict[int, list[int]] = {}

@@ -1,8 +1,8 @@
 """The files of a streaming join: rows, and one record per micro-batch.
 
-Each is there as a whole or not at all, and never changes, except the note of the latest batch. The
-driver alone writes records, and a record names the files that count. Files of failed tasks are in
-no record, and are removed later.
+A file is there as a whole or not at all. None changes, except the note of the latest batch. Only
+the driver writes records. A record names the files that count: files of failed tasks are in no
+record, and are removed later.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import json
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from math import inf
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
+from penstock.host.join.step import Block
 from penstock.host.rows.file_store import FileStore
 from penstock.plan.ranges import place
 
@@ -56,11 +56,11 @@ def file_store(location: str, lost: str = LOST) -> FileStore:
 
 
 class RowStore(ABC):
-    """Where stored rows are."""
+    """A store of rows."""
 
     @abstractmethod
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
-        """Keep rows; gives their name, size in bytes and checksum."""
+    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
+        """Store rows of a batch; ``block`` describes them."""
 
     @abstractmethod
     def read(self, file: StoredFile) -> pa.Table:
@@ -70,7 +70,7 @@ class RowStore(ABC):
         """Rows of a file with ``low <= time <= high``, without the column of their time."""
         table = self.read(file)
         if not (low <= file.low and file.high <= high):
-            times = times_of(table)
+            times = table.column(0).chunk(0).to_numpy()
             first, last = place(times, low), place(times, high, after=True)
             table = table.slice(first, last - first)
         return table.remove_column(0)
@@ -90,7 +90,7 @@ class Store(RowStore):
 
     @property
     def scope(self) -> str:
-        """Within which names of rows are unique, as devices and caches know it."""
+        """Name of this store for devices and caches: names of files are unique within it."""
         return blake2b(self.folder.encode(), digest_size=16).hexdigest()
 
     @property
@@ -114,8 +114,8 @@ class Store(RowStore):
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def add(self, batch: int, table: pa.Table) -> tuple[str, int, str]:
-        """Write rows into a new file; its name, size in bytes and checksum.
+    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
+        """Write rows into a new file.
 
         Raises
         ------
@@ -124,10 +124,10 @@ class Store(RowStore):
         name = f"{batch}-{uuid.uuid4().hex}.arrow"
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, table.schema) as writer:
-            # One piece, so that columns can be used in place.
+            # One chunk per column, so that they can be used in place.
             writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
         written = self.files.put(f"{_ROWS}/{name}", sink.getvalue())
-        return name, written.bytes, written.checksum
+        return StoredFile(**asdict(block), name=name, **written._asdict())
 
     def read(self, file: StoredFile) -> pa.Table:
         """The rows of a file; in a folder, mapped into memory.
@@ -140,9 +140,9 @@ class Store(RowStore):
         return self.files.table(f"{_ROWS}/{file.name}", file.checksum)
 
     def check(self, commit: Commit) -> None:
-        """Find out now whether a file of a batch is gone or has another size.
+        """Check that no file of a batch is gone or has another size.
 
-        What is in it is checked by whoever reads it first.
+        Its content is checked when it is first read.
 
         Raises
         ------
@@ -150,26 +150,25 @@ class Store(RowStore):
         """
         for file in commit.files():
             name = f"{_ROWS}/{file.name}"
-            size = self.files.size(name)
+            size, shown = self.files.size(name), self.files.shown(name)
             if size is None:
-                raise FileError(f"{self.files.shown(name)} is gone; {LOST}")
+                raise FileError(f"{shown} is gone; {LOST}")
             if size != file.bytes:
-                shown = self.files.shown(name)
                 raise FileError(f"{shown} has {size} bytes, not {file.bytes}; {LOST}")
 
     # -- what a task has written ------------------------------------------------------------------
 
-    def tell(self, part: int, written: Sequence[Mapping[str, Any]]) -> str:
-        """Describe the files of one attempt of a task, as a text for the driver."""
+    def report(self, part: int, written: Sequence[Mapping[str, Any]]) -> str:
+        """A text that tells the driver what one attempt of a task has written."""
         return json.dumps({"part": part, "written": list(written)})
 
-    def told(self, texts: Iterable[str]) -> dict[int, list[dict[str, Any]]]:
-        """Files of the attempts that count, by part.
+    def reports(self, texts: Iterable[str]) -> dict[int, list[dict[str, Any]]]:
+        """What tasks have written, by part.
 
         Parameters
         ----------
         texts : iterable of str
-            From :meth:`tell`. Of two attempts of one part, the first counts.
+            From :meth:`report`. Of two attempts of one part, the first counts.
         """
         found: dict[int, list[dict[str, Any]]] = {}
         for values in map(json.loads, texts):
@@ -184,7 +183,7 @@ class Store(RowStore):
         Raises
         ------
         FileError
-            It is damaged, or a copy of another batch's.
+            It is damaged, or is a copy of another batch's record.
         """
         if batch < 0:
             return Commit()
@@ -213,11 +212,12 @@ class Store(RowStore):
         number = 0 if noted is None else noted["batch"]
         latest = self.commit(number)
         if latest is None:
-            if noted is None and not any(map(_is_record, self.files.names(_RECORDS))):
+            records = (name.removesuffix(".json") for name in self.files.names(_RECORDS))
+            if noted is None and not any(map(str.isdecimal, records)):
                 return None
             gone = _LATEST if noted is None else _record(number)
             raise FileError(f"{self.files.shown(gone)} is gone; {LOST}")
-        # The note is written after the record, so it may be one behind.
+        # The record is written before the note, which may therefore be one behind.
         while (following := self.commit(number + 1)) is not None:
             latest, number = following, number + 1
         return latest
@@ -232,22 +232,25 @@ class Store(RowStore):
     def clean(self, commit: Commit, before: Commit) -> None:
         """Remove files that neither this batch nor the one before it reads.
 
-        Spark repeats the latest batch only, and that needs what the one before it left. A listing
-        that lacks a file leaves it to the next batch.
+        Spark repeats only the latest batch, which reads what the one before it left. A file that
+        a listing lacks is removed after a later batch.
         """
         named = {file.name for one in (commit, before) for file in one.files()}
         self.files.remove(
             f"{_ROWS}/{name}"
             for name in self.files.names(_ROWS)
-            # A later batch's file may be of another attempt that is still at work.
+            # Another attempt may still be writing files of a later batch.
             if name not in named and _batch_of(name) <= commit.batch
         )
-        records = ((name, name.removesuffix(".json")) for name in self.files.names(_RECORDS))
-        self.files.remove(
-            f"{_RECORDS}/{name}"
-            for name, number in records
-            if not number.isdecimal() or int(number) < before.batch
-        )
+        remove_old(self.files, _RECORDS, before.batch)
+
+
+def remove_old(files: FileStore, folder: str, first: int) -> None:
+    """Remove JSON files whose names are numbers below ``first``, or no numbers."""
+    for name in files.names(folder):
+        number = name.removesuffix(".json")
+        if not number.isdecimal() or int(number) < first:
+            files.remove([f"{folder}/{name}"])
 
 
 def _record(batch: int) -> str:
@@ -255,17 +258,6 @@ def _record(batch: int) -> str:
 
 
 def _batch_of(name: str) -> float:
-    """Which batch a file is of; one of a strange name is of no batch so far."""
+    """Number of a file's batch; infinite for a name that has none."""
     number = name.removeprefix(".").split("-")[0]  # hidden while it is written
     return int(number) if number.isdecimal() else inf
-
-
-def _is_record(name: str) -> bool:
-    return name.removesuffix(".json").isdecimal()
-
-
-def times_of(table: pa.Table) -> np.ndarray:
-    """Times of stored rows, int64."""
-    if not table.num_rows:
-        return np.zeros(0, np.int64)
-    return table.column(0).chunk(0).to_numpy()

@@ -1,14 +1,11 @@
-"""Where the output of a streaming join goes, and how it runs."""
+"""The writer of a streaming join, which starts its query."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,16 +19,16 @@ from .identity import check_folder
 from .microbatch import MicroBatch, Sink
 from .output import BatchSink, FolderSink, require_distinct
 from .place import Place
-from .room import require_room, with_remedy
+from .room import room_for, with_remedy
 from .spec import JoinSpec
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: Options that are the writer's own; others go to the format.
+#: Options of the writer itself; others go to the format.
 _OWN = ("checkpointLocation", "storeLocation", "path", "latePath")
 
-#: Rows from which on Spark's own estimate of its parallelism is one partition per task slot.
+#: Rows from which on Spark cuts a range into one partition per task slot.
 _MANY = 1 << 20
 
 
@@ -60,9 +57,8 @@ class StreamingJoinWriter:
         return self
 
     def option(self, key: str, value: Any) -> StreamingJoinWriter:
-        """``checkpointLocation``, ``storeLocation`` (for the join's own files, where they are not
-        to be in the checkpoint), ``path``, ``latePath`` (for rows that came too late), or an
-        option of the format."""
+        """``checkpointLocation``, ``storeLocation`` (for the join's own files, if not in the
+        checkpoint), ``path``, ``latePath`` (for late rows), or an option of the format."""
         self._options[key] = str(value)
         return self
 
@@ -73,7 +69,7 @@ class StreamingJoinWriter:
         return self
 
     def outputMode(self, outputMode: str) -> StreamingJoinWriter:
-        """Only ``append``: each row leaves once, and for good."""
+        """Only ``append``: rows of the output never change."""
         if outputMode != "append":
             raise UsageError(f"a join has output mode append, not {outputMode!r}")
         return self
@@ -111,8 +107,8 @@ class StreamingJoinWriter:
         Raises
         ------
         UsageError
-            No checkpointLocation or path, or the checkpoint or a folder of output is that of
-            another query.
+            There is no checkpointLocation or path; or the checkpoint, or a folder of output,
+            belongs to another query.
         FileError
             State of the query is gone or damaged, or a folder cannot be written.
         """
@@ -138,22 +134,20 @@ class StreamingJoinWriter:
             folder.take(self._spark, number, is_new=is_new)
         lanes = self._lanes or parallelism(self._spark)
         micro_batch = MicroBatch(self._spec, store, lanes, sink, late, place)
-        writer = self._rows.writeStream.foreachBatch(partial(_run, micro_batch))
+        writer = self._rows.writeStream.foreachBatch(micro_batch)
         writer = writer.option("checkpointLocation", checkpoint)
         if self._name:
             writer = writer.queryName(self._name)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
-        try:
+        what = f"Spark's checkpoint {checkpoint}"
+        with room_for(what):
             query = writer.start()
-        except (PySparkException, Py4JError) as error:
-            require_room(error, f"Spark's checkpoint {checkpoint}")
-            raise
         records_are(str(query.id), FigureRecords(store.folder).of)
-        return with_remedy(query, f"Spark's checkpoint {checkpoint}")
+        return with_remedy(query, what)
 
     def _late_sinks(self) -> dict[str, FolderSink]:
-        """Where rows that came too late go, by side."""
+        """Sinks of late rows, by side."""
         if "latePath" not in self._options:
             return {}
         path = self._options["latePath"].rstrip("/")
@@ -176,12 +170,8 @@ class StreamingJoinWriter:
         return FolderSink(self._options["path"], self._format, options)
 
 
-def _run(micro_batch: MicroBatch, rows: DataFrame, batch: int) -> None:
-    micro_batch(rows, batch)
-
-
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at a time, asked in a way that Spark Connect has, too."""
+    """How many tasks run at a time, found in a way that also works with Spark Connect."""
     number = F.spark_partition_id()
     found = spark.range(_MANY).select(number.alias("p")).agg(F.max("p").alias("p")).collect()
     return int(found[0]["p"]) + 1

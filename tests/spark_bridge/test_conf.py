@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +18,8 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import DeviceError, FileError, UsageError
-from penstock.spark_bridge import conf as conf_module
 from penstock.spark_bridge import devices
-from penstock.spark_bridge.conf import Conf
+from penstock.spark_bridge.conf import PREFIX, Conf
 from penstock.spark_bridge.devices import DeviceChoice, DeviceSpec
 from penstock.spark_bridge.discovery import discovery_script
 from penstock.spark_bridge.resources import check_resources
@@ -57,17 +59,29 @@ def test_wrong_settings(name, text, message):
         Conf.read(session(**{f"spark__penstock__{name}": text}))
 
 
+def table():
+    """The settings as a table in Markdown, each with what the docstring of `Conf` says of it."""
+    doc = inspect.getdoc(Conf) or ""
+    entries = re.findall(r"^(\w+) : .*\n((?:    .*\n?)+)", doc, re.MULTILINE)
+    meanings = {name: " ".join(text.split()) for name, text in entries}
+    lines = ["| key | default | meaning |", "|---|---|---|"]
+    for f in fields(Conf):
+        default = f"`{str(f.default).lower()}`" if f.default not in ("", None) else ""
+        lines.append(f"| `{PREFIX}{f.metadata['key']}` | {default} | {meanings[f.name]} |")
+    return "\n".join(lines)
+
+
 def test_the_docs_list_the_settings():
     text = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
-    assert conf_module.table() in text
+    assert table() in text
 
 
 def test_devices_by_text():
-    spec = DeviceSpec.parsed("remote?address=unix:///run/a.sock&device=cpu&connect_s=3", "x")
+    spec = DeviceSpec.parse("remote?address=unix:///run/a.sock&device=cpu&connect_s=3", "x")
     assert spec.options == {"address": "unix:///run/a.sock", "device": "cpu", "connect_s": 3}
-    assert DeviceSpec.parsed(str(spec), "x") == spec
+    assert DeviceSpec.parse(str(spec), "x") == spec
     with pytest.raises(DeviceError, match="x: there is no device named 'abacus'"):
-        DeviceSpec.parsed("abacus?beads=9", "x")
+        DeviceSpec.parse("abacus?beads=9", "x")
 
 
 def test_who_chooses_the_device(monkeypatch):
@@ -76,7 +90,7 @@ def test_who_chooses_the_device(monkeypatch):
     task = {"fpga": ["amaranth"], "gpu": ["0"]}
 
     def chosen(argument, conf, addresses):
-        return DeviceChoice.of(argument, None, conf).resolved(addresses).name
+        return DeviceChoice.of(argument, None, conf).resolve(addresses).name
 
     assert chosen(None, plain, {}) == "cpu"
     monkeypatch.setenv(devices.VARIABLE, "rtl")
@@ -84,7 +98,7 @@ def test_who_chooses_the_device(monkeypatch):
     assert chosen(None, named, {}) == "remote"
     assert chosen(None, named, task) == "amaranth"
     assert chosen("cpu", named, task) == "cpu"
-    spec = DeviceChoice.of("remote?address=a", {"address": "b"}, plain).resolved()
+    spec = DeviceChoice.of("remote?address=a", {"address": "b"}, plain).resolve()
     assert spec.options == {"address": "b"}
     choice = DeviceChoice.of(None, None, plain)
     assert [choice.slots(DeviceSpec(n)) for n in ("cpu", "remote", "rtl")] == [0, 0, 1]
@@ -93,15 +107,15 @@ def test_who_chooses_the_device(monkeypatch):
 def test_a_task_that_cannot_open_its_device(monkeypatch, capsys):
     monkeypatch.setattr(devices, "_open", {})
     choice = DeviceChoice.of("cpu", {"threads": 0}, Conf(fallback="cpu"))
-    with pytest.raises(UsageError, match="at least one thread"), choice.opened():
+    with pytest.raises(UsageError, match="at least one thread"), choice.open():
         pass
     missing = {"address": "unix:///nowhere/penstock.sock", "connect_s": 0.1}
     with (
         pytest.raises(DeviceError, match="nowhere"),
-        DeviceChoice.of("remote", missing, Conf()).opened(),
+        DeviceChoice.of("remote", missing, Conf()).open(),
     ):
         pass
-    with DeviceChoice.of("remote", missing, Conf(fallback="cpu")).opened() as device:
+    with DeviceChoice.of("remote", missing, Conf(fallback="cpu")).open() as device:
         assert device.name == "cpu"
     assert "device cpu instead of remote" in capsys.readouterr().err
 

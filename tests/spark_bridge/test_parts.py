@@ -17,12 +17,12 @@ from pyspark.sql import types as spark_types
 
 from penstock.spark_bridge import devices
 from penstock.spark_bridge.batch.blobs import blobs_of, tables_of
-from penstock.spark_bridge.batch.choose import Limits, chosen, dividable
+from penstock.spark_bridge.batch.choose import Limits, choose, dividable
 from penstock.spark_bridge.batch.rows_shards import shards_of_rows
 from penstock.spark_bridge.batch.shards import GridShards, TimeShards
 from penstock.spark_bridge.batch.statistics import Spread
 from penstock.spark_bridge.clock import Clock
-from penstock.spark_bridge.filters import pushed
+from penstock.spark_bridge.filters import push
 from penstock.spark_bridge.types import arrow_schema, spark_schema
 
 TYPES = (
@@ -189,14 +189,14 @@ def query_of(kind="JOIN", select="l.t"):
 
 
 def even(rows, first, last, steps=64):
-    return Spread(rows, [first + (last - first) * k // steps for k in range(steps + 1)])
+    quantiles = [first + (last - first) * k // steps for k in range(steps + 1)]
+    return Spread(rows, Clock("t", 1, 0), quantiles)
 
 
 def choice(query, left, right, partitioning="auto", limits=None):
     limits = limits or Limits(8, False, 1000, 1 << 20)
-    clocks = dict.fromkeys("lr", Clock("t", 1, 0))
     spreads = {"l": left, "r": right}
-    return chosen(query, spreads, clocks, limits, partitioning, dividable(query))
+    return choose(query, spreads, limits, partitioning, dividable(query))
 
 
 def test_short_windows_are_cut_by_time_on_the_longer_side():
@@ -225,7 +225,8 @@ def test_windows_as_long_as_the_data_get_a_grid():
 
 
 def test_a_crowded_time_is_spread_over_shards():
-    crowded = Spread(8000, [*range(0, 3200, 200), *[3200] * 32, *range(3400, 6800, 200)])
+    quantiles = [*range(0, 3200, 200), *[3200] * 32, *range(3400, 6800, 200)]
+    crowded = Spread(8000, Clock("t", 1, 0), quantiles)
     made = choice(query_of("LEFT JOIN"), crowded, even(10, 0, 6800)).shards
     assert made.count <= 8
     assert max(made.parts) >= 3
@@ -242,7 +243,8 @@ def test_shards_hold_no_more_rows_than_they_should():
 
 
 def test_no_rows_need_one_shard():
-    assert choice(query_of(), Spread(0), Spread(0)).shards.count == 1
+    nothing = Spread(0, Clock("t", 1, 0))
+    assert choice(query_of(), nothing, nothing).shards.count == 1
 
 
 def test_what_spark_may_filter(spark):
@@ -252,7 +254,7 @@ def test_what_spark_may_filter(spark):
     small, sums = ops.lt(x, ops.const(5)), ops.lt(ops.add(x, x), ops.const(5))
 
     def text(condition):
-        found = pushed(condition, F.col)
+        found, _ = push(condition, F.col)
         return None if found is None else str(found)
 
     assert text(small) == str(F.col("x") < 5)

@@ -1,4 +1,4 @@
-"""The memory-fed window kernel: what its table, C header, kernel.xml and document are made of."""
+"""The memory-fed window kernel's description, from which its table, C header and others follow."""
 
 from __future__ import annotations
 

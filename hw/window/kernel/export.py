@@ -1,4 +1,4 @@
-"""Write the window kernels: Verilog, and all that packaging and host software need."""
+"""Writes the window kernels: Verilog, and the files for packaging and host software."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies where in the memory of the memory-fed window kernel.
+"""Layout of the memory of the memory-fed window kernel.
 
 Everything is made of 512-bit words, little-endian, at addresses that are multiples of 64; slots are
 those of :class:`penstock.hw.kernel.layout.Slots`.

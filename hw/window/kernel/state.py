@@ -1,4 +1,4 @@
-"""What the operator does, as the value of the register that says so."""
+"""Value of the register with the operator's state."""
 
 from __future__ import annotations
 

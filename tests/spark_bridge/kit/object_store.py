@@ -60,8 +60,8 @@ class FailingStore(Store):
     It does so when all is written that a task writes, and the driver has only to be told.
     """
 
-    def tell(self, part, written):
-        text = super().tell(part, written)
+    def report(self, part, written):
+        text = super().report(part, written)
         batch = int(re.search(r'"name": "(\d+)-', text)[1])
         mark = f"failed/{batch}-{part}"
         if batch % 2 and self.files.size(mark) is None:

@@ -18,6 +18,7 @@ pytest.importorskip("moto", reason="needs pip install 'penstock[dev]'")
 
 import penstock
 from penstock.errors import FileError, UsageError
+from penstock.host.join.step import Block
 from penstock.plan.query import LEFT, RIGHT
 from penstock.spark_bridge.streaming import compaction, stream
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
@@ -51,7 +52,7 @@ def rows(*times: int) -> pa.Table:
 
 
 def added(store: Store, batch: int, *times: int) -> StoredFile:
-    return StoredFile(*store.add(batch, rows(*times)), len(times), times[0], times[-1])
+    return store.add(batch, rows(*times), Block(len(times), times[0], times[-1]))
 
 
 def test_stores_that_cannot_be_written(server, tmp_path):
@@ -115,11 +116,11 @@ def test_two_attempts_of_a_task(location):
     found = []
     for times in ((1, 2), (1, 2)):
         file = added(store, 4, *times)
-        found.append((file, store.tell(0, [{"file": file.name}])))
+        found.append((file, store.report(0, [{"file": file.name}])))
     (taken, first), (other, second) = found
     assert first != second
-    alone = store.tell(1, [{"file": "x"}])
-    told = store.told([first, alone, second])
+    alone = store.report(1, [{"file": "x"}])
+    told = store.reports([first, alone, second])
     assert told == {0: [{"file": taken.name}], 1: [{"file": "x"}]}
     later = added(store, 5, 9)
     commit = Commit(batch=4, new={LEFT: [taken], RIGHT: []})
