@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Promises, Step
+from ..windows.engine import Probe, Promises, Step
 from ..windows.run import Snapshot
 from .delivery import Closing, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery
@@ -53,19 +53,32 @@ class TablePairs(RowDelivery):
         self._numbered = numbered
         self.output_rows = output_rows
         self._preserved: dict[str, Arrival] = {}
+        self._probe: Probe | None = None
+        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
         #: By side that is preserved, which of its tuples are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+    def begin(self, batch: int, step: Step, promises: Promises) -> Closing:
         self._preserved = {a.side: a for a in step.entered}
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
 
     def rows(self, chunk: Chunk) -> list[Rows]:
         probe = chunk.order.bound.probe
-        return [
-            rows for i, j in chunk.pairs for rows in self.pairs(probe.stream, probe.window, i, j)
-        ]
+        found = [] if self._probe is probe else self._waited()
+        self._probe = probe
+        self._waiting += chunk.pairs
+        if sum(len(i) for i, _ in self._waiting) >= LEAST_ROWS:
+            found += self._waited()
+        return found
+
+    def _waited(self) -> list[Rows]:
+        """Rows of the pairs that have waited for others."""
+        waiting, self._waiting = self._waiting, []
+        if self._probe is None or not waiting:
+            return []
+        i, j = waiting[0] if len(waiting) == 1 else map(np.concatenate, zip(*waiting, strict=True))
+        return list(self.pairs(self._probe.stream, self._probe.window, i, j))
 
     def note(self, chunk: Chunk) -> None:
         probe = chunk.order.bound.probe
@@ -95,7 +108,8 @@ class TablePairs(RowDelivery):
                 self.matched[side][tuples] = True
 
     def _close(self, timeless: tuple[Arrival, ...]) -> list[Rows]:
-        found = [rows for a in timeless if a.side in self._preserved for rows in self.alone(a)]
+        found = self._waited()
+        found += [rows for a in timeless if a.side in self._preserved for rows in self.alone(a)]
         for side, arrival in self._preserved.items():
             found += self.alone(arrival, np.flatnonzero(~self.matched[side]))
         return found
@@ -114,29 +128,24 @@ class TableGroups(Delivery):
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         self._groups = PairGroups(query, schemas)
         self._pairs = TablePairs(self._groups.pairs, schemas)
-        self._waiting: list[pa.RecordBatch] = []
 
     @property
     def schema(self) -> pa.Schema:
         return self._groups.select.schema
 
     def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
-        return self._close
+        return partial(self._close, self._pairs.begin(batch, step, promises))
 
     def rows(self, chunk: Chunk) -> list[Rows]:
-        for rows in self._pairs.rows(chunk):
-            self._waiting.append(rows.batch)
-            if sum(batch.num_rows for batch in self._waiting) >= LEAST_ROWS:
-                self._group()
+        self._add(self._pairs.rows(chunk))
         return []
 
-    def _group(self) -> None:
-        if self._waiting:
-            self._groups.add(self._groups.partial(pa.concat_batches(self._waiting)))
-            self._waiting.clear()
+    def _add(self, pairs: Iterable[Rows]) -> None:
+        for rows in pairs:
+            self._groups.add(self._groups.partial(rows.batch))
 
-    def _close(self) -> list[Rows]:
-        self._group()
+    def _close(self, last: Closing) -> list[Rows]:
+        self._add(last())
         return [Rows(self._groups.finish(), _NONE, _NONE)]
 
     def note(self, chunk: Chunk) -> None:

@@ -152,6 +152,8 @@ class Lane:
 
     def _begins(self) -> bool:
         """Begin the next order, if there is one and it has room; whether there was."""
+        if self._asked is None and not self._inbox:
+            return False
         with self._wake:
             if self._asked is None and self._inbox:
                 self._asked = self._inbox.popleft()
@@ -248,14 +250,16 @@ class Lane:
         """Submit the tasks of an order one by one: one for each span of its window."""
         bound = order.bound
         for span in lease.spans:
-            piece = order.piece.clipped(span.low, span.high)
+            piece = order.piece
+            if span.low > order.low or span.high < order.high:
+                piece = piece.clipped(span.low, span.high)
             if not len(piece.rows):
                 continue
             by = span.low - span.offset
             task = Task(
                 piece.of(bound.arrays),
-                piece.start - by,
-                piece.end - by,
+                piece.start - by if by else piece.start,
+                piece.end - by if by else piece.end,
                 max(pairs // len(lease.spans), lease.window.kernel.min_room),
                 bound.mode,
             )

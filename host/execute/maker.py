@@ -14,7 +14,7 @@ from penstock.program import BandProgram, Mode, Program
 from ..device.base import Device
 from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
 from ..keys.binding import Binder
-from ..keys.prepare import Layout, StreamKeys
+from ..keys.layouts import Layout, StreamKeys
 from ..prune.pruner import Pruner
 from ..prune.sizes import Pruning
 from ..windows.engine import Probe

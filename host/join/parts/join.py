@@ -151,7 +151,7 @@ class PartPairs(TablePairs):
         side = self._held.side
         if side in self.matched:
             self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
-        return []
+        return self._waited()
 
 
 class PairParts(PartJoin):

@@ -19,7 +19,7 @@ from penstock.plan.window import FOREVER
 from ...device.base import Device
 from ...emit.delivery import Delivery
 from ...emit.output import Rows, joined
-from ...emit.tables import LEAST_ROWS, table_delivery
+from ...emit.tables import table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
 from ...execute.maker import Cutting
@@ -154,9 +154,9 @@ class TableJoin:
         rows = self.run(self.delivery())
         if self.running.ordered and self.query.aggregation is None:
             rows = _ordered(rows)
-        for batch in _gathered(one.batch for one in rows):
-            self.stats.rows += batch.num_rows
-            yield batch
+        for one in rows:
+            self.stats.rows += one.batch.num_rows
+            yield one.batch
         self.stats.stop()
 
     def delivery(self) -> Delivery:
@@ -250,18 +250,3 @@ def _ordered(rows: Iterable[Rows]) -> Iterator[Rows]:
     if found:
         every = joined(found)
         yield every.take(np.lexsort((every.earlier, every.later)))
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches put together."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        if batch.num_rows < LEAST_ROWS:
-            waiting.append(batch)
-            if sum(one.num_rows for one in waiting) < LEAST_ROWS:
-                continue
-            batch = pa.concat_batches(waiting)
-            waiting = []
-        yield batch
-    if waiting:
-        yield pa.concat_batches(waiting)
