@@ -18,7 +18,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Promises, Step
+from ..windows.engine import Step, Watermarks
 from ..windows.preserved import Closed, Preserved
 from .output import Rows, joined
 from .restore import Restorer
@@ -41,7 +41,7 @@ class Delivery(ABC):
         return 0
 
     @abstractmethod
-    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
         """A batch begins, before any of its orders; what is to follow its end."""
 
     @abstractmethod
@@ -98,12 +98,12 @@ class PairDelivery(RowDelivery):
     def nbytes(self) -> int:
         return sum(own.nbytes for own in self._preserved.values())
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
         for arrival in step.entered:
             if arrival.side in self._preserved:
                 self._preserved[arrival.side].add(arrival)
         alone = [a for a in step.timeless if a.side in self._preserved]
-        closed = {side: own.closing(promises) for side, own in self._preserved.items()}
+        closed = {side: own.closing(watermarks) for side, own in self._preserved.items()}
         if not alone and not any(len(closing.ids) for closing in closed.values()):
             return None
         return partial(self._close, alone, closed)
@@ -167,7 +167,7 @@ class ExistenceDelivery(RowDelivery):
         self._wanted = plan.query.kind is JoinKind.SEMI
         self._found: dict[int, np.ndarray] = {}
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
         alone = [] if self._wanted else [a for a in step.timeless if a.side == self._side]
         if not step.probing and not alone:
             return None

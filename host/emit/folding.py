@@ -22,7 +22,7 @@ from ..device.base import Folds
 from ..device.merge import Merged
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Promises, Step
+from ..windows.engine import Step, Watermarks
 from ..windows.run import Snapshot
 from .delivery import Closing as AfterBatch
 from .delivery import Delivery
@@ -104,9 +104,9 @@ class FoldDelivery(Delivery):
     def nbytes(self) -> int:
         return sum(part.nbytes for part in self._open)
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> AfterBatch | None:
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> AfterBatch | None:
         (probing,) = step.probing or (None,)
-        limit = self._limit_of(probing, promises)
+        limit = self._limit_of(probing, watermarks)
         if probing is None and limit == self._limit:
             return None
         self._limit = limit
@@ -131,13 +131,13 @@ class FoldDelivery(Delivery):
             else:  # of whole tables they come in order
                 batch.add(one.fold, mode, rows, result.folds)
 
-    def _limit_of(self, probing: Arrival | None, promises: Promises) -> Limit:
+    def _limit_of(self, probing: Arrival | None, watermarks: Watermarks) -> Limit:
         if self._closing is None:
             return np.inf
         if not self.query.is_rows:
-            return self._closing.limit(promises)
+            return self._closing.limit(watermarks)
         columns, rows = ({}, 0) if probing is None else (probing.rows.columns, len(probing.rows))
-        return max(self._limit, self._closing.limit_after(columns, rows, promises))
+        return max(self._limit, self._closing.limit_after(columns, rows, watermarks))
 
     def _close(
         self, batch: int, probing: Arrival | None, window: Snapshot | None, limit: Limit

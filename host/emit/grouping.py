@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.plan.plan import JoinPlan
 
 from ..execute.lane import Chunk
-from ..windows.engine import Promises, Step
+from ..windows.engine import Step, Watermarks
 from .delivery import Closing as AfterBatch
 from .delivery import Delivery, PairDelivery
 from .groups.closing import Closing, Limit
@@ -48,8 +48,8 @@ class GroupDelivery(Delivery):
     def nbytes(self) -> int:
         return self._groups.nbytes
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> AfterBatch | None:
-        limit = self._closing.limit(promises)
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> AfterBatch | None:
+        limit = self._closing.limit(watermarks)
         if limit == self._limit:
             return None
         self._limit = limit

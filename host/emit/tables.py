@@ -13,7 +13,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Probe, Promises, Step
+from ..windows.engine import Probe, Step, Watermarks
 from ..windows.run import Snapshot
 from .delivery import Closing, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery
@@ -58,7 +58,7 @@ class TablePairs(RowDelivery):
         #: By side that is preserved, which of its tuples are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> Closing:
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing:
         self._preserved = {a.side: a for a in step.entered}
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
@@ -133,8 +133,8 @@ class TableGroups(Delivery):
     def schema(self) -> pa.Schema:
         return self._groups.select.schema
 
-    def begin(self, batch: int, step: Step, promises: Promises) -> Closing | None:
-        return partial(self._close, self._pairs.begin(batch, step, promises))
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
+        return partial(self._close, self._pairs.begin(batch, step, watermarks))
 
     def rows(self, chunk: Chunk) -> list[Rows]:
         self._add(self._pairs.rows(chunk))

@@ -27,7 +27,7 @@ from ..execute.running import Running
 from ..execute.stats import Stats
 from ..execute.trace import Trace
 from ..rows.sides import Arrival
-from ..windows.engine import Engine, Probe, Promises, Step
+from ..windows.engine import Engine, Probe, Step, Watermarks
 
 #: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
 MOST_BATCHES = 4
@@ -114,10 +114,10 @@ class Session:
     def step(
         self,
         arrivals: Sequence[Arrival],
-        promises: Promises,
+        watermarks: Watermarks,
         timeless: Sequence[Arrival] = (),
     ) -> None:
-        """Let new tuples, or only promises, into the windows; the work goes on in the lanes.
+        """Let new tuples, or only watermarks, into the windows; the work goes on in the lanes.
 
         One call at a time.
 
@@ -132,17 +132,17 @@ class Session:
         """
         self.check()
         # The lanes need the lock to hand over what they have done: not while keys are bound.
-        step = replace(self.engine.step(arrivals, promises), timeless=tuple(timeless))
+        step = replace(self.engine.step(arrivals, watermarks), timeless=tuple(timeless))
         try:  # from here on the tuples are in their windows
-            self._begin(step, promises)
+            self._begin(step, watermarks)
         except Exception as error:
             self.fail(error)
             raise
 
-    def _begin(self, step: Step, promises: Promises) -> None:
+    def _begin(self, step: Step, watermarks: Watermarks) -> None:
         orders = [order for probe in step.probes for order in self._orders(probe)]
         with self._lock:
-            closing = self.delivery.begin(self._batch, step, promises)
+            closing = self.delivery.begin(self._batch, step, watermarks)
             alive = {run.number for run in self.engine.runs()}
             alive = alive.union(*(maker.keep(alive) for maker in self._makers.values()))
             for memory in self.executor.memories:

@@ -104,7 +104,7 @@ def _series(report: Report) -> Iterator[Series]:
         ("memory_bytes", "Main memory.", "part", report.memory_bytes, False),
         (
             "watermark_lag",
-            "How far a source's promise lies behind its largest time, in the window's unit.",
+            "How far a source's watermark lies behind its largest time, in the window's unit.",
             "source",
             report.watermark_lag,
             False,

@@ -48,7 +48,7 @@ class Report:
     memory_bytes : mapping of str to int
         Main memory by what it is for.
     watermark_lag : mapping of alias to int
-        How far a source's promise lies behind the largest time that has come, in the unit of the
+        How far a source's watermark lies behind the largest time that has come, in the unit of the
         window; sources without a time are left out.
     latency_s : mapping of float to float
         Quantiles of the latency in seconds.

@@ -15,7 +15,7 @@ from penstock.plan.window import FOREVER, NEVER
 
 
 class Admission:
-    """Promise of one source.
+    """Watermark of one source.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Admission:
 
     def __init__(self, disorder: int) -> None:
         self.disorder = disorder
-        self.promise = NEVER
+        self.watermark = NEVER
         self.arrived = 0
         self.late = 0
 
@@ -44,18 +44,18 @@ class Admission:
         self.arrived += len(times)
         if not len(times):
             return np.zeros(0, dtype=bool)
-        if self.promise == FOREVER:
+        if self.watermark == FOREVER:
             self.late += len(times)
             return np.zeros(len(times), dtype=bool)
         implied = shifted(np.maximum.accumulate(times), -self.disorder)
-        promises = np.empty(len(times), dtype=np.int64)
-        promises[0] = self.promise
-        np.maximum(implied[:-1], self.promise, out=promises[1:])
-        on_time = times >= promises
-        self.promise = max(self.promise, int(implied[-1]))
+        watermarks = np.empty(len(times), dtype=np.int64)
+        watermarks[0] = self.watermark
+        np.maximum(implied[:-1], self.watermark, out=watermarks[1:])
+        on_time = times >= watermarks
+        self.watermark = max(self.watermark, int(implied[-1]))
         self.late += int(len(times) - on_time.sum())
         return on_time
 
     def signal(self, time: int) -> None:
         """Promise that no later row has a time below ``time``; an older signal changes nothing."""
-        self.promise = max(self.promise, time)
+        self.watermark = max(self.watermark, time)

@@ -30,7 +30,7 @@ from .run import Snapshot, WindowRun
 MAX_RUNS = 8
 
 #: Per side, the time below which no later row comes.
-Promises = Mapping[str, int]
+Watermarks = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Step:
-    """What new tuples, or promises, lead to.
+    """What new tuples, or watermarks, lead to.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Step:
 
 
 class Engine(ABC):
-    """Takes arrivals and promises, gives probes.
+    """Takes arrivals and watermarks, gives probes.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ class Engine(ABC):
         self.forms = forms
 
     @abstractmethod
-    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
-        """Take tuples, left before right, or only promises; give what follows.
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
+        """Take tuples, left before right, or only watermarks; give what follows.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class TimeEngine(Engine):
     def runs(self) -> list[WindowRun]:
         return self.by_side[LEFT] + self.by_side[RIGHT]
 
-    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
         probes: list[Probe] = []
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
         keys = [self._keys(arrival) for arrival in arrivals]  # may fail, so before any change
@@ -207,7 +207,7 @@ class TimeEngine(Engine):
                 probes += make_probe(arrival, run, start + run.first, end + run.first)
             self._insert(arrival, own)
         for side in (LEFT, RIGHT):
-            self._expire(side, promises[other(side)])
+            self._expire(side, watermarks[other(side)])
         return Step(tuple(probes), tuple(arrivals))
 
     def _insert(self, new: Arrival, keys: Sequence[Vector]) -> None:
@@ -220,9 +220,9 @@ class TimeEngine(Engine):
         if len(runs) > MAX_RUNS:
             self.by_side[new.side] = [WindowRun.merged(runs)]
 
-    def _expire(self, side: str, promise: int) -> None:
-        """Drop what no later row of the other side, none of it before ``promise``, can meet."""
-        closed = self.window.closed_below(side, promise)
+    def _expire(self, side: str, watermark: int) -> None:
+        """Drop what no later row of the other side, none of it before ``watermark``, can meet."""
+        closed = self.window.closed_below(side, watermark)
         kept = []
         for run in self.by_side[side]:
             gone = place(run.times, closed)
@@ -236,7 +236,7 @@ class RowsEngine(Engine):
     """One run per side in order of arrival.
 
     Where both sides have a time, the order is (time, left first, row), and rows wait until the
-    promises of both sides have passed them; otherwise it is the order of the calls.
+    watermarks of both sides have passed them; otherwise it is the order of the calls.
 
     Parameters
     ----------
@@ -265,10 +265,10 @@ class RowsEngine(Engine):
         held = sum(a.base.nbytes for waiting in self.waiting.values() for a in waiting)
         return super().nbytes + held
 
-    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
         steps = []
         for arrivals in self._turns(new):
-            before, ready = self._enter(arrivals, promises)
+            before, ready = self._enter(arrivals, watermarks)
             probes: list[Probe] = []
             for side, arrival in ready.items():
                 run = self.by_side.get(other(side))
@@ -295,7 +295,7 @@ class RowsEngine(Engine):
     def _enter(
         self,
         arrivals: Sequence[Arrival],
-        promises: Promises,
+        watermarks: Watermarks,
         kept: Sequence[str] = (LEFT, RIGHT),
     ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
         """Let tuples into the windows of the sides ``kept``, as far as their place is known.
@@ -309,7 +309,7 @@ class RowsEngine(Engine):
         """
         for arrival in arrivals:
             self.waiting[arrival.side].append(arrival)
-        horizon = min(promises.values()) if self.timed else FOREVER
+        horizon = min(watermarks.values()) if self.timed else FOREVER
         released = {side: self._release(side, horizon) for side in (LEFT, RIGHT)}
         before, ready = self._arrived_before(released)
         for side, arrival in ready.items():

@@ -45,7 +45,7 @@ class Feeds:
         self.disorder = disorder
         self.idle_s = idle_s
         self._feeds: dict[str, _Feed] = {}
-        self._promise = NEVER
+        self._watermark = NEVER
         self._closed = False
 
     def copy(self) -> Feeds:
@@ -109,7 +109,7 @@ class Feeds:
         ndarray of bool, shape (n,)
             True where the row is on time.
         """
-        floor = self.promise(now)
+        floor = self.watermark(now)
         own = self._heard(feed, now)
         on_time = own.admission.admit(times)
         return on_time & (times >= floor) if floor > NEVER else on_time
@@ -121,27 +121,27 @@ class Feeds:
     def end(self) -> None:
         """No feed will send anything more."""
         self._closed = True
-        self._promise = FOREVER
+        self._watermark = FOREVER
 
-    def promise(self, now: float) -> int:
+    def watermark(self, now: float) -> int:
         """The time below which no later row of the side comes; it never goes back."""
-        self._count_promises()
+        self._count_watermarks()
         if self.idle_s is None:
-            return self._promise
-        # One after the other, as they fell silent: until the last did, its promise counted, however
-        # late this is asked.
+            return self._watermark
+        # One after the other, as they fell silent: until the last did, its watermark counted,
+        # however late this is asked.
         silent = [f for f in self._feeds.values() if not f.idle and now - f.heard > self.idle_s]
         for moment in sorted({feed.heard for feed in silent}):
             for feed in silent:
                 feed.idle = feed.idle or feed.heard == moment
-            self._count_promises()
-        return self._promise
+            self._count_watermarks()
+        return self._watermark
 
-    def _count_promises(self) -> None:
+    def _count_watermarks(self) -> None:
         """The side is complete up to what all feeds promise that are not silent."""
-        live = [f.admission.promise for f in self._feeds.values() if not f.idle]
+        live = [f.admission.watermark for f in self._feeds.values() if not f.idle]
         if live:
-            self._promise = max(self._promise, min(live))
+            self._watermark = max(self._watermark, min(live))
 
     def next_idle(self, now: float) -> float | None:
         """When the next feed falls silent for too long, if nothing comes before."""

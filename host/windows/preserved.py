@@ -14,7 +14,7 @@ from ..rows.gather import take_batch
 from ..rows.growing import Column
 from ..rows.sides import Arrival, SideRows
 from ..rows.store import RowStore
-from .engine import Promises
+from .engine import Watermarks
 
 _MATCHED, _CLOSING, _GONE = 1, 2, 4
 
@@ -77,7 +77,7 @@ class Preserved:
         """Rows of these arrival numbers are in a pair."""
         self._state.values[np.searchsorted(self._ids.values, ids)] |= _MATCHED
 
-    def closing(self, promises: Promises) -> Closed:
+    def closing(self, watermarks: Watermarks) -> Closed:
         """The rows that close now: each row once."""
         closed = (self._state.values & _CLOSING) == 0
         moments = np.zeros(len(self), np.int64)
@@ -86,10 +86,10 @@ class Preserved:
             _, high = self.window.offsets(opposite)
             # At the ends of int64 they stop: they only order what closes in one step.
             moments = self._times.values if high is None else shifted(self._times.values, high)
-            below = self.window.closed_below(self.side, promises[opposite])
+            below = self.window.closed_below(self.side, watermarks[opposite])
             closed &= self._times.values < below
         else:
-            is_over = min(promises.values()) == FOREVER
+            is_over = min(watermarks.values()) == FOREVER
             closed[self.window.closed(self.side, len(self), is_over=is_over) :] = False
         self._state.values[closed] |= _CLOSING
         return Closed(self._ids.values[closed], moments[closed])

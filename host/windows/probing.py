@@ -21,7 +21,7 @@ from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
-from .engine import Engine, Probe, Promises, RowsEngine, Step, make_probe
+from .engine import Engine, Probe, RowsEngine, Step, Watermarks, make_probe
 from .run import WindowRun
 
 
@@ -93,7 +93,7 @@ class TimeProbing(Engine):
         held = sum(arrival.base.nbytes for arrival in (*self._open, *self._waiting))
         return super().nbytes + held
 
-    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
         for arrival in arrivals:  # may fail, so before any change
             for form in self.forms.values():
@@ -101,17 +101,17 @@ class TimeProbing(Engine):
                 check(form, arrival.rows.columns, len(arrival.rows), window=is_window)
         for arrival in arrivals:
             (self._open if arrival.side == self.side else self._waiting).append(arrival)
-        promise = promises[other(self.side)]
-        entering, self._waiting = taken(self._waiting, promise)
+        watermark = watermarks[other(self.side)]
+        entering, self._waiting = taken(self._waiting, watermark)
         for arrival in entering:
             self._extend(arrival)
-        probing, self._open = taken(self._open, self.window.closed_below(self.side, promise))
+        probing, self._open = taken(self._open, self.window.closed_below(self.side, watermark))
         probes = []
         for arrival in probing:
             for run in self.runs():
                 start, end = self.window.ranges(other(self.side), arrival.rows.time, run.times)
                 probes += make_probe(arrival, run, start + run.first, end + run.first)
-        self._expire(promises[self.side])
+        self._expire(watermarks[self.side])
         return Step(tuple(self._folding.probes(probes)), tuple(arrivals), tuple(probing))
 
     def _extend(self, arrival: Arrival) -> None:
@@ -122,12 +122,12 @@ class TimeProbing(Engine):
         else:
             self._run.append(arrival.rows.time, keys, arrival.base, arrival.ids)
 
-    def _expire(self, promise: int) -> None:
+    def _expire(self, watermark: int) -> None:
         """Drop what neither a waiting nor a later row of the probed side can meet."""
         if self._run is None:
             return
         oldest = min((int(a.rows.time[0]) for a in self._open), default=FOREVER)
-        closed = self.window.closed_below(other(self.side), min(promise, oldest))
+        closed = self.window.closed_below(other(self.side), min(watermark, oldest))
         # Kept even if it is empty: positions of later rows count on.
         self._run.drop(place(self._run.times, closed))
 
@@ -160,11 +160,11 @@ class RowsProbing(RowsEngine):
     def nbytes(self) -> int:
         return super().nbytes + sum(arrival.base.nbytes for arrival in self._open)
 
-    def step(self, new: Sequence[Arrival], promises: Promises) -> Step:
+    def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
         side, window = self.side, other(self.side)
         entered: list[Arrival] = []
         for arrivals in self._turns(new):
-            before, ready = self._enter(arrivals, promises, kept=(window,))
+            before, ready = self._enter(arrivals, watermarks, kept=(window,))
             entered += ready.values()
             if side in ready:
                 self._open.append(ready[side])
@@ -172,7 +172,7 @@ class RowsProbing(RowsEngine):
         run = self.by_side.get(window)
         total = 0 if run is None else run.first + len(run)
         # What came after a row until the last of its own window: it was met by all of that.
-        is_over = min(promises.values()) == FOREVER
+        is_over = min(watermarks.values()) == FOREVER
         count = self.window.closed(side, len(self._arrived), is_over=is_over)
         own = self.window.size(side)
         ends = np.append(self._arrived[own:], np.full(own, total))

@@ -107,7 +107,7 @@ def require_closing(query: JoinQuery) -> None:
 
 
 def _require_linear_times(query: JoinQuery) -> None:
-    """Refuse a time that is converted: it may fall while its column rises, past all promises."""
+    """Refuse a time that is converted: it may fall while its column rises, past all watermarks."""
     for side in query.sides:
         if side.time is None:
             continue

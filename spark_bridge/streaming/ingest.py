@@ -58,14 +58,14 @@ class Ingest:
     spec : JoinSpec
     store : RowStore
     batch : int
-    promises : mapping of side to int
+    watermarks : mapping of side to int
         Watermarks before this batch; rows below them are late.
     """
 
     spec: JoinSpec
     store: RowStore
     batch: int
-    promises: Mapping[str, int]
+    watermarks: Mapping[str, int]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         """Write the rows of one partition; gives a :class:`Report`, as a dictionary, per side.
@@ -86,7 +86,7 @@ class Ingest:
                 yield asdict(self._side(side, table))
 
     def _side(self, side: str, table: pa.Table) -> Report:
-        frontier = Frontier(self.spec.query(), self.promises)
+        frontier = Frontier(self.spec.query(), self.watermarks)
         taken = admit(frontier, side, table)
         loaded, files = taken.loaded, {}
         if len(taken.late):
@@ -132,7 +132,7 @@ def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
     query, side = frontier.query, frontier.query.side(name)
     read = read_side(query, side, table)
     times = read.timed.time
-    on_time = times >= frontier.promises[name]
+    on_time = times >= frontier.watermarks[name]
     late = np.sort(read.timed.row[~on_time])
     if len(late):
         read = replace(read, timed=read.timed.pick(np.flatnonzero(on_time)))

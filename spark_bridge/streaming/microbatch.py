@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import FileError
 from penstock.host.join.step import Frontier, Share
-from penstock.plan.query import LEFT, RIGHT, other
+from penstock.plan.query import LEFT, RIGHT
 
 from ..task import partition
 from ..types import spark_schema
@@ -119,7 +119,7 @@ class MicroBatch:
             arrived,
             _rows(late),
             position={} if self.place is None else self.place.position(batch, before.position),
-            after=self._promises(before, reports, heard),
+            after=self._watermarks(before, reports, heard),
             old=needed_files(frontier, before),
             new=_files(reports, "new"),
             timeless=_files(reports, "timeless"),
@@ -133,7 +133,7 @@ class MicroBatch:
         now = time()
         return {s: now if arrived[s] else before.heard.get(s, self.started) for s in arrived}
 
-    def _promises(
+    def _watermarks(
         self, before: Commit, reports: Reports, heard: Mapping[str, float]
     ) -> dict[str, int]:
         """Watermarks after the new rows. Reads the clock, so the record keeps the result."""
@@ -145,10 +145,8 @@ class MicroBatch:
             return own
         # The time in which the query did not run does not count.
         silent = {s: time() - max(heard[s], self.started) for s in own}
-        return {
-            side: max(own[side], own[other(side)]) if silent[side] >= self.spec.idle_s else promise
-            for side, promise in own.items()
-        }
+        latest = max(own.values())
+        return {s: latest if silent[s] >= self.spec.idle_s else own[s] for s in own}
 
     def _merged(self, spark: SparkSession, frontier: Frontier, commit: Commit) -> Commit:
         """The commit, with fewer files if there are many."""

@@ -144,8 +144,8 @@ def run_step(
         home = _residence(spec, scope, device)
         if home is not None:
             home.keep(device, [file.name for file in commit.kept()])
-        promises = commit.before, commit.after
-        step = MicroBatch(spec.query(), device, *promises, pruning=spec.pruning, residence=home)
+        watermarks = commit.before, commit.after
+        step = MicroBatch(spec.query(), device, *watermarks, pruning=spec.pruning, residence=home)
         for batch in step.run(rows(home), share or Share()):
             yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
         done(step.stats)

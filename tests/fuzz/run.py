@@ -84,9 +84,9 @@ def actions(case: Case, seed: int) -> list[Action]:
         done.append(("push", side, at[side], end))
         at[side] = end
         if rng.random() < 0.3:
-            promise = next_time(case, side, end)
-            if promise is not None:
-                done.append(("advance", side, promise, 0))
+            watermark = next_time(case, side, end)
+            if watermark is not None:
+                done.append(("advance", side, watermark, 0))
         if rng.random() < 0.4:
             done.append(("poll", 0, 0, 0))
     return done

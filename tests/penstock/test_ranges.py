@@ -74,13 +74,13 @@ def test_rows_ranges(left: list, right: list, size: int) -> None:
     st.integers(1, 7),
 )
 def test_lateness_does_not_depend_on_the_cut(events: list, disorder: int, cut: int) -> None:
-    wanted, promise = [], NEVER
+    wanted, watermark = [], NEVER
     for event in events:
         if isinstance(event, tuple):
-            promise = max(promise, event[1])
+            watermark = max(watermark, event[1])
             continue
-        wanted.append(event >= promise)
-        promise = max(promise, event - disorder)
+        wanted.append(event >= watermark)
+        watermark = max(watermark, event - disorder)
     whole = Admission(disorder)
     found, waiting = [], []
     for k, event in enumerate(events):
@@ -96,7 +96,7 @@ def test_lateness_does_not_depend_on_the_cut(events: list, disorder: int, cut: i
     found += whole.admit(times(waiting)).tolist()
     assert found == wanted
     assert (whole.arrived, whole.late) == (len(wanted), wanted.count(False))
-    assert whole.promise == promise
+    assert whole.watermark == watermark
 
 
 @pytest.mark.parametrize("time", [NEVER, MOST, -5])
@@ -104,13 +104,13 @@ def test_times_at_the_ends_do_not_wrap(time: int) -> None:
     admission = Admission(1 << 40)
     assert admission.admit(times([time])).all()
     assert admission.admit(times([MOST])).all()
-    assert admission.promise == MOST - (1 << 40)
+    assert admission.watermark == MOST - (1 << 40)
 
 
 def test_the_last_time_is_not_the_end() -> None:
     admission = Admission(0)
     assert admission.admit(times([MOST])).all()
-    assert admission.promise == MOST < FOREVER
+    assert admission.watermark == MOST < FOREVER
     assert admission.admit(times([MOST, MOST - 1, MOST])).tolist() == [True, False, True]
     admission.signal(FOREVER)
     assert not admission.admit(times([MOST, LEAST])).any()

@@ -13,7 +13,7 @@ from penstock.plan.linear import linear
 from penstock.plan.query import JoinQuery, TimeWindow, other
 from penstock.plan.window import FOREVER
 
-from ...windows.engine import Promises
+from ...windows.engine import Watermarks
 
 #: Groups whose time key lies below are complete; infinite for all, or for none.
 Limit = int | float
@@ -45,17 +45,17 @@ class Closing:
         """The time key of rows of its side: integers, in units of its type."""
         return evaluate_columns(self.expr, columns, rows).values
 
-    def limit(self, promises: Promises) -> Limit:
+    def limit(self, watermarks: Watermarks) -> Limit:
         """Below which time key no group gets another pair, over a time window."""
         assert isinstance(self._window, TimeWindow)
         # Later rows of the other side meet none before.
-        closed = self._window.closed_below(self.side, promises[other(self.side)])
-        first = min(promises[self.side], closed)
+        closed = self._window.closed_below(self.side, watermarks[other(self.side)])
+        first = min(watermarks[self.side], closed)
         return math.inf if first == FOREVER else self._key_at(first)
 
-    def limit_after(self, columns: Columns, rows: int, promises: Promises) -> Limit:
+    def limit_after(self, columns: Columns, rows: int, watermarks: Watermarks) -> Limit:
         """The same over ROWS, where rows are probed in order of time: these are the last."""
-        if min(promises.values()) == FOREVER:
+        if min(watermarks.values()) == FOREVER:
             return math.inf
         if not rows:
             return -math.inf

@@ -14,7 +14,7 @@ from penstock.plan.window import FOREVER
 
 from ...emit.groups.closing import Closing, Limit, below
 from ...rows.sides import SideRows
-from ...windows.engine import Promises
+from ...windows.engine import Watermarks
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Frontier:
     Parameters
     ----------
     query : JoinQuery
-    promises : mapping of side to int
+    watermarks : mapping of side to int
         Below which time no later row of a side comes.
     """
 
     query: JoinQuery
-    promises: Promises
+    watermarks: Watermarks
 
     @cached_property
     def plan(self) -> JoinPlan:
@@ -38,13 +38,13 @@ class Frontier:
     @property
     def released(self) -> int:
         """ROWS: the time below which the place of every row is known."""
-        return min(self.promises.values())
+        return min(self.watermarks.values())
 
     def closed(self, side: str) -> int:
         """Time windows: the time below which rows of a side meet no later row."""
         window = self.query.window
         assert isinstance(window, TimeWindow)
-        return window.closed_below(side, self.promises[other(side)])
+        return window.closed_below(side, self.watermarks[other(side)])
 
     def closed_rows(self, side: str, times: np.ndarray) -> int:
         """ROWS: how many of a side's rows, by their ascending times, meet no later row."""
@@ -68,7 +68,7 @@ class Frontier:
     def limit(self) -> Limit:
         """Below which time key groups are complete."""
         assert self.grouping is not None
-        return self.grouping.limit(self.promises)
+        return self.grouping.limit(self.watermarks)
 
     def complete(self, rows: SideRows) -> np.ndarray:
         """Which rows are of a group that is complete."""

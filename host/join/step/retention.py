@@ -60,7 +60,7 @@ def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str)
 def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
     """The least time of a side that open or later rows of the other side can meet."""
     opposite = other(side)
-    first = frontier.promises[opposite]
+    first = frontier.watermarks[opposite]
     if opposite in frontier.plan.decided_once:
         if frontier.grouping is None:
             first = min(first, frontier.closed(opposite))

@@ -19,7 +19,7 @@ from ...execute.residence import Residence
 from ...execute.stats import Stats
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Loaded
-from ...windows.engine import Promises
+from ...windows.engine import Watermarks
 from ..table.table_join import TableJoin
 from .frontier import Frontier
 
@@ -55,7 +55,7 @@ class Share:
 
 
 class MicroBatch:
-    """What leaves a join between two promises.
+    """What leaves a join between two watermarks of each source.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ class MicroBatch:
         self,
         query: JoinQuery,
         device: Device,
-        before: Promises,
-        after: Promises,
+        before: Watermarks,
+        after: Watermarks,
         *,
         pruning: Pruning | None = DEFAULT_PRUNING,
         residence: Residence | None = None,

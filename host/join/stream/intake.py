@@ -25,7 +25,7 @@ from ...rows.batch_bytes import byte_counter
 from ...rows.columns import load
 from ...rows.growing import GROWTH
 from ...rows.sides import Arrival, Read, filtered
-from ...windows.engine import Promises
+from ...windows.engine import Watermarks
 from ...windows.feeds import ONLY, Feeds
 from ...windows.pending import Pending
 from ...windows.source import Moment, Source, Span, check_names
@@ -271,21 +271,21 @@ class Intake:
 
         return self._late.take(tables)
 
-    def promises(self) -> Promises:
+    def watermarks(self) -> Watermarks:
         """What no later row of a side can be below, rows that wait for their batch included."""
         now = time.monotonic()
         return {
-            side: min(feeds.promise(now), self._pending.oldest(side))
+            side: min(feeds.watermark(now), self._pending.oldest(side))
             for side, feeds in self._feeds.items()
         }
 
     def lag(self) -> dict[str, int]:
-        """Per source, how far its promise is behind its largest time."""
-        promises = self.promises()
+        """Per source, how far its watermark is behind its largest time."""
+        watermarks = self.watermarks()
         return {
-            self.sources[side].side.alias: largest - promises[side]
+            self.sources[side].side.alias: largest - watermarks[side]
             for side, largest in self._largest.items()
-            if NEVER < promises[side] < FOREVER
+            if NEVER < watermarks[side] < FOREVER
         }
 
     def next_idle(self, now: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""When waiting tuples and promises are let into the windows."""
+"""When waiting tuples and watermarks are let into the windows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.errors import PenstockError
 from ...execute import promptness
 from ...execute.batcher import Batcher
 from ...execute.budget import LOOK_S, Budget
-from ...windows.engine import Promises
+from ...windows.engine import Watermarks
 from ..session import Session
 from .flow import Flow
 from .intake import Intake
@@ -46,7 +46,7 @@ class Pace:
         self.flow = flow
         self._wake = wake
         self._batcher = Batcher(flow.latency_s)
-        self._told: Promises = {}
+        self._told: Watermarks = {}
         self._held = False
         self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
 
@@ -58,9 +58,9 @@ class Pace:
             self.cut(everything=True)
 
     def advanced(self) -> None:
-        """Promises have changed: what they release need not wait for rows."""
+        """Watermarks have risen: what they release need not wait for rows."""
         if not self.flow.latency_s:
-            self._step_promises()
+            self._step_watermarks()
 
     def ended(self) -> None:
         """An order has ended: that matters where batches wait for others to be complete."""
@@ -74,7 +74,7 @@ class Pace:
             idle = not self.session.outstanding
             count = self._batcher.cut(now, everything=everything, idle=idle, most=most)
             arrivals, timeless = self.intake.next_tuples(count)
-            self.session.step(arrivals, self.intake.promises(), timeless)
+            self.session.step(arrivals, self.intake.watermarks(), timeless)
             self.budget.set("waiting", self.intake.nbytes)
             self._count_windows()
             self._batcher.took(time.monotonic() - now)
@@ -85,15 +85,15 @@ class Pace:
         """All that waits goes into the windows, and no row comes after it."""
         self.cut(everything=True)
         self.intake.end()
-        self._step_promises()
+        self._step_watermarks()
 
     def stop(self) -> None:
         """Nothing is due any more."""
         if self._relax is not None:
             self._relax()
 
-    def _step_promises(self) -> None:
-        self._told = self.intake.promises()
+    def _step_watermarks(self) -> None:
+        self._told = self.intake.watermarks()
         self.session.step([], self._told)
         self._count_windows()
 
@@ -118,8 +118,8 @@ class Pace:
             elif due is not None and due <= now:
                 self.cut()
                 due = self._due()
-            elif due is None and self.intake.promises() != self._told:
-                self._step_promises()
+            elif due is None and self.intake.watermarks() != self._told:
+                self._step_watermarks()
             idle = self.intake.next_idle(now)
         except PenstockError:
             return None  # the session keeps it for the next call

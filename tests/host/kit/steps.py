@@ -87,14 +87,14 @@ def played(
     """All steps; the output, the admitted rows, and what is kept at the end."""
     plan(query).require_stepwise()
     memory = Memory(query)
-    promises = {LEFT: NEVER, RIGHT: NEVER}
+    watermarks = {LEFT: NEVER, RIGHT: NEVER}
     todo = {LEFT: feeds["a"].batches(), RIGHT: feeds["b"].batches()}
     admitted: dict[str, list[pa.RecordBatch]] = {LEFT: [], RIGHT: []}
     found: list[tuple] = []
     end = False
     while not end:
         end = not any(todo.values())
-        after = dict.fromkeys(promises, FOREVER) if end else dict(promises)
+        after = dict.fromkeys(watermarks, FOREVER) if end else dict(watermarks)
         for side, feed in zip((LEFT, RIGHT), feeds.values(), strict=True):
             count = rng.randint(0, 3)
             batches, todo[side] = todo[side][:count], todo[side][count:]
@@ -102,20 +102,20 @@ def played(
             own = memory.query.side(side)
             read = read_side(memory.query, own, table)
             if not end and len(read.timed):
-                after[side] = max(promises[side], int(read.timed.time.max()) - feed.disorder)
-            on_time = np.flatnonzero(read.timed.time >= promises[side])
+                after[side] = max(watermarks[side], int(read.timed.time.max()) - feed.disorder)
+            on_time = np.flatnonzero(read.timed.time >= watermarks[side])
             kept = np.sort(np.concatenate([read.timed.row[on_time], read.timeless.row]))
             admitted[side].append(table.take(pa.array(kept)).combine_chunks())
             read = read_side(memory.query, own, admitted[side][-1])
             memory.take_in(side, Loaded.of(own, admitted[side][-1], read))
         if residence is not None:
             residence.keep(device, memory.names())
-        step = MicroBatch(query, device, promises, after, residence=residence)
+        step = MicroBatch(query, device, watermarks, after, residence=residence)
         for lane in range(lanes):
             for batch in step.run(memory, Share(lane, lanes)):
                 found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        promises = after
-        memory.end(Frontier(memory.query, promises))
+        watermarks = after
+        memory.end(Frontier(memory.query, watermarks))
     return found, admitted, memory
 
 

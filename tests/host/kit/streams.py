@@ -59,15 +59,15 @@ class Feed:
 
     def late(self) -> set[int]:
         """Rows below the promise that the rows before them made, one by one."""
-        promise = None
+        watermark = None
         found = set()
         for number, time, _ in self.rows:
             if time is None:
                 continue
-            if promise is not None and time < promise:
+            if watermark is not None and time < watermark:
                 found.add(number)
-            promise = (
-                time - self.disorder if promise is None else max(promise, time - self.disorder)
+            watermark = (
+                time - self.disorder if watermark is None else max(watermark, time - self.disorder)
             )
         return found
 

@@ -32,15 +32,15 @@ def test_names() -> None:
 def test_the_least_promise_counts() -> None:
     feeds = two()
     feeds.signal("north", 100, 0.0)
-    assert feeds.promise(0.0) == NEVER
+    assert feeds.watermark(0.0) == NEVER
     feeds.admit("south", np.array([50]), 0.0)
-    assert feeds.promise(0.0) == 45
+    assert feeds.watermark(0.0) == 45
     feeds.deregister("south")
-    assert feeds.promise(0.0) == 100
+    assert feeds.watermark(0.0) == 100
     feeds.deregister("north")
-    assert feeds.promise(0.0) == 100
+    assert feeds.watermark(0.0) == 100
     feeds.end()
-    assert feeds.promise(0.0) == FOREVER
+    assert feeds.watermark(0.0) == FOREVER
 
 
 def test_each_feed_is_judged_by_its_own_promise() -> None:
@@ -53,19 +53,19 @@ def test_what_the_side_has_promised_binds_new_feeds() -> None:
     feeds = two()
     feeds.signal("north", 100, 0.0)
     feeds.signal("south", 80, 0.0)
-    assert feeds.promise(0.0) == 80
+    assert feeds.watermark(0.0) == 80
     feeds.register("west", 0.0)
     assert feeds.admit("west", np.array([79, 80, 70]), 0.0).tolist() == [False, True, False]
-    assert feeds.promise(0.0) == 80
+    assert feeds.watermark(0.0) == 80
 
 
 def test_silent_feeds_count_no_longer_until_they_are_heard() -> None:
     feeds = two(idle_s=2.0)
     feeds.signal("north", 100, 3.0)
     assert feeds.next_idle(3.0) is not None
-    assert feeds.promise(3.0) == 100
+    assert feeds.watermark(3.0) == 100
     assert feeds.admit("south", np.array([99, 100]), 3.5).tolist() == [False, True]
-    assert feeds.promise(3.5) == 100
+    assert feeds.watermark(3.5) == 100
 
 
 @pytest.mark.parametrize("asked", [3.5, 50.0])
@@ -73,10 +73,10 @@ def test_it_does_not_matter_when_silence_is_noticed(asked: float) -> None:
     """South fell silent while north was still heard of, even if both are when somebody asks."""
     feeds = two(idle_s=2.0)
     feeds.signal("north", 100, 3.0)
-    assert feeds.promise(asked) == 100
+    assert feeds.watermark(asked) == 100
 
 
 def test_if_all_are_silent_nothing_moves() -> None:
     feeds = two(idle_s=1.0)
     feeds.signal("north", 100, 0.0)
-    assert feeds.promise(50.0) == NEVER
+    assert feeds.watermark(50.0) == NEVER
