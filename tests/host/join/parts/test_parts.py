@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import DeviceError
+from penstock.host.execute.running import Running
 from penstock.host.join.parts.choice import part_join
 from penstock.host.join.parts.groups import GroupParts, merged_groups
 from penstock.host.join.parts.held import HeldSide
@@ -19,6 +21,7 @@ from penstock.host.join.parts.join import ExistenceParts, PairParts
 from penstock.host.join.table.table_join import TableJoin
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
 from penstock.query.compiler import compile_query
+from tests.host.kit.faulty import FaultyDevice
 from tests.kit.effort import examples
 from tests.penstock.kit.devices import InterpretingCpu
 
@@ -216,3 +219,21 @@ def test_a_part_meets_only_the_held_rows_in_its_reach(device):
     side = HeldSide(query, "l", held)
     assert side.reach(query, held.slice(100, 10)) == slice(97, 112)
     assert side.reach(query, held.slice(0, 0)) == slice(0, 0)
+
+
+def test_what_was_evaluated_is_counted_though_the_device_failed(device):
+    """A caller that joins a part again elsewhere must know whether rows of it have left."""
+    ones = pa.table({"t": pa.array(np.arange(3000)), "id": pa.array(np.arange(3000))})
+    tables = {"l": ones, "r": ones}
+    query = query_of("SELECT l.id AS i FROM l JOIN r ON abs(l.t - r.t) <= 2000", tables)
+    schemas = {side: t.schema for side, t in tables.items()}
+    fates = iter(["ok"])
+    running = Running(task_evaluations=100_000)
+    with FaultyDevice(device, lambda: next(fates, "error")) as faulty:
+        held = HeldSide(query, LEFT, tables["l"])
+        join = PairParts(query, held, schemas, faulty, pruning=None, running=running)
+        given = []
+        with pytest.raises(DeviceError, match="AXI error"):
+            given.extend(join.add(tables["r"]))
+    assert given
+    assert join.stats.pairs_evaluated > 0
