@@ -7,7 +7,7 @@ evaluated: later rows of the other side would otherwise never be seen.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -21,10 +21,10 @@ from ..rows.sides import Arrival
 from ..windows.engine import Step, Watermarks
 from ..windows.preserved import Closed, Preserved
 from .output import Rows, joined
-from .restore import Restorer
+from .restore import BATCH_ROWS, Restorer
 
 #: Gives further rows of a batch, once it and all batches before it have been evaluated.
-Closing = Callable[[], list[Rows]]
+Closing = Callable[[], Iterable[Rows]]
 
 
 class Delivery(ABC):
@@ -45,7 +45,7 @@ class Delivery(ABC):
         """A batch begins, before any of its orders; what is to follow its end."""
 
     @abstractmethod
-    def rows(self, chunk: Chunk) -> list[Rows]:
+    def rows(self, chunk: Chunk) -> Iterable[Rows]:
         """Rows that a chunk gives at once. Called without any lock."""
 
     @abstractmethod
@@ -78,13 +78,14 @@ class RowDelivery(Delivery):
         """Output rows of tuples, all by default, that leave without a partner."""
         if tuples is None:
             tuples = np.arange(len(arrival.ids))
-        if not len(tuples):
-            return []
-        ids, side = arrival.ids[tuples], arrival.side
+        side, found = arrival.side, []
         tables = {side: arrival.base, other(side): self._nobody[other(side)]}
-        index = {side: arrival.at(tuples), other(side): np.full(len(ids), -1)}
-        batch = self.restorer.restore(tables, index[LEFT], index[RIGHT])
-        return [Rows(batch, ids, ids)]
+        for at in range(0, len(tuples), BATCH_ROWS):
+            own = tuples[at : at + BATCH_ROWS]
+            index = {side: arrival.at(own), other(side): np.full(len(own), -1)}
+            batch = self.restorer.restore(tables, index[LEFT], index[RIGHT])
+            found.append(Rows(batch, arrival.ids[own], arrival.ids[own]))
+        return found
 
 
 class PairDelivery(RowDelivery):

@@ -6,7 +6,7 @@ of the earlier one. The later tuple of a pair is one of its batch, so batches fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,7 +44,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 @dataclass
 class _Batch:
     left: int
-    closing: Callable[[], list[Rows]] | None
+    closing: Callable[[], Iterable[Rows]] | None
     tuples: int
     rows: list[Rows] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ class Gatherer:
         self,
         number: int,
         orders: int,
-        closing: Callable[[], list[Rows]] | None = None,
+        closing: Callable[[], Iterable[Rows]] | None = None,
         tuples: int = 0,
     ) -> list[Rows]:
         """A batch of some orders and tuples; numbers ascend. Gives the rows that can leave.

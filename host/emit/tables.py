@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -63,22 +63,22 @@ class TablePairs(RowDelivery):
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
+    def rows(self, chunk: Chunk) -> Iterator[Rows]:
         probe = chunk.order.bound.probe
-        found = [] if self._probe is probe else self._waited()
+        if self._probe is not probe:
+            yield from self._waited()
         self._probe = probe
         self._waiting += chunk.pairs
         if sum(len(i) for i, _ in self._waiting) >= LEAST_ROWS:
-            found += self._waited()
-        return found
+            yield from self._waited()
 
-    def _waited(self) -> list[Rows]:
+    def _waited(self) -> Iterator[Rows]:
         """Rows of the pairs that have waited for others."""
         waiting, self._waiting = self._waiting, []
-        if self._probe is None or not waiting:
-            return []
-        i, j = waiting[0] if len(waiting) == 1 else map(np.concatenate, zip(*waiting, strict=True))
-        return list(self.pairs(self._probe.stream, self._probe.window, i, j))
+        if self._probe is not None and waiting:
+            several = len(waiting) > 1
+            i, j = map(np.concatenate, zip(*waiting, strict=True)) if several else waiting[0]
+            yield from self.pairs(self._probe.stream, self._probe.window, i, j)
 
     def note(self, chunk: Chunk) -> None:
         probe = chunk.order.bound.probe
@@ -107,12 +107,13 @@ class TablePairs(RowDelivery):
             if side in self.matched:
                 self.matched[side][tuples] = True
 
-    def _close(self, timeless: tuple[Arrival, ...]) -> list[Rows]:
-        found = self._waited()
-        found += [rows for a in timeless if a.side in self._preserved for rows in self.alone(a)]
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
+        yield from self._waited()
+        for arrival in timeless:
+            if arrival.side in self._preserved:
+                yield from self.alone(arrival)
         for side, arrival in self._preserved.items():
-            found += self.alone(arrival, np.flatnonzero(~self.matched[side]))
-        return found
+            yield from self.alone(arrival, np.flatnonzero(~self.matched[side]))
 
 
 class TableGroups(Delivery):

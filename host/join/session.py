@@ -258,7 +258,7 @@ class Session:
                 self._gatherer.more(chunk.order.batch, len(chunk.rest))
                 self.executor.add(chunk.rest)
         began = time.monotonic()
-        rows = self.delivery.rows(chunk)
+        rows = list(self.delivery.rows(chunk))
         self._trace.add(lane, "rows", began, time.monotonic())
         with self._lock:
             self.delivery.note(chunk)

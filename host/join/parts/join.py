@@ -8,7 +8,7 @@ hold different rows; so only the held side may be one that the join preserves.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,11 +147,11 @@ class PartPairs(TablePairs):
             i, j = i[keep], j[keep]
         return super().pairs(stream, window, i, j)
 
-    def _close(self, timeless: tuple[Arrival, ...]) -> list[Rows]:
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
+        yield from self._waited()
         side = self._held.side
         if side in self.matched:
             self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
-        return self._waited()
 
 
 class PairParts(PartJoin):
