@@ -18,8 +18,8 @@ from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Step, Watermarks
 from ..windows.preserved import Closed, Preserved
+from ..windows.probe import Step, Watermarks
 from .output import Rows, joined
 from .restore import BATCH_ROWS, Restorer
 

@@ -22,7 +22,7 @@ from ..device.base import Folds
 from ..device.merge import Merged
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Step, Watermarks
+from ..windows.probe import Step, Watermarks
 from ..windows.run import Snapshot
 from .delivery import Closing as AfterBatch
 from .delivery import Delivery

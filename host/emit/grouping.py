@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.plan.plan import JoinPlan
 
 from ..execute.lane import Chunk
-from ..windows.engine import Step, Watermarks
+from ..windows.probe import Step, Watermarks
 from .delivery import Closing as AfterBatch
 from .delivery import Delivery, PairDelivery
 from .groups.closing import Closing, Limit

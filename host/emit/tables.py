@@ -13,7 +13,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..rows.sides import Arrival
-from ..windows.engine import Probe, Step, Watermarks
+from ..windows.probe import Probe, Step, Watermarks
 from ..windows.run import Snapshot
 from .delivery import Closing, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery

@@ -12,9 +12,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.errors import DeviceError
@@ -23,6 +22,7 @@ from penstock.program import Mode
 from ..device.base import Kernel, Result, Task, WindowBuffer
 from .budget import LOOK_S
 from .chunk import Chunk, TaskPart, chunk_of
+from .flight import Flight, when_over
 from .memory import DeviceMemory, Lease
 from .order import Order
 from .room import NONE, Room, Taken
@@ -30,21 +30,6 @@ from .trace import Trace
 
 #: Pairs of a task that runs in the stream's own thread, which has other things to do.
 HERE_PAIRS = 1 << 14
-
-
-@dataclass(eq=False)
-class _Flight:
-    order: Order
-    number: int
-    lease: Lease
-    taken: Taken
-    parts: list[TaskPart]
-    deadline: float
-    submitted: float
-    ended: list[float] = field(default_factory=list)
-
-    def over(self) -> bool:
-        return all(part.future.done() for part in self.parts)
 
 
 class Lane:
@@ -94,7 +79,7 @@ class Lane:
         self._device_until = -math.inf
         self._wake = threading.Condition()
         self._closing = False
-        self._flights: list[_Flight] = []
+        self._flights: list[Flight] = []
         #: An order that waits for room, and when it was asked for.
         self._asked: tuple[Order, float] | None = None
         self._driver = driver
@@ -201,7 +186,7 @@ class Lane:
             return NONE
         return self.room.take(self.name, order.batch, waits=waits)
 
-    def _started(self, order: Order, asked: float, taken: Taken) -> _Flight | None:
+    def _started(self, order: Order, asked: float, taken: Taken) -> Flight | None:
         """Sync the window and submit; None if that failed, which has been reported then."""
         began = time.monotonic()
         try:
@@ -212,7 +197,7 @@ class Lane:
             return None
         # A device may begin before submitting it has returned.
         synced = time.monotonic()
-        flight = _Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
+        flight = Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
         try:
             for part in self._parts(order, lease, taken.pairs, lease.window.kernel.submit):
                 flight.parts.append(part)
@@ -303,14 +288,14 @@ class Lane:
         self._trace.add(self.name, "pairs", ended, time.monotonic(), order=number)
         return chunk
 
-    def _ended(self, flight: _Flight) -> None:
+    def _ended(self, flight: Flight) -> None:
         with self._wake:
             flight.ended.append(time.monotonic())
             self._wake.notify()
         if self._driver is not None:
             self._driver()
 
-    def _finish(self, flight: _Flight) -> None:
+    def _finish(self, flight: Flight) -> None:
         order, number = flight.order, flight.number
         device_began, ended = self._on_device(flight)
         self._busy_s += ended - device_began
@@ -332,7 +317,7 @@ class Lane:
         self.room.give_back(flight.taken)
         self._trace.add(self.name, "results", began, time.monotonic(), order=number)
 
-    def _on_device(self, flight: _Flight) -> tuple[float, float]:
+    def _on_device(self, flight: Flight) -> tuple[float, float]:
         """When a flight that is over began and ended, as its device says or else as it seems."""
         futures = [part.future for part in flight.parts if not part.future.cancelled()]
         given = [future.result().ran for future in futures if future.exception() is None]
@@ -345,7 +330,7 @@ class Lane:
         self._device_until = max(self._device_until, ended)
         return began, ended
 
-    def _lose(self, flight: _Flight) -> None:
+    def _lose(self, flight: Flight) -> None:
         """Give a hanging task up; if it ends after all, that is reported like any other end."""
         self.memory.quarantine(flight.lease)
         error = DeviceError(
@@ -354,16 +339,16 @@ class Lane:
             "device hangs, or the task is too large for it: use smaller tasks or a longer timeout"
         )
         self._on_failed(flight.order, error, True)
-        _when_over([part.future for part in flight.parts], lambda: self._finish(flight))
+        when_over([part.future for part in flight.parts], lambda: self._finish(flight))
 
-    def _drain(self, flight: _Flight) -> None:
+    def _drain(self, flight: Flight) -> None:
         """Keep the window from others until the tasks that did start are over."""
         running = [part.future for part in flight.parts if not part.future.cancel()]
         if not running:
             self.memory.release(flight.lease)
             return
         self.memory.quarantine(flight.lease)
-        _when_over(running, lambda: self.memory.release(flight.lease))
+        when_over(running, lambda: self.memory.release(flight.lease))
 
 
 def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
@@ -371,19 +356,3 @@ def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))
     return future
-
-
-def _when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> None:
-    """Call ``then`` once, when all of some futures are done."""
-    left = set(futures)
-    guard = threading.Lock()
-
-    def ended(future: Future[Result]) -> None:
-        with guard:
-            left.discard(future)
-            if left:
-                return
-        then()
-
-    for future in futures:
-        future.add_done_callback(ended)

@@ -17,7 +17,7 @@ from ..keys.binding import Binder
 from ..keys.layouts import Layout, StreamKeys
 from ..prune.pruner import Pruner
 from ..prune.sizes import Pruning
-from ..windows.engine import Probe
+from ..windows.probe import Probe
 from .order import Bound, Order
 from .stats import Stats
 

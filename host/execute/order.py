@@ -14,7 +14,7 @@ from ..device.cut import Piece
 from ..device.merge import merged_once
 from ..keys.prepare import Layout
 from ..prune.plan import PrunedRanges
-from ..windows.engine import Probe
+from ..windows.probe import Probe
 
 
 @dataclass(frozen=True, eq=False)

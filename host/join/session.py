@@ -27,7 +27,8 @@ from ..execute.running import Running
 from ..execute.stats import Stats
 from ..execute.trace import Trace
 from ..rows.sides import Arrival
-from ..windows.engine import Engine, Probe, Step, Watermarks
+from ..windows.engine import Engine
+from ..windows.probe import Probe, Step, Watermarks
 
 #: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
 MOST_BATCHES = 4

@@ -9,139 +9,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from penstock.expr.columns import Columns, Vector
+from penstock.expr.columns import Vector
 from penstock.plan.forms import JoinForm
-from penstock.plan.plan import fold_name
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, TimeWindow, other
 from penstock.plan.ranges import arrival_order, place
 from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
-from ..rows.stretches import WindowPart
-from .run import Snapshot, WindowRun
+from .probe import Probe, Step, Watermarks, make_probe
+from .run import WindowRun
 
 #: Runs of one side before they are merged into one.
 MAX_RUNS = 8
-
-#: Per side, the time below which no later row comes.
-Watermarks = Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """What of a probe devices evaluate: ranges of a run, by tuple.
-
-    Parameters
-    ----------
-    window : Snapshot
-    columns : mapping of (side, name) to Vector
-        Columns of the tuples.
-    start, end : ndarray of int64, shape (tuples,)
-        Logical positions ``[start, end)`` of the run; both non-decreasing.
-    """
-
-    window: Snapshot
-    columns: Columns
-    start: np.ndarray
-    end: np.ndarray
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some tuples of a probe against a run that is part of its window.
-
-    Parameters
-    ----------
-    evaluated : Evaluated
-    first : int
-        Which tuple of the probe the first one is; the others follow.
-    window : WindowPart
-        Which positions of the probe's window the run's are.
-    """
-
-    evaluated: Evaluated
-    first: int
-    window: WindowPart
-
-
-@dataclass(frozen=True)
-class Probe:
-    """New tuples of one side against a run of the other.
-
-    Parameters
-    ----------
-    stream : Arrival
-    window : Snapshot
-    start, end : ndarray of int64, shape (len(stream.rows),)
-        Logical positions ``[start, end)`` of the run per tuple; both non-decreasing.
-    fold : int, optional
-        Which of the plan's folds is computed; None where the predicate's form is evaluated.
-    part : Part, optional
-        What of it is evaluated; all by default.
-    """
-
-    stream: Arrival
-    window: Snapshot
-    start: np.ndarray
-    end: np.ndarray
-    fold: int | None = None
-    part: Part | None = None
-
-    @property
-    def window_side(self) -> str:
-        return other(self.stream.side)
-
-    @property
-    def form(self) -> str:
-        """Key of the plan's evaluation."""
-        return self.window_side if self.fold is None else fold_name(self.fold)
-
-    @cached_property
-    def evaluated(self) -> Evaluated:
-        if self.part is not None:
-            return self.part.evaluated
-        return Evaluated(self.window, self.stream.rows.columns, self.start, self.end)
-
-    @property
-    def pairs(self) -> int:
-        """Pairs that the window admits."""
-        return int((self.evaluated.end - self.evaluated.start).sum())
-
-    def tuples(self, rows: np.ndarray) -> np.ndarray:
-        """Tuples of the probe, from those that are evaluated."""
-        return rows if self.part is None else rows.astype(np.int64) + self.part.first
-
-    def positions(self, positions: np.ndarray) -> np.ndarray:
-        """Logical positions of the window, from those of the run that is evaluated."""
-        return positions if self.part is None else self.part.window.places(positions)
-
-
-@dataclass(frozen=True)
-class Step:
-    """What new tuples, or watermarks, lead to.
-
-    Parameters
-    ----------
-    probes : tuple of Probe
-    entered : tuple of Arrival
-        Tuples that entered a window, with their arrival numbers.
-    probing : tuple of Arrival
-        Where rows are probed once, when their window closes: those that are probed now, at most
-        one arrival.
-    timeless : tuple of Arrival
-        Tuples without a time, which enter no window.
-    """
-
-    probes: tuple[Probe, ...] = ()
-    entered: tuple[Arrival, ...] = ()
-    probing: tuple[Arrival, ...] = ()
-    timeless: tuple[Arrival, ...] = ()
 
 
 class Engine(ABC):
@@ -362,11 +245,3 @@ class RowsEngine(Engine):
             place = np.arange(len(arrival.rows)) + earlier[side]
             numbered[side] = arrival.numbered(numbers[place])
         return before, numbered
-
-
-def make_probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
-    """The probe, unless the window admits no pair; ranges may begin before the run does."""
-    start = np.maximum(start, run.first)
-    if not (end > start).any():
-        return []
-    return [Probe(new, run.snapshot(), start, np.maximum(start, end))]

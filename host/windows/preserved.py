@@ -14,7 +14,7 @@ from ..rows.gather import take_batch
 from ..rows.growing import Column
 from ..rows.sides import Arrival, SideRows
 from ..rows.store import RowStore
-from .engine import Watermarks
+from .probe import Watermarks
 
 _MATCHED, _CLOSING, _GONE = 1, 2, 4
 

@@ -21,7 +21,8 @@ from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
-from .engine import Engine, Probe, RowsEngine, Step, Watermarks, make_probe
+from .engine import Engine, RowsEngine
+from .probe import Probe, Step, Watermarks, make_probe
 from .run import WindowRun
 
 

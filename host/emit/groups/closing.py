@@ -13,7 +13,7 @@ from penstock.plan.linear import linear
 from penstock.plan.query import JoinQuery, TimeWindow, other
 from penstock.plan.window import FOREVER
 
-from ...windows.engine import Watermarks
+from ...windows.probe import Watermarks
 
 #: Groups whose time key lies below are complete; infinite for all, or for none.
 Limit = int | float

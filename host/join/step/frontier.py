@@ -14,7 +14,7 @@ from penstock.plan.window import FOREVER
 
 from ...emit.groups.closing import Closing, Limit, below
 from ...rows.sides import SideRows
-from ...windows.engine import Watermarks
+from ...windows.probe import Watermarks
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ...execute.residence import Residence
 from ...execute.stats import Stats
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Loaded
-from ...windows.engine import Watermarks
+from ...windows.probe import Watermarks
 from ..table.table_join import TableJoin
 from .frontier import Frontier
 

@@ -25,9 +25,9 @@ from ...rows.batch_bytes import byte_counter
 from ...rows.columns import load
 from ...rows.growing import GROWTH
 from ...rows.sides import Arrival, Read, filtered
-from ...windows.engine import Watermarks
 from ...windows.feeds import ONLY, Feeds
 from ...windows.pending import Pending
+from ...windows.probe import Watermarks
 from ...windows.source import Moment, Source, Span, check_names
 from .handover import Handover
 

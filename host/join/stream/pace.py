@@ -10,7 +10,7 @@ from penstock.errors import PenstockError
 from ...execute import promptness
 from ...execute.batcher import Batcher
 from ...execute.budget import LOOK_S, Budget
-from ...windows.engine import Watermarks
+from ...windows.probe import Watermarks
 from ..session import Session
 from .flow import Flow
 from .intake import Intake

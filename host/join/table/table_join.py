@@ -33,7 +33,7 @@ from ...metrics.report import LaneReport
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...rows.sides import Arrival, Loaded
 from ...rows.stretches import window_parts
-from ...windows.engine import Evaluated, Part, Probe, Step, Watermarks
+from ...windows.probe import Evaluated, Part, Probe, Step, Watermarks
 from ...windows.source import Span
 from .directions import Direction, directions
 from .loading import Tables

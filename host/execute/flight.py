@@ -1,0 +1,47 @@
+"""An order whose tasks are on their way on a device."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from ..device.base import Result
+from .chunk import TaskPart
+from .memory import Lease
+from .order import Order
+from .room import Taken
+
+
+@dataclass(eq=False)
+class Flight:
+    """The tasks of an order, and what is kept for them until they are over."""
+
+    order: Order
+    number: int
+    lease: Lease
+    taken: Taken
+    parts: list[TaskPart]
+    deadline: float
+    submitted: float
+    ended: list[float] = field(default_factory=list)
+
+    def over(self) -> bool:
+        return all(part.future.done() for part in self.parts)
+
+
+def when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> None:
+    """Call ``then`` once, when all of some futures are done."""
+    left = set(futures)
+    guard = threading.Lock()
+
+    def ended(future: Future[Result]) -> None:
+        with guard:
+            left.discard(future)
+            if left:
+                return
+        then()
+
+    for future in futures:
+        future.add_done_callback(ended)
