@@ -61,7 +61,7 @@ class PreparedBlocks(Prepared):
         return self._runs[key]
 
     def name_of(self, source: Readable) -> str | None:
-        """The block whose rows a run has, in whatever order; None if it is none."""
+        """The block whose rows a run has, in whatever order; None if they are of no block."""
         run = source.window.run if isinstance(source, Rearranged) else source.run
         return self._names.get(run)
 

@@ -135,7 +135,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Read:
-    """Rows of a table or batch, unfiltered: those whose time is known, and those it is not of.
+    """Rows of a table or batch, unfiltered: the rows with an event time, and those whose event time is NULL.
 
     A row without a time meets nothing, but an outer join preserves it.
     """

@@ -49,7 +49,7 @@ class Feeds:
         self._closed = False
 
     def copy(self) -> Feeds:
-        """The same, to go back to."""
+        """A copy, to return to."""
         other = copy.copy(self)
         other._feeds = {
             name: replace(feed, admission=copy.copy(feed.admission))
