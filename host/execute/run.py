@@ -24,7 +24,7 @@ from ..device.cut import TASK_EVALUATIONS, Piece, cut, whole
 #: Seconds after which a task that has not ended counts as hung.
 TIMEOUT_S = 600.0
 
-#: What a task is for.
+#: What a task was made from.
 P = TypeVar("P")
 
 
@@ -57,15 +57,15 @@ def run_task(
     lanes : int
         ``Device.lanes`` of the kernel's device.
     task_evaluations : int
-        Most evaluations of one task, where it can be cut.
+        Most evaluations of one task, if it can be cut.
     timeout_s : float
         Seconds to wait for one task.
 
     Yields
     ------
     Result
-        In order of submission (what a paused task left over is submitted before untouched work).
-        ``i`` indexes the caller's tuples; ``pause`` is always None.
+        In order of submission; the rest of a paused task is submitted before other work. ``i``
+        indexes the caller's tuples; ``pause`` is always None.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def run_task(
     Notes
     -----
     Closing the generator, or an exception in its consumer, cancels the tasks that have not started
-    and waits for those that have, so that the window may be freed afterwards.
+    and waits for the others, so that the window may be freed afterwards.
     """
     yield from run_pieces(
         kernel,
@@ -136,7 +136,7 @@ def fold_pieces(
     task_evaluations: int = TASK_EVALUATIONS,
     timeout_s: float = TIMEOUT_S,
 ) -> Generator[tuple[Piece, Result], None, None]:
-    """Run the aggregates of several range joins of the same tuples.
+    """Run the folds of several range joins of the same tuples.
 
     Parameters
     ----------
@@ -150,14 +150,14 @@ def fold_pieces(
     Yields
     ------
     Piece, Result
-        What a task was for, and its aggregates, in order of submission.
+        The piece of a task, and its folds, in order of submission.
 
     Raises
     ------
     UsageError
         An argument is out of range.
     DeviceError
-        A task failed, or did not end in time. As for :func:`run_task`, none is left running.
+        A task failed, or did not end in time. As for :func:`run_task`, no task is left running.
     """
     if mode is Mode.PAIRS:
         raise UsageError("pairs are not folded; use run_task for them")
@@ -190,7 +190,7 @@ def _told(piece: Piece) -> str:
 
 
 def check_sizes(lanes: int, task_evaluations: int) -> None:
-    """Refuse what no join can be run with."""
+    """Refuse sizes with which no join can run."""
     if lanes < 1:
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     if task_evaluations < 1:
@@ -206,7 +206,7 @@ def fly(
     lanes: int,
     timeout_s: float,
 ) -> Generator[tuple[P, Result], None, None]:
-    """Keep two tasks per lane in flight; results in order of submission.
+    """Keep two tasks per lane in flight; give results in order of submission.
 
     Closing the generator ends as :func:`run_task` says.
 
@@ -215,9 +215,9 @@ def fly(
     window : WindowBuffer or None
         As ``Kernel.submit`` takes it.
     following : callable
-        Gives the next task and what it is for, None where there is none now.
+        Returns what the next task is made from, and the task; None if there is none now.
     told : callable
-        Says in words what a task is for.
+        Describes a task in words, for messages.
     """
     flying: deque[tuple[P, Future[Result]]] = deque()
     try:
