@@ -42,7 +42,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
-        """Begin a batch, before its orders; return what gives the rows after its end."""
+        """Begin a batch, before its orders; return a callable that gives the rows after its end."""
 
     @abstractmethod
     def rows(self, chunk: Chunk) -> Iterable[Rows]:
@@ -50,7 +50,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def note(self, chunk: Chunk) -> None:
-        """Keep what waiting rows need of a chunk that is published."""
+        """Keep the parts of a published chunk that waiting rows need."""
 
 
 class RowDelivery(Delivery):
@@ -153,7 +153,7 @@ class PairDelivery(RowDelivery):
 
 
 class ExistenceDelivery(RowDelivery):
-    """Delivers the rows of one side that match, or those that do not, each once.
+    """Delivers the rows of one side with a match, or without one, each once.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Decides when waiting tuples become a batch (paper 1, section 4).
 
-A batch takes 60 % of what waits at once; then half the latency target passes before the next, so
-that batches stay large under load and a tuple that comes alone is not kept waiting. Tuples that one
-batch left behind are always part of the next. This holds while lanes are busy. If they are idle, a
-batch takes all that waits and the next one may follow soon: a longer pause would only save the host
-the cost of a batch. Time is an argument: nothing here reads a clock.
+A batch takes 60 % of the waiting tuples at once; then half the latency target passes before the
+next, so that batches stay large under load and a tuple that comes alone is not kept waiting. Tuples
+that one batch left behind are always part of the next. This holds while lanes are busy. If they are
+idle, a batch takes all that waits and the next one may follow soon: a longer pause would only save
+the host the cost of a batch. Time is an argument: nothing here reads a clock.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from penstock.errors import OverloadError
 
 from .bells import Bells
 
-#: The part that counts output rows, and the share of the limit that is kept for them: nobody can
-#: know in advance how many results the rows taken in will give.
+#: The part that counts output rows, and the share of the limit that is kept for them: the number of
+#: results of the rows taken in is not known in advance.
 RESULTS, RESULTS_SHARE = "results", 0.25
 #: The part that counts results of tasks in flight, within the same share.
 TASKS = "tasks"

@@ -18,7 +18,7 @@ class Buffers:
     """Takes buffers from a device and keeps some unused ones. Its owner guards it by a lock.
 
     Windows are spread over the banks that their kernel reaches: the bank with the fewest positions
-    in use comes first, and where it is full the next one.
+    in use comes first; if it is full, the next one.
 
     Parameters
     ----------

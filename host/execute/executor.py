@@ -23,7 +23,7 @@ HERE_EVALUATIONS = 1 << 22
 
 
 class Receiver(Protocol):
-    """The owner of the orders, who receives their chunks."""
+    """The owner of the orders, to which their chunks are given."""
 
     def given(self, lane: str, chunk: Chunk) -> None:
         """Take the chunk of an order: once per order, from any thread, without the lock.

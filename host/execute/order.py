@@ -83,7 +83,7 @@ class Order:
     Parameters
     ----------
     batch : int
-        Number of the batch whose tuples probe.
+        Number of the batch of the probing tuples.
     bound : Bound
     piece : Piece
         ``rows`` index ``bound.arrays``; ranges are positions of ``bound.ranges.source``.

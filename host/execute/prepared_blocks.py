@@ -1,4 +1,4 @@
-"""Blocks that stay prepared between joins, and whose windows devices find by name."""
+"""Blocks that stay prepared between joins; devices find their windows by name."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from penstock.errors import OverloadError
 from .bells import Bells
 from .budget import RESULTS, RESULTS_SHARE, TASKS, Budget
 
-#: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
+#: Pairs of one device result: 32 MiB of indices, many times more than an efficient task needs.
 MOST = 1 << 22
 #: Pairs that a task can always hold.
 LEAST = 64

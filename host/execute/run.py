@@ -143,7 +143,7 @@ def fold_pieces(
     pieces : sequence of Piece
         Without empty ranges.
     mode : Mode
-        Not PAIRS, and one of those that the kernel was opened for.
+        A mode that the kernel was opened for, but not PAIRS.
     kernel, window, task_stream, lanes, task_evaluations, timeout_s
         As for :func:`run_task`.
 

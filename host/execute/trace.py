@@ -26,7 +26,7 @@ class TraceEvent:
     began, ended : float
         Monotonic seconds.
     numbers : mapping of str to float
-        Further numbers about the work.
+        Further numbers of the work.
     """
 
     track: str

@@ -28,8 +28,8 @@ class Closed:
     ids : ndarray of int64
         Arrival numbers.
     moments : ndarray of int64
-        When each closed: the last time of a row that it could have met; 0 for ROWS, since those
-        rows close in order of arrival.
+        When each closed: the last time of a row that it could have met; 0 for ROWS, where rows
+        close in order of arrival.
     """
 
     ids: np.ndarray

@@ -45,8 +45,8 @@ class Source:
     disorder : int, timedelta, or mapping of alias or table to either
         How far a row's time may lie below the largest time before it.
     time_zone : str, optional
-        Time zone by which datetimes without a zone are read as instants, and those with one as
-        wall-clock times; UTC by default.
+        Time zone by which datetimes without a zone are read as instants, and datetimes with a zone
+        as wall-clock times; UTC by default.
     """
 
     def __init__(

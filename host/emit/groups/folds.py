@@ -43,7 +43,7 @@ BestPairs = Callable[[int, np.ndarray, np.ndarray], NearestPairs]
 
 
 class FoldGroups(PartialGroups):
-    """Groups by keys of one side, whose rows are folded over their matches.
+    """Groups by keys of one side; its rows are folded over their matches.
 
     A row may be folded over some matches here and over others elsewhere: partial aggregates merge.
     """
