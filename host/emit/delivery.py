@@ -58,7 +58,6 @@ class RowDelivery(Delivery):
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     """
@@ -157,7 +156,6 @@ class ExistenceDelivery(RowDelivery):
 
     Parameters
     ----------
-    plan : JoinPlan
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     """

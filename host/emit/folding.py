@@ -35,13 +35,7 @@ from .output import Rows
 
 
 class _Probing:
-    """The folds of one batch's tuples, over the results so far.
-
-    Parameters
-    ----------
-    plan : FoldPlan
-    rows : int
-    """
+    """The folds of one batch's tuples, over the results so far."""
 
     def __init__(self, plan: FoldPlan, rows: int) -> None:
         self._merged = {

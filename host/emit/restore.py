@@ -23,7 +23,6 @@ class Restorer:
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
         Schemas of the base tables; a selected column keeps its Arrow type.
     """

@@ -121,7 +121,6 @@ class TableGroups(Delivery):
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     """
@@ -160,7 +159,6 @@ def table_delivery(
 
     Parameters
     ----------
-    plan : JoinPlan
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     numbered : bool

@@ -37,7 +37,6 @@ class Bells:
         ----------
         condition : callable
             Must need no lock.
-        timeout_s : float
         look_s : float
             Seconds after which the condition is tested without a ring.
         """

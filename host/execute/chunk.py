@@ -24,7 +24,6 @@ class Chunk:
 
     Parameters
     ----------
-    order : Order
     pairs : tuple of (ndarray, ndarray)
         Per device task: tuples of the probe, and logical positions of the run.
     rows : tuple of ndarray

@@ -52,7 +52,6 @@ class Dispatcher:
     ----------
     lanes : sequence of str
         Names, for reports; a lane is known by its place.
-    policy : Policy
     depth : int
         Orders in flight on a lane, so that transfers of one hide behind another.
     most_failures : int

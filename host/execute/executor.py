@@ -45,9 +45,6 @@ class Executor:
     ----------
     devices : sequence of Device
         At least one; each brings ``device.lanes`` lanes.
-    running : Running
-    receiver : Receiver
-    trace : Trace
     room : Room
         For the results of tasks.
     memories : sequence of DeviceMemory, optional

@@ -37,14 +37,12 @@ class Lane:
 
     Parameters
     ----------
-    name : str
     memory : DeviceMemory
         Of the lane's device; lanes of one device share it.
     on_done : callable
         Called with a Chunk, from the lane's thread.
     on_failed : callable
         Called with the order, the error, and whether the task hangs.
-    trace : Trace
     timeout_s : float
         Seconds after which a task that has not ended counts as hung.
     room : Room

@@ -31,7 +31,6 @@ class Cutting:
 
     Parameters
     ----------
-    lanes : int
     most : int
         Most evaluations of a task.
     units : int
@@ -81,12 +80,10 @@ class OrderMaker:
 
     Parameters
     ----------
-    evaluation : Evaluation
     devices : sequence of Device
         Any of them may run an order.
     names : mapping of side to str
         Names of the sides in the query, for messages.
-    cutting : Cutting
     pruning : Pruning or None
         None evaluates every pair of the ranges.
     growing : bool

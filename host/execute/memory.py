@@ -62,7 +62,6 @@ class DeviceMemory:
 
     Parameters
     ----------
-    device : Device
     growing : bool
         Whether windows grow: a buffer then has room for twice the positions first leased, and only
         the positions that are read are brought to the device.

@@ -23,15 +23,12 @@ class Bound:
 
     Parameters
     ----------
-    probe : Probe
     ranges : PrunedRanges
         Ranges to read: of the probe's window, or of its rows rearranged.
-    layout : Layout
     arrays : sequence of ndarray
         Device arrays of the tuples that can match.
     kept : ndarray of int64
         Indices of these tuples among those that are evaluated.
-    mode : Mode
     modes : frozenset of Mode
         All modes of the probe's form; one kernel serves them together.
     """
@@ -65,7 +62,6 @@ class Bound:
             Indices into ``arrays``; one may come several times.
         folds : Folds
             Of these rows; positions count from ``by``.
-        by : int
         """
         tuples, folds = merged_once(self.mode, self.kept[rows], folds)
         if folds.position is not None:
@@ -84,7 +80,6 @@ class Order:
     ----------
     batch : int
         Number of the batch of the probing tuples.
-    bound : Bound
     piece : Piece
         ``rows`` index ``bound.arrays``; ranges are positions of ``bound.ranges.source``.
     """

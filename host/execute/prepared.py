@@ -24,7 +24,6 @@ class Prepared:
     devices : sequence of Device
     names : mapping of side to str
         Names of the sides in the query, for messages.
-    cutting : Cutting
     pruning : Pruning or None
     """
 

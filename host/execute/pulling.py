@@ -29,8 +29,6 @@ class Pulling:
     Parameters
     ----------
     devices : sequence of Device
-    running : Running
-    trace : Trace
     memories : sequence of DeviceMemory, optional
         Of the devices; they outlive this object.
     """

@@ -64,10 +64,8 @@ class BlockCache:
 
         Parameters
         ----------
-        scope : str
         key : hashable
             Equal for prepared blocks that can replace each other.
-        make : callable
         """
         with self._lock:
             found = self._prepared.pop((scope, key), None)

@@ -50,7 +50,6 @@ class Room:
 
     Parameters
     ----------
-    budget : Budget
     schema : pyarrow.Schema
         Of the rows.
     lanes, depth : int

@@ -44,7 +44,6 @@ def run_task(
 
     Parameters
     ----------
-    kernel : Kernel
     window : WindowBuffer
         Allocated by ``kernel``; its rows in the ranges must not be written until the end.
     task_stream : sequence of ndarray, each of shape (n,)

@@ -19,10 +19,6 @@ class Occupancy:
     """Infers which task is on which lane from submissions and ends; time is an argument.
 
     A device takes its tasks in order of submission, each on the lane that is free first.
-
-    Parameters
-    ----------
-    lanes : int
     """
 
     def __init__(self, lanes: int) -> None:
@@ -65,7 +61,6 @@ class TracedDevice(WrappedDevice):
 
     Parameters
     ----------
-    inner : Device
     trace : Trace
         Gets a track per lane.
     """

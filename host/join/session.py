@@ -46,19 +46,14 @@ class Session:
 
     Parameters
     ----------
-    plan : JoinPlan
-    engine : Engine
     delivery : Delivery
         Makes the output rows.
     devices : sequence of Device
         At least one; each brings ``device.lanes`` lanes.
-    stats : Stats
     on_rows : callable
         Called with output rows, one call at a time, from any thread.
     on_progress : callable
         Called when an order has ended or the join has failed; must not wait.
-    running : Running
-    trace : Trace
     room : Room
         For the results of tasks.
     """

@@ -123,7 +123,6 @@ class RowsEngine(Engine):
 
     Parameters
     ----------
-    query : JoinQuery
     forms : mapping of side to JoinForm
     number : callable
         Gives the next arrival numbers; rows are numbered when they are released.

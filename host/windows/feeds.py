@@ -99,7 +99,6 @@ class Feeds:
 
         Parameters
         ----------
-        feed : str
         times : ndarray of int64, shape (n,)
         now : float
             Seconds, on the clock of all other calls.

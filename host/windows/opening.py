@@ -18,7 +18,6 @@ def open_engine(plan: JoinPlan, number: Callable[[int], np.ndarray]) -> Engine:
 
     Parameters
     ----------
-    plan : JoinPlan
     number : callable
         Gives the next arrival numbers.
 

@@ -40,7 +40,6 @@ class Pending:
 
         Parameters
         ----------
-        count : int
         grouped : bool
             Whether tuples of one side may be joined, left before right; otherwise the order
             between the sides is kept.

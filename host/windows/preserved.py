@@ -43,7 +43,6 @@ class Preserved:
 
     Parameters
     ----------
-    side : str
     window : TimeWindow or RowsWindow
     """
 

@@ -26,7 +26,6 @@ class Evaluated:
 
     Parameters
     ----------
-    window : Snapshot
     columns : mapping of (side, name) to Vector
         Columns of the tuples.
     start, end : ndarray of int64, shape (tuples,)
@@ -45,7 +44,6 @@ class Part:
 
     Parameters
     ----------
-    evaluated : Evaluated
     first : int
         Place in the probe of the part's first tuple; the others follow.
     window : WindowPart
@@ -63,8 +61,6 @@ class Probe:
 
     Parameters
     ----------
-    stream : Arrival
-    window : Snapshot
     start, end : ndarray of int64, shape (len(stream.rows),)
         Logical positions ``[start, end)`` of the run, per tuple; both non-decreasing.
     fold : int, optional

@@ -68,7 +68,6 @@ class TimeProbing(Engine):
     ----------
     side : str
         Side to probe.
-    window : TimeWindow
     forms : mapping of str to JoinForm
         As for :class:`Folding`.
     """
@@ -208,7 +207,6 @@ def taken(arrivals: Sequence[Arrival], below: int) -> tuple[list[Arrival], list[
     ----------
     arrivals : sequence of Arrival
         Each in time order; the arrivals in order of arrival.
-    below : int
     """
     found, rest = [], []
     for arrival in arrivals:

@@ -41,7 +41,6 @@ class Source:
 
     Parameters
     ----------
-    side : Side
     disorder : int, timedelta, or mapping of alias or table to either
         How far a row's time may lie below the largest time before it.
     time_zone : str, optional

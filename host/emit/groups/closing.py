@@ -26,7 +26,6 @@ class Closing:
     ----------
     query : JoinQuery
         With groups.
-    key : TimeKey
     """
 
     def __init__(self, query: JoinQuery, key: TimeKey) -> None:

@@ -31,7 +31,6 @@ class Folded:
     ----------
     keys : RecordBatch
         The group's keys of each row.
-    rows : int
     own : mapping of int to Vector
         From :func:`own_values`, of these rows.
     folds : mapping of (FoldKey, Mode) to Folds
@@ -68,10 +67,8 @@ def grouped(
 
     Parameters
     ----------
-    select : GroupSelect
     plan : FoldPlan
         Of the same aggregation.
-    folded : Folded
     groups : Groups
         Of these rows, by their keys.
     best : callable

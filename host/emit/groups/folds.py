@@ -53,7 +53,6 @@ class FoldGroups(PartialGroups):
 
         Parameters
         ----------
-        folded : Folded
         plan : FoldPlan
             Of the same aggregation.
         own : RowPlaces

@@ -57,7 +57,6 @@ class NearestColumns:
 
     Parameters
     ----------
-    aggregate : int
     by, value : pyarrow.DataType
     """
 

@@ -19,7 +19,6 @@ class ProbedRows:
 
     Parameters
     ----------
-    folded : Folded
     values : mapping of int to pyarrow.Array
         By aggregate, the value at each row's best pair.
     times, ids : ndarray of int64

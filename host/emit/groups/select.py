@@ -25,7 +25,6 @@ class GroupSelect:
 
     Parameters
     ----------
-    query : JoinQuery
     aggregation : Aggregation
         The query's, or a copy of it with more exact types of columns.
     schemas : mapping of side to pyarrow.Schema

@@ -22,7 +22,6 @@ class GroupValues:
 
     Parameters
     ----------
-    one : Aggregate
     need : Needs
         The folds that the aggregate is made from.
     folds : mapping of (FoldKey, Mode) to Folds

@@ -16,8 +16,6 @@ class HeldSide:
 
     Parameters
     ----------
-    query : JoinQuery
-    side : str
     table : pyarrow.Table
         Rows in the order that is kept at equal times.
     owned : (int or None, int or None), optional

@@ -37,9 +37,7 @@ class PartJoin(ABC):
     ----------
     query : JoinQuery
         Over tables named by side.
-    held : HeldSide
     schemas : mapping of side to pyarrow.Schema
-    device : Device
     output_rows : int
         Most rows of an output batch.
     options

@@ -23,7 +23,6 @@ class Frontier:
 
     Parameters
     ----------
-    query : JoinQuery
     watermarks : mapping of side to int
         Per side, the time below which no later row comes.
     """

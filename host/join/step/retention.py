@@ -17,7 +17,6 @@ class Block:
 
     Parameters
     ----------
-    rows : int
     low, high : int
         Least and largest time.
     group : int, optional

@@ -61,7 +61,6 @@ class MicroBatch:
     ----------
     query : JoinQuery
         Accepted by :meth:`.JoinPlan.require_stepwise`.
-    device : Device
     before, after : mapping of side to int
         Watermarks before the new rows, and with them.
     pruning : Pruning or None
@@ -98,7 +97,6 @@ class MicroBatch:
 
         Parameters
         ----------
-        kept : Kept
         share : Share
             The shares of all lanes together give the whole output, each row once.
 

@@ -43,9 +43,6 @@ class Judged:
 
     Parameters
     ----------
-    source : Source
-    feed : str
-    batch : RecordBatch
     largest : int or None
         Largest time of its rows; None if all are timeless.
     feeds : Feeds
@@ -73,7 +70,6 @@ class Intake:
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
     forms : sequence of JoinForm
         Forms that the join evaluates.

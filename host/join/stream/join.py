@@ -49,7 +49,6 @@ class JoinStream:
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of table name to pyarrow.Schema
     device : Device or sequence of Device
         All lanes of all devices share the work.
@@ -256,7 +255,6 @@ class JoinStream:
 
         Parameters
         ----------
-        source : str
         time_ : int or datetime
             An integer is in the unit of the source's time column. A signal older than an earlier
             one changes nothing.

@@ -23,11 +23,8 @@ class Pace:
 
     Parameters
     ----------
-    intake : Intake
-    session : Session
     budget : Budget
         Counts the bytes of waiting rows and windows.
-    flow : Flow
     wake : callable
         Makes the stream's thread call ``tick``.
     """

@@ -21,7 +21,6 @@ class Direction:
 
     Parameters
     ----------
-    evaluation : Evaluation
     rows : slice
         Probing rows, by place in the order of time.
     start, end : ndarray of int64, one for each of them
@@ -62,7 +61,6 @@ def directions(
 
     Parameters
     ----------
-    plan : JoinPlan
     sides : mapping of side to SideRows
         In the order of time.
     probing : mapping of side to slice

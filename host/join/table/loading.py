@@ -24,7 +24,6 @@ class Tables:
 
     Parameters
     ----------
-    query : JoinQuery
     tables : mapping of table name to pyarrow.Table or Loaded
     disorder : int, timedelta, or mapping of alias to either, optional
         Disorder of a table's rows; unlimited by default.

@@ -47,7 +47,6 @@ class TableJoin:
 
     Parameters
     ----------
-    query : JoinQuery
     tables : mapping of table name to pyarrow.Table or Loaded
     device : Device, or sequence of Device
         All lanes of all devices share the work.
