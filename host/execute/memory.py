@@ -221,7 +221,7 @@ class DeviceMemory:
     def _made(
         self, key: _Key, made: Layout, positions: int, modes: frozenset[Mode]
     ) -> Window | None:
-        """Make a new window; None if there is no room yet, but will be."""
+        """Make a new window; None if there is no room now, but there will be."""
         # Few different sizes, so that buffers can be reused.
         capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
         kernel = self._kernel(made.program, modes)

@@ -127,8 +127,8 @@ class Feeds:
         self._count_watermarks()
         if self.idle_s is None:
             return self._watermark
-        # In the order in which they fell silent, however late this is called: the watermark of each
-        # counted until it did.
+        # In the order in which they fell silent, however late this is called: each one's watermark
+        # counted until then.
         silent = [f for f in self._feeds.values() if not f.idle and now - f.heard > self.idle_s]
         for moment in sorted({feed.heard for feed in silent}):
             for feed in silent:

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 A = TypeVar("A")
 
-#: Number of threads that have taken items from which on ended threads are forgotten.
+#: Once more threads than this have taken items, ended threads are forgotten.
 _MANY = 64
 
 

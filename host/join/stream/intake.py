@@ -31,7 +31,7 @@ from ...windows.probe import Watermarks
 from ...windows.source import Moment, Source, Span, check_names
 from .handover import Handover
 
-#: Memory of many small waiting batches per byte of theirs: measured, with losses of allocators.
+#: Memory that many small waiting batches take per byte: measured, with losses of allocators.
 SPARE = 1.4
 #: Bytes of a tuple's number and time, and of a prepared key with its validity.
 _NUMBER_AND_TIME_BYTES, _KEY_BYTES = 16, 9

@@ -250,8 +250,7 @@ class JoinStream:
         return self._thread.call(lambda: self._intake.taken(own, feed))
 
     def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
-        """Promise that no later row of a source, or of one of its feeds, has a time below
-        ``time_``.
+        """Promise that no later row of a source, or of a feed of it, has a time below ``time_``.
 
         Parameters
         ----------

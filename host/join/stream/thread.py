@@ -71,7 +71,7 @@ class StreamThread:
     def call(self, do: Callable[[], T]) -> T:
         """Call ``do`` in the thread, and wait for it.
 
-        After the thread has ended, call it here: there are no further changes.
+        After the thread has ended, ``do`` is called here: there are no further changes.
         """
         call = _Call(do)
         self._inbox.put(call)
