@@ -16,7 +16,6 @@ from typing import TypeVar
 import numpy as np
 
 from penstock.errors import DeviceError, UsageError
-from penstock.program import Mode
 
 from ..device.base import AnyTask, Kernel, Result, Task, WindowBuffer
 from ..device.cut import TASK_EVALUATIONS, Piece, cut, whole
@@ -78,43 +77,16 @@ def run_task(
     Closing the generator, or an exception in its consumer, cancels the tasks that have not started
     and waits for the others, so that the window may be freed afterwards.
     """
-    yield from run_pieces(
-        kernel,
-        window,
-        task_stream,
-        [whole(start, end)],
-        room=room,
-        lanes=lanes,
-        task_evaluations=task_evaluations,
-        timeout_s=timeout_s,
-    )
-
-
-def run_pieces(
-    kernel: Kernel,
-    window: WindowBuffer,
-    task_stream: Sequence[np.ndarray],
-    pieces: Sequence[Piece],
-    *,
-    room: int,
-    lanes: int,
-    task_evaluations: int = TASK_EVALUATIONS,
-    timeout_s: float = TIMEOUT_S,
-) -> Generator[Result, None, None]:
-    """Run several range joins of the same tuples, as :func:`run_task` does one.
-
-    ``pieces`` have no empty ranges; everything else is as for :func:`run_task`.
-    """
     if room < kernel.min_room:
         raise UsageError(f"room must be at least {kernel.min_room} pairs, not {room!r}")
     check_sizes(lanes, task_evaluations)
-    fresh = (part for piece in pieces for part in cut(piece, lanes, task_evaluations))
+    fresh = cut(whole(start, end), lanes, task_evaluations)
     resumed: list[Piece] = []
     stream = [np.asarray(column) for column in task_stream]
 
     def following() -> tuple[Piece, Task] | None:
         piece = resumed.pop() if resumed else next(fresh, None)
-        return None if piece is None else (piece, _task(piece, stream, room, Mode.PAIRS))
+        return None if piece is None else (piece, _task(piece, stream, room))
 
     results = fly(kernel, window, following, _told, lanes=lanes, timeout_s=timeout_s)
     with closing(results):
@@ -124,61 +96,8 @@ def run_pieces(
             yield replace(result, i=piece.rebased(result.i), pause=None)
 
 
-def fold_pieces(
-    kernel: Kernel,
-    window: WindowBuffer,
-    task_stream: Sequence[np.ndarray],
-    pieces: Sequence[Piece],
-    *,
-    mode: Mode,
-    lanes: int,
-    task_evaluations: int = TASK_EVALUATIONS,
-    timeout_s: float = TIMEOUT_S,
-) -> Generator[tuple[Piece, Result], None, None]:
-    """Run the folds of several range joins of the same tuples.
-
-    Parameters
-    ----------
-    pieces : sequence of Piece
-        Without empty ranges.
-    mode : Mode
-        A mode that the kernel was opened for, but not PAIRS.
-    kernel, window, task_stream, lanes, task_evaluations, timeout_s
-        As for :func:`run_task`.
-
-    Yields
-    ------
-    Piece, Result
-        The piece of a task, and its folds, in order of submission.
-
-    Raises
-    ------
-    UsageError
-        An argument is out of range.
-    DeviceError
-        A task failed, or did not end in time. As for :func:`run_task`, no task is left running.
-    """
-    if mode is Mode.PAIRS:
-        raise UsageError("pairs are not folded; use run_task for them")
-    check_sizes(lanes, task_evaluations)
-    stream = [np.asarray(column) for column in task_stream]
-    tasks = (
-        (part, _task(part, stream, kernel.min_room, mode))
-        for piece in pieces
-        for part in cut(piece, lanes, task_evaluations)
-    )
-    results = fly(
-        kernel, window, lambda: next(tasks, None), _told, lanes=lanes, timeout_s=timeout_s
-    )
-    with closing(results):
-        for piece, result in results:
-            if result.folds is None:
-                raise DeviceError(f"a task for {mode.value} came back without its aggregates")
-            yield piece, result
-
-
-def _task(piece: Piece, stream: Sequence[np.ndarray], room: int, mode: Mode) -> Task:
-    return Task([c[piece.rows] for c in stream], piece.start, piece.end, room, mode)
+def _task(piece: Piece, stream: Sequence[np.ndarray], room: int) -> Task:
+    return Task([c[piece.rows] for c in stream], piece.start, piece.end, room)
 
 
 def _told(piece: Piece) -> str:

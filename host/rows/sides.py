@@ -135,7 +135,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Read:
-    """Rows of a table or batch, unfiltered: the rows with an event time, and those whose event time is NULL.
+    """All rows of a table or batch: those with an event time, and those without.
 
     A row without a time meets nothing, but an outer join preserves it.
     """

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from penstock.errors import DeviceError, MissingToolError, PenstockError
 from penstock.expr import ops
 from penstock.host.device.base import PAIRS, Device, Kernel, Task
-from penstock.host.device.cut import whole
+from penstock.host.device.cut import cut, whole
 from penstock.host.device.merge import Merged
 from penstock.host.device.registry import device_names, open_device
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.execute.run import fold_pieces, run_task
+from penstock.host.execute.run import run_task
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
@@ -389,16 +389,17 @@ def test_any_fold_cut_into_tasks(subject: Subject, data: st.DataObject) -> None:
     kernel = subject.open(join.program, frozenset(modes))
     buffer = load(kernel, join)
     merged, evaluations = Merged(mode, len(join.start)), 0
-    for piece, result in fold_pieces(
-        kernel,
-        buffer,
-        join.stream,
-        [whole(join.start, join.end)],
-        mode=mode,
-        lanes=subject.device.lanes,
-        task_evaluations=data.draw(st.integers(1, max(join.evaluations, 1))),
-        timeout_s=TIMEOUT_S,
-    ):
+    most = data.draw(st.integers(1, max(join.evaluations, 1)))
+    pieces = list(cut(whole(join.start, join.end), subject.device.lanes, most))
+    futures = [
+        kernel.submit(
+            buffer,
+            Task([c[one.rows] for c in join.stream], one.start, one.end, kernel.min_room, mode),
+        )
+        for one in pieces
+    ]
+    for piece, future in zip(pieces, futures, strict=True):
+        result = future.result(TIMEOUT_S)
         assert result.folds is not None
         merged.add(piece.rows, result.folds)
         evaluations += result.counters["evaluations"]
