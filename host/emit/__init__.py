@@ -1,1 +1,1 @@
-"""From pairs of positions to output rows: restoration, order, batches that are complete."""
+"""Makes output rows of pairs of positions: restoration, order, complete batches."""

@@ -1,7 +1,7 @@
-"""What leaves a join: pairs, rows that an outer join preserves, or rows by whether they match.
+"""Delivers the output of joins: pairs, preserved rows, or rows by whether they match.
 
-Rows without a match leave when the window of the row has closed and everything before has been
-evaluated: later rows of the other side would otherwise never be seen.
+A row without a match leaves when its window has closed and all earlier orders have been evaluated:
+until then it may still find a match.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Closing = Callable[[], Iterable[Rows]]
 
 
 class Delivery(ABC):
-    """Makes output rows of what orders give."""
+    """Makes output rows of chunks."""
 
     @property
     @abstractmethod
@@ -37,28 +37,27 @@ class Delivery(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of rows that wait for their window or group to close, about."""
+        """Approximate bytes of rows that wait for their window or group to close."""
         return 0
 
     @abstractmethod
     def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
-        """A batch begins, before any of its orders; what is to follow its end."""
+        """Begin a batch, before its orders; return a callable that gives the rows after its end."""
 
     @abstractmethod
     def rows(self, chunk: Chunk) -> Iterable[Rows]:
-        """Rows that a chunk gives at once. Called without any lock."""
+        """Make the rows that a chunk gives at once. Called without any lock."""
 
     @abstractmethod
     def note(self, chunk: Chunk) -> None:
-        """A chunk is published: remember what rows that wait need of it."""
+        """Keep the parts of a published chunk that waiting rows need."""
 
 
 class RowDelivery(Delivery):
-    """Makes output rows of base rows.
+    """A delivery that makes output rows of base rows.
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     """
@@ -75,7 +74,7 @@ class RowDelivery(Delivery):
         return self.restorer.schema
 
     def alone(self, arrival: Arrival, tuples: np.ndarray | None = None) -> list[Rows]:
-        """Output rows of tuples, all by default, that leave without a partner."""
+        """Make output rows of tuples, all by default, that leave without a match."""
         if tuples is None:
             tuples = np.arange(len(arrival.ids))
         side, found = arrival.side, []
@@ -89,7 +88,7 @@ class RowDelivery(Delivery):
 
 
 class PairDelivery(RowDelivery):
-    """Pairs, and the rows of the sides that an outer join preserves."""
+    """Delivers pairs, and the rows that an outer join preserves."""
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         super().__init__(query, schemas)
@@ -138,7 +137,7 @@ class PairDelivery(RowDelivery):
                 self._preserved[probe.window_side].matched(probe.window.ids[j - probe.window.first])
 
     def _close(self, alone: list[Arrival], closed: Mapping[str, Closed]) -> list[Rows]:
-        """Rows in no pair by the moment when they closed, then by arrival."""
+        """Make rows of tuples in no pair, by the moment when they closed, then by arrival."""
         found = [rows for a in alone for rows in self.alone(a)]
         parts, moments = [], []
         for side, closing in closed.items():
@@ -153,11 +152,10 @@ class PairDelivery(RowDelivery):
 
 
 class ExistenceDelivery(RowDelivery):
-    """Rows of one side that match, or that do not, each once.
+    """Delivers the rows of one side with a match, or without one, each once.
 
     Parameters
     ----------
-    plan : JoinPlan
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     """

@@ -1,7 +1,7 @@
-"""What leaves a join whose rows are folded over their matches: groups, when they are complete.
+"""Delivers groups of rows that are folded over their matches, when they are complete.
 
-A row's fold is known when its window has closed and it has been probed. It waits here, as a few
-numbers, until no row of its group is missing.
+The folds of a row are known when its window has closed and it has been probed. They wait here, as a
+few numbers, until no row of the group is missing.
 """
 
 from __future__ import annotations
@@ -35,27 +35,22 @@ from .output import Rows
 
 
 class _Probing:
-    """The folds of one batch's tuples, over as much of the window as is known.
-
-    Parameters
-    ----------
-    plan : FoldPlan
-    rows : int
-    """
+    """The folds of one batch's tuples, over the results so far."""
 
     def __init__(self, plan: FoldPlan, rows: int) -> None:
         self._merged = {
             (key, mode): Merged(mode, rows) for key, modes in plan.modes.items() for mode in modes
         }
-        #: Floats add up in the order of the window: folds, and where what they are of begins.
+        #: Folds to merge at the end, each with its first window position: floats are added in the
+        #: order of the window.
         self._in_order: list[tuple[int, FoldKey, Mode, np.ndarray, Folds]] = []
 
     def add(self, key: FoldKey, mode: Mode, rows: np.ndarray, folds: Folds) -> None:
-        """Merge the folds of some tuples."""
+        """Merge the folds of some tuples into those so far."""
         self._merged[key, mode].add(rows, folds)
 
     def keep(self, low: int, key: FoldKey, mode: Mode, rows: np.ndarray, folds: Folds) -> None:
-        """Merge them, over a part of the window from ``low`` on, once all parts are there."""
+        """Keep folds over the window from ``low`` on, to merge them when all parts are there."""
         self._in_order.append((low, key, mode, rows, folds))
 
     def folds(self) -> dict[tuple[FoldKey, Mode], Folds]:
@@ -65,7 +60,7 @@ class _Probing:
 
 
 class FoldDelivery(Delivery):
-    """Groups of rows of one side, each once, when no row or match of them can follow.
+    """Delivers each group of rows of one side once, when no further row or match can join it.
 
     Parameters
     ----------
@@ -128,7 +123,7 @@ class FoldDelivery(Delivery):
             assert result.folds is not None
             if one.in_order and not self._bounded:
                 batch.keep(order.low, one.fold, mode, rows, result.folds)
-            else:  # of whole tables they come in order
+            else:  # results of whole tables come in order
                 batch.add(one.fold, mode, rows, result.folds)
 
     def _limit_of(self, probing: Arrival | None, watermarks: Watermarks) -> Limit:
@@ -147,10 +142,10 @@ class FoldDelivery(Delivery):
         if probing is not None and window is not None:
             new = self._probed(probing, window, folds)
         if not new and self._bounded and probing is not None:
-            new = [self._nothing(probing, folds)]  # of which the one group without keys is made
+            new = [self._nothing(probing, folds)]  # no row, but makes the one group without keys
         if self._bounded:
             return self._output(new)
-        if limit == self._left:  # what has waited still does
+        if limit == self._left:  # waiting rows keep waiting
             return self._output(self._kept(new, limit))
         waiting, self._open, self._left = self._open, [], limit
         return self._output(self._kept([*waiting, *new], limit))
@@ -158,7 +153,7 @@ class FoldDelivery(Delivery):
     def _probed(
         self, probing: Arrival, window: Snapshot, every: Mapping[tuple[FoldKey, Mode], Folds]
     ) -> list[ProbedRows]:
-        """The rows that were probed and have a match."""
+        """Return the probed rows that have a match."""
         matched = np.flatnonzero(every[self._plan.found].found)
         if not len(matched):
             return []
@@ -168,7 +163,7 @@ class FoldDelivery(Delivery):
         return [self._waiting(own, folds, values)]
 
     def _nothing(self, probing: Arrival, every: Mapping[tuple[FoldKey, Mode], Folds]) -> ProbedRows:
-        """No row."""
+        """Return probed rows without any row."""
         none = np.zeros(0, np.int64)
         folds = {key: picked(made, none) for key, made in every.items()}
         types = {k: made.schema.field(0).type for k, made in self.select.values.items()}
@@ -181,9 +176,9 @@ class FoldDelivery(Delivery):
         folds: Mapping[tuple[FoldKey, Mode], Folds],
         values: Mapping[int, pa.Array],
     ) -> ProbedRows:
-        """Probed rows with all that their groups need of them."""
+        """Return probed rows with all values that their groups need."""
         count, columns = len(own.ids), own.rows.columns
-        # Every row stands for the other side, too: no key is computed from it.
+        # Each row also stands in for the other side, whose columns no key reads.
         rows = own.at(np.arange(count))
         folded = Folded(
             self.select.keys.restore({self.side: own.base}, rows, rows),
@@ -201,7 +196,7 @@ class FoldDelivery(Delivery):
         window: Snapshot,
         folds: Mapping[tuple[FoldKey, Mode], Folds],
     ) -> pa.Array:
-        """What ``min_by`` or ``max_by`` gives of each row, NULL where nothing is best."""
+        """Return the value of ``min_by`` or ``max_by`` for each row; NULL without a best match."""
         need = self._plan.needs[k].fold
         assert need is not None
         nearest = folds[need]
@@ -216,7 +211,7 @@ class FoldDelivery(Delivery):
         return found.column(0).take(pa.array(index, mask=~nearest.found))
 
     def _kept(self, parts: Sequence[ProbedRows], limit: Limit) -> list[ProbedRows]:
-        """Keep the rows whose groups are not complete; the others."""
+        """Keep the rows whose groups are incomplete; return the others."""
         leaving = []
         for part in parts:
             chosen = below(part.keys, limit)
@@ -224,14 +219,14 @@ class FoldDelivery(Delivery):
                 leaving.append(part if chosen.all() else part.pick(np.flatnonzero(chosen)))
             if not chosen.all():
                 self._open.append(part.pick(np.flatnonzero(~chosen)) if chosen.any() else part)
-            # Neighbours of like size are joined, so that few remain.
+            # Neighbours of similar size are joined, so that few parts remain.
             while len(self._open) > 1 and self._open[-2].rows < 2 * self._open[-1].rows:
                 last = self._open.pop()
                 self._open[-1] = ProbedRows.concat([self._open[-1], last])
         return leaving
 
     def _output(self, leaving: Sequence[ProbedRows]) -> list[Rows]:
-        """Groups that are complete, by the time and arrival of their first row."""
+        """Make rows of complete groups, by the time and arrival of their first row."""
         if not leaving:
             return []
         found = ProbedRows.concat(leaving)
@@ -249,7 +244,7 @@ class FoldDelivery(Delivery):
         return [Rows(batch, none, none)] if batch.num_rows else []
 
     def _check_unique(self, groups: Groups, folded: Folded) -> None:
-        """Refuse two rows with one key, where they are seen together.
+        """Refuse two rows with equal keys, if they are seen together.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What leaves a join whose pairs are grouped by keys of both sides."""
+"""Delivers groups of pairs by keys of both sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .output import Rows
 
 
 class GroupDelivery(Delivery):
-    """Groups of pairs, each once, when no pair of them can follow.
+    """Delivers each group of pairs once, when no further pair can join it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The delivery for a plan."""
+"""Opens the delivery for a plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .grouping import GroupDelivery
 
 
 def open_delivery(plan: JoinPlan, schemas: Mapping[str, pa.Schema]) -> Delivery:
-    """What leaves a plan's join; ``schemas`` are those of the base tables, by side."""
+    """Open the delivery for a plan; ``schemas`` are those of the base tables, by side."""
     if plan.output is Output.FOLDS:
         return FoldDelivery(plan, schemas)
     if plan.output is Output.PAIR_GROUPS:

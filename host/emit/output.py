@@ -1,7 +1,8 @@
-"""Gathers output rows of batches, and lets them out: at once, or batch by batch in order.
+"""Gathers output rows of batches, and releases them: at once, or batch by batch in order.
 
 The order is that of paper 1, section 3.4: by the arrival number of the later tuple of a pair, then
-of the earlier one. The later tuple of a pair is one of its batch, so batches follow each other.
+of the earlier one. The later tuple of a pair belongs to the pair's batch, so sorted batches follow
+each other.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-#: What is kept of the largest batch's bytes per tuple when another batch is complete.
+#: Factor by which the largest bytes per tuple of a batch fade with each further complete batch.
 FADING = 0.9
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Output rows, with the arrival numbers that order them.
+    """Output rows, with the arrival numbers by which they are ordered.
 
     ``later`` and ``earlier`` are int64 of shape (rows,).
     """
@@ -28,12 +29,12 @@ class Rows:
     earlier: np.ndarray
 
     def take(self, order: np.ndarray) -> Rows:
-        """Some of the rows, by index."""
+        """Return some of the rows, by index."""
         return Rows(self.batch.take(pa.array(order)), self.later[order], self.earlier[order])
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """Several parts, at least one, as one."""
+    """Join one or more parts into one."""
     return Rows(
         pa.concat_batches([p.batch for p in parts]),
         np.concatenate([p.later for p in parts]),
@@ -50,31 +51,31 @@ class _Batch:
 
 
 class Gatherer:
-    """Batches on their way out.
+    """Gathers the output rows of batches.
 
     Parameters
     ----------
     ordered : bool
-        Whether rows leave in order, each batch after those before it, or as they come.
+        Whether rows leave in order, batch by batch, or as they come.
     """
 
     def __init__(self, *, ordered: bool) -> None:
         self.ordered = ordered
-        #: Bytes of the rows that wait for their order, about.
+        #: Approximate bytes of the rows that wait to leave in order.
         self.nbytes = 0
-        #: Tuples of the batch that was complete last, and bytes of rows per tuple, of late.
+        #: Tuples of the last complete batch, and recent bytes of rows per tuple.
         self.tuples = 0
         self.bytes_per_tuple = 0.0
         self._open: dict[int, _Batch] = {}
 
     @property
     def open(self) -> int:
-        """Batches that are not complete."""
+        """Number of incomplete batches."""
         return len(self._open)
 
     @property
     def first(self) -> int | None:
-        """The oldest batch that is not complete."""
+        """Number of the oldest incomplete batch."""
         return next(iter(list(self._open)), None)
 
     def begin(
@@ -84,19 +85,20 @@ class Gatherer:
         closing: Callable[[], Iterable[Rows]] | None = None,
         tuples: int = 0,
     ) -> list[Rows]:
-        """A batch of some orders and tuples; numbers ascend. Gives the rows that can leave.
+        """Begin a batch of some orders and tuples; return the rows that can leave.
 
-        ``closing`` gives rows that follow the batch's own, once all batches up to it are complete.
+        Numbers of batches ascend. ``closing`` gives rows that follow the batch's own, once all
+        batches up to it are complete.
         """
         self._open[number] = _Batch(orders, closing, tuples)
         return self._complete()
 
     def more(self, number: int, orders: int) -> None:
-        """Further orders of a batch, which is not complete yet."""
+        """Add further orders to an incomplete batch."""
         self._open[number].left += orders
 
     def add(self, number: int, rows: list[Rows]) -> list[Rows]:
-        """What one order gave. Gives the rows that can leave."""
+        """Add the rows of one order; return the rows that can leave."""
         batch = self._open[number]
         batch.left -= 1
         if not self.ordered:
@@ -134,5 +136,5 @@ class Gatherer:
 
 
 def _size(rows: Rows) -> int:
-    """Bytes while a batch is put in order: its rows are copied twice."""
+    """Return the bytes needed while a batch is sorted: its rows are copied twice."""
     return 2 * (rows.batch.nbytes + rows.later.nbytes + rows.earlier.nbytes)

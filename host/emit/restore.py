@@ -1,4 +1,4 @@
-"""Output columns from matching row numbers: restoration by index and computed expressions."""
+"""Makes output columns from row numbers of pairs: restored by index, or computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, columns
 from ..rows import gather
 from ..rows.columns import arrow_type, load, to_arrow
 
-#: Rows of one output batch.
+#: Most rows of one output batch.
 BATCH_ROWS = 1 << 20
 
 
@@ -23,7 +23,6 @@ class Restorer:
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
         Schemas of the base tables; a selected column keeps its Arrow type.
     """
@@ -48,14 +47,14 @@ class Restorer:
     def restore(
         self, tables: Mapping[str, pa.RecordBatch | pa.Table], left: np.ndarray, right: np.ndarray
     ) -> pa.RecordBatch:
-        """Output rows of the pairs ``(left[k], right[k])``.
+        """Make output rows of the pairs ``(left[k], right[k])``.
 
         Parameters
         ----------
         tables : mapping of side to rows
-            The base rows that the indices point into.
+            The base rows that the indices refer to.
         left, right : ndarray of int, shape (m,)
-            -1 where a row of the other side leaves alone; its columns are NULL then.
+            -1 where a row of the other side leaves alone; the columns of this side are NULL then.
         """
         row = {LEFT: left, RIGHT: right}
         taken: dict[tuple[str, str], pa.Array] = {}

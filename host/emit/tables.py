@@ -1,4 +1,4 @@
-"""What leaves a join of whole tables: everything is there, and nothing has to wait for a time."""
+"""Delivers the output of joins of whole tables, where no row has to wait for a time."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from .groups.pairs import PairGroups
 from .output import Rows
 from .restore import BATCH_ROWS
 
-#: Rows that are worked on together: where matches are rare, a batch for each task would cost more
-#: than finding its rows.
+#: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
+#: rows.
 LEAST_ROWS = 1 << 16
 
 _NONE = np.zeros(0, np.int64)
 
 
 class TablePairs(RowDelivery):
-    """Pairs, and at the end the rows that an outer join preserves.
+    """Delivers pairs, and at the end the rows that an outer join preserves.
 
     Parameters
     ----------
     query, schemas
         As for :class:`RowDelivery`.
     output_rows : int
-        Rows of an output batch, at most.
+        Most rows of an output batch.
     numbered : bool
-        Whether rows get the arrival numbers that order them.
+        Whether rows get the arrival numbers by which they are ordered.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TablePairs(RowDelivery):
         self._preserved: dict[str, Arrival] = {}
         self._probe: Probe | None = None
         self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
-        #: By side that is preserved, which of its tuples are in a pair.
+        #: By preserved side, which of its tuples are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
     def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing:
@@ -73,7 +73,7 @@ class TablePairs(RowDelivery):
             yield from self._waited()
 
     def _waited(self) -> Iterator[Rows]:
-        """Rows of the pairs that have waited for others."""
+        """Make rows of the pairs that have waited for others."""
         waiting, self._waiting = self._waiting, []
         if self._probe is not None and waiting:
             several = len(waiting) > 1
@@ -88,7 +88,7 @@ class TablePairs(RowDelivery):
     def pairs(
         self, stream: Arrival, window: Snapshot, i: np.ndarray, j: np.ndarray
     ) -> Iterator[Rows]:
-        """Output rows of pairs: tuples of an arrival, and positions of a run of the other side."""
+        """Make rows of pairs: tuples of an arrival, and positions of a run of the other side."""
         for at in range(0, len(i), self.output_rows):
             own, others = i[at : at + self.output_rows], j[at : at + self.output_rows]
             base, row = window.at(others)
@@ -102,7 +102,7 @@ class TablePairs(RowDelivery):
             yield Rows(batch, np.maximum(*numbers), np.minimum(*numbers))
 
     def noted(self, found: Mapping[str, np.ndarray]) -> None:
-        """These tuples of each side are in a pair."""
+        """Note that these tuples of each side are in a pair."""
         for side, tuples in found.items():
             if side in self.matched:
                 self.matched[side][tuples] = True
@@ -117,11 +117,10 @@ class TablePairs(RowDelivery):
 
 
 class TableGroups(Delivery):
-    """Groups of pairs by keys of both sides, all at the end.
+    """Delivers groups of pairs by keys of both sides, all at the end.
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     """
@@ -156,11 +155,10 @@ class TableGroups(Delivery):
 def table_delivery(
     plan: JoinPlan, schemas: Mapping[str, pa.Schema], *, numbered: bool = False
 ) -> Delivery:
-    """What leaves a join of whole tables.
+    """Open the delivery of a join of whole tables.
 
     Parameters
     ----------
-    plan : JoinPlan
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     numbered : bool

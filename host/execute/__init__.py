@@ -1,1 +1,1 @@
-"""Runs tasks on the lanes of devices, whatever fails."""
+"""Runs tasks on the lanes of devices, also after failures."""

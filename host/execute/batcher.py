@@ -1,10 +1,10 @@
-"""When waiting tuples become a batch (paper 1, section 4).
+"""Decides when waiting tuples become a batch (paper 1, section 4).
 
-A batch takes 60 % of what waits at once; then half the latency target passes before the next, so
-that batches stay large under load and a tuple that comes alone is not kept waiting. What a batch
-left behind is part of the next one for certain. That is for lanes that are busy: where they are
-idle a batch takes all that waits, and the next one may follow soon, for nothing is gained by
-waiting but what a batch costs the host. Time is an argument: nothing here looks at a clock.
+A batch takes 60 % of the waiting tuples at once; then half the latency target passes before the
+next, so that batches stay large under load and a tuple that comes alone is not kept waiting. Tuples
+that one batch left behind are always part of the next. This holds while lanes are busy. If they are
+idle, a batch takes all that waits and the next one may follow soon: a longer pause would only save
+the host the cost of a batch. Time is an argument: nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import math
 
 #: Part of the waiting tuples that a batch takes.
 AT_ONCE = 0.6
-#: Part of the latency target between two batches; and while lanes are idle, at least.
+#: Pause between two batches as a share of the latency target; its least while lanes are idle.
 WAIT, IDLE_WAIT = 0.5, 0.1
-#: How often as long as it took to let a batch in the pause after it lasts, so that a host that is
-#: busy itself makes larger batches.
+#: Length of the pause after a batch, in multiples of the time that letting it in took: a busy host
+#: makes larger batches.
 COSTS = 4.0
 
 
 class Batcher:
-    """Counts what waits, and says when to cut how much.
+    """Counts waiting tuples, and says when to cut a batch and how large.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class Batcher:
         self._took_s = 0.0
 
     def arrived(self, count: int) -> None:
-        """Tuples came."""
+        """Count tuples that came."""
         self.waiting += count
 
     def due(self, *, idle: bool = False) -> float | None:
-        """From when on the next batch can be cut; None if nothing waits.
+        """Return the time from which the next batch can be cut; None if nothing waits.
 
         ``idle`` says whether all batches before are complete.
         """
@@ -53,7 +53,7 @@ class Batcher:
         return self._last + pause_s
 
     def took(self, seconds: float) -> None:
-        """So long it took to let the last batch in."""
+        """Note how long it took to let the last batch in."""
         self._took_s = seconds
 
     def cut(
@@ -64,18 +64,18 @@ class Batcher:
         idle: bool = False,
         most: int | None = None,
     ) -> int:
-        """How many of the oldest waiting tuples the batch that is cut now has.
+        """Cut a batch of the oldest waiting tuples now; return its number of tuples.
 
         Parameters
         ----------
         now : float
             Seconds, on the clock of all other calls.
         everything : bool
-            Whether none may be left, as at the end of a stream.
+            Whether to take all waiting tuples, as at the end of a stream.
         idle : bool
             Whether all batches before are complete.
         most : int, optional
-            Tuples of the batch, at most; what it leaves because of that is due at once.
+            Most tuples of the batch; those above this limit are due at once.
         """
         count = self.waiting
         if self.target_s > 0 and not everything and not idle:

@@ -1,8 +1,8 @@
-"""How a thread of a caller waits for what a join's own threads do.
+"""Lets a caller's thread wait for the threads of a join.
 
-An exception may be raised in a caller's thread at any moment: Ctrl-C in the main one. So it holds
-no lock that others need and waits on nothing but an object of its own. Conditions and events of
-``threading`` are no such thing: an interrupt within their Python code leaves their lock taken.
+An exception may be raised in a caller's thread at any moment: Ctrl-C in the main one. So that
+thread holds no lock that others need, and waits only on an object of its own. Conditions and events
+of ``threading`` do not serve: an interrupt within their Python code leaves their lock taken.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-#: Seconds after which who waits looks again: an exception for a thread that is not the main one
-#: cannot end its wait.
+#: Seconds after which a waiting thread looks again: an exception cannot end the wait of a thread
+#: other than the main one.
 LOOK_S = 0.25
 
 
 class Bells:
-    """Wakes all who wait for something that may have become true."""
+    """Wakes all threads that wait for a condition."""
 
     def __init__(self) -> None:
         self._bells: set[SimpleQueue[None]] = set()
 
     def ring(self) -> None:
-        """Let all who wait look again."""
+        """Let all waiting threads test their conditions again."""
         for bell in tuple(self._bells):
             if bell.empty():
                 bell.put(None)
@@ -31,15 +31,14 @@ class Bells:
     def wait_for(
         self, condition: Callable[[], bool], timeout_s: float, look_s: float = LOOK_S
     ) -> bool:
-        """Wait until a condition is true; whether it is.
+        """Wait until a condition is true; return whether it is.
 
         Parameters
         ----------
         condition : callable
             Must need no lock.
-        timeout_s : float
         look_s : float
-            Seconds after which it is looked at without a ring.
+            Seconds after which the condition is tested without a ring.
         """
         if condition():
             return True

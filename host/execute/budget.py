@@ -1,4 +1,4 @@
-"""Main memory that a running join may take; whoever brings more waits until there is room."""
+"""Limits the main memory of a running join; a caller with more rows waits for room."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from penstock.errors import OverloadError
 
 from .bells import Bells
 
-#: The part that counts output rows, and the share of the limit that is kept for them: rows that
-#: have been taken give results that nobody can know before.
+#: The part that counts output rows, and the share of the limit that is kept for them: the number of
+#: results of the rows taken in is not known in advance.
 RESULTS, RESULTS_SHARE = "results", 0.25
-#: The part that counts what tasks on their way will give, out of the same share.
+#: The part that counts results of tasks in flight, within the same share.
 TASKS = "tasks"
-#: Share of the limit that one of several batches on their way may take uncounted.
+#: Share of the limit that each of several batches in flight may take uncounted.
 LITTLE = 1 / 4096
-#: Seconds between two looks for room: rows that a caller takes make room without a word.
+#: Seconds between two looks for room: a caller that takes rows makes room without a signal.
 LOOK_S = 0.01
 
 
 class Budget:
-    """Counts bytes by what they are for.
+    """Counts bytes by purpose ("part").
 
     Parameters
     ----------
     limit : int, optional
-        Bytes altogether; None for no limit.
+        Bytes of all parts together; None for no limit.
     rows_gather : bool
         Whether rows may come while tasks wait for room for their results.
     """
@@ -39,7 +39,7 @@ class Budget:
         self.highest = 0
         #: Whether tasks wait until results are polled.
         self.tasks_wait = False
-        #: Whether results have no limit any more: the last ones leave at once.
+        #: Whether the limit of results no longer holds: the last ones leave at once.
         self.lifted = False
         self.bells = Bells()
         self._used: Counter[str] = Counter()
@@ -51,36 +51,36 @@ class Budget:
         return sum(self.parts().values())
 
     def parts(self) -> Counter[str]:
-        """Bytes by what they are for."""
+        """Return the bytes of each part."""
         found = Counter(dict(self._used))
         for part, count in self._watched:
             found[part] += count()
         return found
 
     def watch(self, part: str, count: Callable[[], int]) -> None:
-        """A part has, beside what is added to it, so many bytes; must need no lock."""
+        """Count a part's further bytes by calling ``count``, which must need no lock."""
         self._watched.append((part, count))
 
     def set(self, part: str, count: int) -> None:
-        """A part now takes ``count`` bytes."""
+        """Set the bytes of a part."""
         with self._lock:
             self._used[part] = count
         self.note()
 
     def add(self, part: str, count: int) -> None:
-        """A part takes ``count`` bytes more, or fewer."""
+        """Add ``count`` bytes, which may be negative, to a part."""
         with self._lock:
             self._used[part] += count
         self.note()
 
     def note(self) -> None:
-        """What is watched has changed."""
+        """Note that bytes have changed, and wake waiting threads."""
         self.highest = max(self.highest, self.used)
         self.bells.ring()
 
     @property
     def results_full(self) -> bool:
-        """Whether results take what is kept for them, so that no more should be made."""
+        """Whether results have used up their share, so that no more should be made."""
         return self.limit is not None and self.parts()[RESULTS] > RESULTS_SHARE * self.limit
 
     def fits(self, count: int) -> bool:
@@ -95,7 +95,7 @@ class Budget:
         return total <= self.limit and rows <= (1 - RESULTS_SHARE) * self.limit
 
     def is_little(self, count: int) -> bool:
-        """Whether so many bytes are so few that some of them may come on top of what fits."""
+        """Whether ``count`` bytes are few enough to be taken beyond the limit."""
         return self.limit is None or count < LITTLE * self.limit
 
     def wait_for(self, count: int, timeout_s: float) -> None:
@@ -104,7 +104,7 @@ class Budget:
         Raises
         ------
         OverloadError
-            There was no room for ``timeout_s`` seconds.
+            There was no room within ``timeout_s`` seconds.
         """
         began = time.monotonic()
         if self.bells.wait_for(lambda: self.fits(count), timeout_s, LOOK_S):

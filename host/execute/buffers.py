@@ -1,4 +1,4 @@
-"""Window buffers of a device by memory bank: free lists, and where the next one is taken from."""
+"""Window buffers of a device: free lists by memory bank, and the choice of a bank."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Place = tuple[Kernel, int]  # kernel, bank
 
 
 class Buffers:
-    """Takes buffers from a device and keeps some that nobody uses. Its owner guards it by a lock.
+    """Takes buffers from a device and keeps some unused ones. Its owner guards it by a lock.
 
     Windows are spread over the banks that their kernel reaches: the bank with the fewest positions
-    in use comes first, and where it is full the next one.
+    in use comes first; if it is full, the next one.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Buffers:
         self._free: dict[tuple[Kernel, int, int], list[WindowBuffer]] = defaultdict(list)
 
     def take(self, kernel: Kernel, capacity: int) -> WindowBuffer | DeviceError:
-        """A buffer of a kernel, or why there is none in any of its banks."""
+        """Return a buffer of a kernel, or the reason why no bank has one."""
         banks = sorted(range(kernel.banks), key=lambda bank: (self._in_use[bank], bank))
         for bank in banks:
             free = self._free[kernel, bank, capacity]
@@ -63,7 +63,7 @@ class Buffers:
         return refusal
 
     def give_back(self, buffer: WindowBuffer, *, again: bool) -> None:
-        """A buffer is no longer used; ``again`` says whether the next window may have it."""
+        """Take back an unused buffer; ``again`` says whether another window may use it."""
         kernel, bank = self._place[buffer]
         self._in_use[bank] -= buffer.capacity
         free = self._free[kernel, bank, buffer.capacity]
@@ -73,7 +73,7 @@ class Buffers:
             self._destroy(buffer)
 
     def shed(self) -> bool:
-        """Free one buffer that nobody uses; whether there was one."""
+        """Free one unused buffer; return whether there was one."""
         for free in self._free.values():
             if free:
                 self._destroy(free.pop())
@@ -81,7 +81,7 @@ class Buffers:
         return False
 
     def close(self) -> None:
-        """Free all buffers that nobody uses."""
+        """Free all unused buffers."""
         while self.shed():
             pass
         self._free.clear()

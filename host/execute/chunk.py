@@ -1,4 +1,4 @@
-"""What the device tasks of an order gave, put together and checked."""
+"""Chunks: the checked results of the device tasks of an order."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from .ring import RingSpan
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """What an order gave.
+    """The results of an order.
 
     Parameters
     ----------
-    order : Order
     pairs : tuple of (ndarray, ndarray)
-        Of each device task: tuples of the probe, and logical positions of the run.
+        Per device task: tuples of the probe, and logical positions of the run.
     rows : tuple of ndarray
-        Of each device task: which tuples of the probe its aggregates are of, each once.
+        Per device task: the tuples of the probe that its folds are of, each once.
     results : tuple of Result
     rest : tuple of Order
-        What is still to be done, because the device ran out of room for results.
+        Orders for the rest of the work, if the device ran out of room for results.
     """
 
     order: Order
@@ -52,7 +51,7 @@ class TaskPart:
 
 
 def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
-    """What the device tasks of an order gave, all of which are over.
+    """Make the chunk of an order; all of its device tasks are over.
 
     Raises
     ------
@@ -79,7 +78,7 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
 
 
 def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tuples of the probe, and positions of its window."""
+    """Return the pairs: tuples of the probe, and positions of its window."""
     if len(result.i) != len(result.j):
         raise _impossible(f"{len(result.i)} stream indices and {len(result.j)} window positions")
     tuples, places = np.empty(len(result.i), np.int64), np.empty(len(result.i), np.int64)
@@ -98,7 +97,7 @@ def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> tuple[np.nd
 
 
 def _folds(part: TaskPart, result: Result, by: int) -> Folds:
-    """The aggregates of a task, which has as many as tuples."""
+    """Return the folds of a task, one per tuple."""
     folds, piece = result.folds, part.piece
     if folds is None or len(folds.found) != len(piece.rows):
         raise _impossible("aggregates of another number of tuples")
@@ -112,7 +111,7 @@ def _folds(part: TaskPart, result: Result, by: int) -> Folds:
 
 
 def _impossible(problem: str) -> DeviceError:
-    """A result that no task like this can have."""
+    """Make the error of a result that this task cannot have."""
     return DeviceError(
         f"a device gave an impossible result ({problem}); the task is run again elsewhere"
     )
@@ -120,7 +119,7 @@ def _impossible(problem: str) -> DeviceError:
 
 @kept()
 def _located(i, j, by, rows, start, end, numbers, tuples, places):
-    """Write which tuples and places matched; the first that cannot have, or -1."""
+    """Write the tuples and places of the pairs; return the first impossible pair, or -1."""
     for k in range(len(i)):
         own = i[k]
         if own >= len(rows):

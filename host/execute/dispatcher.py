@@ -1,8 +1,8 @@
-"""Which lane runs which order, whatever fails: a pure state machine.
+"""Decides which lane runs which order, also after failures: a pure state machine.
 
-Events are calls; what they return is to be done. An order is published at its first completion and
-never again. A lane that fails hands its order to another lane and is parked after some failures in
-a row; a lane whose task hangs is parked at once, until the task turns out to have ended.
+Events are calls; they return instructions to be carried out. An order is published once, when it is
+first completed. A lane that fails hands its order to another lane and is parked after some failures
+in a row; a lane whose task hangs is parked at once, until the task turns out to have ended.
 """
 
 from __future__ import annotations
@@ -52,9 +52,8 @@ class Dispatcher:
     ----------
     lanes : sequence of str
         Names, for reports; a lane is known by its place.
-    policy : Policy
     depth : int
-        Orders started on a lane at a time, so that transfers of one hide behind another.
+        Orders in flight on a lane, so that transfers of one hide behind another.
     most_failures : int
         Failures in a row that park a lane.
     """
@@ -97,7 +96,7 @@ class Dispatcher:
         }
 
     def add(self, orders: Sequence[Order]) -> list[Instruction]:
-        """New work."""
+        """Add new orders."""
         lost = []
         for order in orders:
             self._open[order] = set()
@@ -106,10 +105,10 @@ class Dispatcher:
         return self._given_up(lost) + self._starts()
 
     def done(self, lane: int, order: Order) -> tuple[bool, list[Instruction]]:
-        """An order ended well; whether its result is to be published, and what to do."""
+        """Note that an order succeeded; return whether to publish it, and instructions."""
         own = self._lanes[lane]
         if order in own.hung:
-            # The device is through with what it was given up for: it may serve again.
+            # The task that hung has ended: the lane may serve again.
             self._recovered(lane, order)
         else:
             own.started.remove(order)
@@ -122,7 +121,7 @@ class Dispatcher:
     def failed(
         self, lane: int, order: Order, error: Exception, *, hung: bool = False
     ) -> list[Instruction]:
-        """An order failed, or did not end in time (``hung``); then its lane is parked."""
+        """Note that an order failed; if it ``hung`` (did not end in time), park its lane."""
         own = self._lanes[lane]
         self.failures[self.names[lane]] += 1
         if order in own.hung:
@@ -155,14 +154,15 @@ class Dispatcher:
             own.parked = False
 
     def _assign(self, order: Order) -> bool:
-        """Queue an order; whether there is a lane for it."""
+        """Queue an order; return whether there is a lane for it."""
         tried = self._open[order]
         serving = {
             k: sum(o.evaluations for o in (*lane.queue, *lane.started))
             for k, lane in enumerate(self._lanes)
             if not lane.parked
         }
-        # Another lane if there is one; the same one again only as long as it is trusted.
+        # Prefer a lane that has not tried this order; otherwise the same one, while it is in
+        # service.
         fresh = {k: work for k, work in serving.items() if k not in tried}
         choice = fresh or serving
         if not choice:
@@ -171,7 +171,7 @@ class Dispatcher:
         return True
 
     def _withdraw(self, order: Order) -> None:
-        """Drop an order from the queues: it has been published."""
+        """Drop a published order from the queues."""
         for lane in self._lanes:
             if order in lane.queue:
                 lane.queue.remove(order)

@@ -1,4 +1,4 @@
-"""The lanes of some devices, which run the orders of a join whatever fails."""
+"""Runs the orders of a join on all lanes of its devices, also after failures."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ HERE_EVALUATIONS = 1 << 22
 
 
 class Receiver(Protocol):
-    """Whose orders they are."""
+    """The owner of the orders, to which their chunks are given."""
 
     def given(self, lane: str, chunk: Chunk) -> None:
-        """What an order gave: once for each, from any thread, without the lock.
+        """Take the chunk of an order: once per order, from any thread, without the lock.
 
-        What the order left over is the receiver's to add.
+        The receiver adds the orders of the chunk's ``rest``.
         """
 
     def moved(self) -> None:
-        """A task has ended or failed; the lock is held."""
+        """Note that a task has ended or failed; called with the lock held."""
 
     def fail(self, error: Exception) -> None:
-        """The join cannot go on."""
+        """Note that the join cannot go on."""
 
 
 class Executor:
@@ -45,20 +45,17 @@ class Executor:
     ----------
     devices : sequence of Device
         At least one; each brings ``device.lanes`` lanes.
-    running : Running
-    receiver : Receiver
-    trace : Trace
     room : Room
-        For what tasks give.
+        For the results of tasks.
     memories : sequence of DeviceMemory, optional
-        Of the devices, if they outlive the executor; by default its own.
+        Of the devices, if they outlive the executor; by default it makes its own.
     driver : callable, optional
         As for :class:`~penstock.host.execute.lane.Lane`.
 
     Attributes
     ----------
     lock : threading.RLock
-        Guards the dispatcher, and whatever the receiver keeps beside it. Lanes run without it.
+        Guards the dispatcher and the receiver's own state. Lanes run without it.
     """
 
     def __init__(
@@ -100,14 +97,14 @@ class Executor:
         self._here = next((lane for lane in self.lanes if lane.memory.device.runs_here), None)
 
     def add(self, orders: Sequence[Order]) -> None:
-        """Begin orders; returns at once."""
+        """Begin orders; return at once."""
         with self.lock:
             self._do(self.dispatcher.add(orders))
 
     def run_here(self, order: Order, *, loads: bool = False) -> bool:
-        """Run a small order in this thread, sooner than another could begin; whether it was.
+        """Run a small order in this thread, without a lane's delay; return whether it was run.
 
-        ``loads`` says whether a program may be loaded for it, which takes long.
+        ``loads`` says whether its program may be loaded first, which can take long.
         """
         if self._here is None or order.evaluations > HERE_EVALUATIONS:
             return False
@@ -117,7 +114,7 @@ class Executor:
         return chunk is not None
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
-        """What each lane does."""
+        """Return the state of each lane."""
         with self.lock:
             waiting, parked = self.dispatcher.waiting(), self.dispatcher.parked
             return tuple(
@@ -132,7 +129,7 @@ class Executor:
             )
 
     def close(self) -> None:
-        """End the lanes, and free the device memory that is the executor's own."""
+        """End the lanes, and free the executor's own device memory."""
         for lane in self.lanes:
             lane.close()
         for memory in self._own:
@@ -170,6 +167,6 @@ class Executor:
 
 
 def lane_names(devices: Sequence[Device]) -> list[str]:
-    """Names of the lanes of some devices, in their order."""
+    """Return the names of all lanes, in the order of the devices."""
     names = [device.name for device in devices for _ in range(device.lanes)]
     return [f"{name}-{n}" for n, name in enumerate(names)]

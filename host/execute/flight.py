@@ -1,4 +1,4 @@
-"""An order whose tasks are on their way on a device."""
+"""Flights: orders whose tasks a device is running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .room import Taken
 
 @dataclass(eq=False)
 class Flight:
-    """The tasks of an order, and what is kept for them until they are over."""
+    """The tasks of an order in flight, and the memory held for them."""
 
     order: Order
     number: int
@@ -32,7 +32,7 @@ class Flight:
 
 
 def when_over(futures: Sequence[Future[Result]], then: Callable[[], None]) -> None:
-    """Call ``then`` once, when all of some futures are done."""
+    """Call ``then`` once, when all futures are done."""
     left = set(futures)
     guard = threading.Lock()
 

@@ -1,8 +1,8 @@
 """The host's end of one lane: brings windows to the device, starts tasks, takes results.
 
 Two orders are in flight, so that the transfers of one hide behind the evaluation of the other. A
-lane of a stream has a thread, which sleeps until there is an order, a result or a deadline; those
-of a join that is pulled are driven by who pulls.
+lane of a stream has a thread, which sleeps until there is an order, a result or a deadline; the
+lanes of a join that is pulled are driven by the caller that pulls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .order import Order
 from .room import NONE, Room, Taken
 from .trace import Trace
 
-#: Pairs of a task that runs in the stream's own thread, which has other things to do.
+#: Most pairs of a task that runs in the stream's own thread, which has other work.
 HERE_PAIRS = 1 << 14
 
 
@@ -37,21 +37,19 @@ class Lane:
 
     Parameters
     ----------
-    name : str
     memory : DeviceMemory
         Of the lane's device; lanes of one device share it.
     on_done : callable
         Called with a Chunk, from the lane's thread.
     on_failed : callable
-        Called with the order, the error and whether the task hangs.
-    trace : Trace
+        Called with the order, the error, and whether the task hangs.
     timeout_s : float
         Seconds after which a task that has not ended counts as hung.
     room : Room
         For results; an order waits for it.
     driver : callable, optional
-        Called from any thread when there is something to do, if its caller drives the lane by
-        :meth:`turn`; by default the lane has a thread of its own.
+        Called from any thread when there is work, if the caller drives the lane by :meth:`turn`; by
+        default the lane has a thread of its own.
     """
 
     def __init__(
@@ -80,18 +78,18 @@ class Lane:
         self._wake = threading.Condition()
         self._closing = False
         self._flights: list[Flight] = []
-        #: An order that waits for room, and when it was asked for.
+        #: An order that waits for room, and when it was started.
         self._asked: tuple[Order, float] | None = None
         self._driver = driver
         self._thread: threading.Thread | None = None
 
     @property
     def busy_s(self) -> float:
-        """Seconds of tasks."""
+        """Seconds spent in tasks."""
         return self._busy_s + self._busy_here_s
 
     def start(self, order: Order) -> None:
-        """Run an order; returns at once."""
+        """Start an order; return at once."""
         with self._wake:
             if self._thread is None and self._driver is None:
                 name = f"penstock-{self.name}"
@@ -101,12 +99,12 @@ class Lane:
             self._wake.notify()
 
     def close(self) -> None:
-        """End the thread when the tasks that have begun are over; those that wait are cancelled.
+        """Cancel waiting tasks, and end the thread when the running ones are over.
 
         Raises
         ------
         DeviceError
-            It was not over in time.
+            Running tasks did not end in time.
         """
         with self._wake:
             self._closing = True
@@ -124,7 +122,7 @@ class Lane:
             )
 
     def turn(self) -> None:
-        """Begin and finish what can be: for a caller who drives the lane."""
+        """Begin and finish all orders that can be, for a caller that drives the lane."""
         while self._begins():
             pass
         for flight in list(self._flights):
@@ -136,7 +134,7 @@ class Lane:
                 self._lose(flight)
 
     def _begins(self) -> bool:
-        """Begin the next order, if there is one and it has room; whether there was."""
+        """Begin the next order, if there is one with room; return whether there was."""
         if self._asked is None and not self._inbox:
             return False
         with self._wake:
@@ -164,7 +162,7 @@ class Lane:
             self.turn()
 
     def _cancel(self) -> list[Future[Result]]:
-        """Cancel what has not begun; what has."""
+        """Cancel tasks that have not begun; return the others."""
         futures = [part.future for flight in self._flights for part in flight.parts]
         return [future for future in futures if not future.cancel()]
 
@@ -174,20 +172,20 @@ class Lane:
         return is_asked or is_over or (self._closing and not self._flights)
 
     def _until(self) -> float | None:
-        """Seconds until there is something to see without being woken."""
+        """Return the seconds after which to look again unless woken; None for no limit."""
         if self._asked is not None:
             return LOOK_S
         deadline = min((flight.deadline for flight in self._flights), default=None)
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def _taken(self, order: Order, *, waits: bool = True) -> Taken | None:
-        """Room for the results of an order; None if there is none."""
+        """Take room for the results of an order; None if there is none."""
         if order.bound.mode is not Mode.PAIRS:
             return NONE
         return self.room.take(self.name, order.batch, waits=waits)
 
     def _started(self, order: Order, asked: float, taken: Taken) -> Flight | None:
-        """Sync the window and submit; None if that failed, which has been reported then."""
+        """Sync the window and submit; None after a failure, which has been reported."""
         began = time.monotonic()
         try:
             lease = self._lease(order)
@@ -195,7 +193,7 @@ class Lane:
             self.room.give_back(taken)
             self._on_failed(order, error, False)
             return None
-        # A device may begin before submitting it has returned.
+        # A device may begin a task before ``submit`` returns.
         synced = time.monotonic()
         flight = Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
         try:
@@ -251,10 +249,10 @@ class Lane:
             yield TaskPart(span, piece, bound.mode, submit(lease.window.buffer, task))
 
     def run_here(self, order: Order, *, loads: bool) -> Chunk | None:
-        """Run an order in the calling thread, if it is small and has room; None if it is not run.
+        """Run a small order in the calling thread; None if it is too large or has no room.
 
-        Unless it ``loads`` programs, the first order of one goes to a lane: that may take long.
-        What fails here runs again there, so no error is lost.
+        Unless ``loads`` is set, the first order of a program goes to a lane, since loading may take
+        long. An order that fails here also runs on a lane, so no error is lost.
         """
         program, modes = order.bound.layout.program, order.bound.modes
         if loads:
@@ -318,20 +316,20 @@ class Lane:
         self._trace.add(self.name, "results", began, time.monotonic(), order=number)
 
     def _on_device(self, flight: Flight) -> tuple[float, float]:
-        """When a flight that is over began and ended, as its device says or else as it seems."""
+        """Return when a finished flight began and ended, by its device or else estimated."""
         futures = [part.future for part in flight.parts if not part.future.cancelled()]
         given = [future.result().ran for future in futures if future.exception() is None]
         known = [ran for ran in given if ran is not None]
         if known and len(known) == len(flight.parts):
             return min(began for began, _ in known), max(ended for _, ended in known)
         ended = max(flight.ended, default=time.monotonic())
-        # What was submitted while another task was on the device began when that one ended.
+        # A task submitted while another one ran began when that one ended.
         began = min(max(flight.submitted, self._device_until), ended)
         self._device_until = max(self._device_until, ended)
         return began, ended
 
     def _lose(self, flight: Flight) -> None:
-        """Give a hanging task up; if it ends after all, that is reported like any other end."""
+        """Give up a hanging task; if it ends after all, report it like any other."""
         self.memory.quarantine(flight.lease)
         error = DeviceError(
             f"lane {self.name}: a task of {len(flight.order.piece.rows)} stream tuples and "
@@ -342,7 +340,7 @@ class Lane:
         when_over([part.future for part in flight.parts], lambda: self._finish(flight))
 
     def _drain(self, flight: Flight) -> None:
-        """Keep the window from others until the tasks that did start are over."""
+        """Keep the window from others until all started tasks are over."""
         running = [part.future for part in flight.parts if not part.future.cancel()]
         if not running:
             self.memory.release(flight.lease)
@@ -352,7 +350,7 @@ class Lane:
 
 
 def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
-    """A task that has been run here."""
+    """Run a task in this thread; return its result as a future that is done."""
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))
     return future

@@ -1,4 +1,4 @@
-"""From probes of one form to orders: keys, layouts, pruning, cutting."""
+"""Makes orders of the probes of one form: keys, layouts, pruning, cutting."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ from ..windows.probe import Probe
 from .order import Bound, Order
 from .stats import Stats
 
-#: Stream tuples whose pruned ranges are in memory together.
+#: Stream tuples whose pruned ranges are in memory at a time.
 PORTION = 1 << 16
 
 
 @dataclass(frozen=True)
 class Cutting:
-    """How probes are cut into tasks.
+    """Sizes by which probes are cut into tasks.
 
     Parameters
     ----------
-    lanes : int
     most : int
-        Evaluations of a task, at most.
+        Most evaluations of a task.
     units : int
         Stream tuples that a lane holds at a time.
     tasks_per_lane, least : int
@@ -54,7 +53,7 @@ class Cutting:
         tasks_per_lane: int = TASKS_PER_LANE,
         least: int = LEAST_EVALUATIONS,
     ) -> Cutting:
-        """For all lanes of some devices; ``most`` is by default what the slowest one asks for."""
+        """Make the sizes for all lanes; ``most`` is by default the least that a device asks for."""
         given = [d.task_evaluations for d in devices if d.task_evaluations is not None]
         return Cutting(
             sum(device.lanes for device in devices),
@@ -65,7 +64,7 @@ class Cutting:
         )
 
     def pieces(self, whole: Piece) -> Iterator[Piece]:
-        """The parts of a piece, one for each task."""
+        """Cut a piece into one part per task."""
         return cut(
             whole,
             self.lanes,
@@ -81,16 +80,14 @@ class OrderMaker:
 
     Parameters
     ----------
-    evaluation : Evaluation
     devices : sequence of Device
         Any of them may run an order.
     names : mapping of side to str
-        What the query calls the sides, for messages.
-    cutting : Cutting
+        Names of the sides in the query, for messages.
     pruning : Pruning or None
         None evaluates every pair of the ranges.
     growing : bool
-        Whether later probes may bring other values, so that layouts should leave room for them.
+        Whether layouts should leave room for other values in later probes.
 
     Raises
     ------
@@ -116,7 +113,7 @@ class OrderMaker:
         self._pruner = Pruner(pruning, cutting.most)
 
     def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
-        """What devices have to evaluate of a probe, a portion of its tuples after the other.
+        """Make the orders of a probe, one portion of its tuples at a time.
 
         Raises
         ------
@@ -159,20 +156,20 @@ class OrderMaker:
         return [Bound(probe, part, made, arrays, kept, mode, modes) for part in parts]
 
     def keep(self, runs: Collection[int]) -> set[int]:
-        """Forget all other runs; the numbers of what is left, to be kept in device memory."""
+        """Forget all other runs; return the numbers of runs to keep in device memory."""
         self._binder.keep(runs)
         return self._pruner.keep(runs)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory, about."""
+        """Approximate bytes of main memory."""
         return self._pruner.nbytes
 
 
 def _refuse(
     device: Device, program: Program, evaluation: Evaluation, names: Mapping[str, str]
 ) -> None:
-    """Say why a device cannot run a program, if it cannot.
+    """Refuse a program that a device cannot run.
 
     Raises
     ------
@@ -190,7 +187,7 @@ def _refuse(
 
 
 def _common_widths(devices: Sequence[Device]) -> list[int]:
-    """Widths of band codes that all devices offer.
+    """Return the widths of band codes that all devices offer.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""Device memory of one device: kernels, and the windows that are resident in them.
+"""Memory of one device: kernels, and the windows resident in them.
 
-One manager serves all lanes of its device. A window is a ring that follows a run; what a task reads
-is leased, idle windows make way for others, and where nothing is idle a caller waits.
+One manager serves all lanes of its device. A window is a ring that follows a run. A task leases the
+positions that it reads; idle windows make way for others, and if none is idle the caller waits.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Window:
     ring: Ring
     #: Held while keys are written.
     writing: threading.Lock = field(default_factory=threading.Lock)
-    #: What the ring counts as resident, but is still to be written.
+    #: Spans that the ring counts as resident, but that are still to be written.
     unwritten: list[tuple[RingSpan, Readable]] = field(default_factory=list)
     leases: int = 0
     used: float = 0.0
-    #: No new task may have it.
+    #: Whether no new task may use it.
     retired: bool = False
-    #: A lost task may still be using the memory.
+    #: Whether a lost task may still use its memory.
     quarantined: bool = False
-    #: Writing failed, so that what counts as resident may not be there.
+    #: Whether writing failed, so that positions counted as resident may be missing.
     broken: bool = False
 
 
@@ -62,10 +62,9 @@ class DeviceMemory:
 
     Parameters
     ----------
-    device : Device
     growing : bool
-        Whether windows grow: a buffer then has room for twice what it is made for, and of a window
-        only what is read is brought to the device.
+        Whether windows grow: a buffer then has room for twice the positions first leased, and only
+        the positions that are read are brought to the device.
     """
 
     def __init__(self, device: Device, *, growing: bool = True) -> None:
@@ -79,12 +78,12 @@ class DeviceMemory:
 
     @property
     def positions(self) -> int:
-        """Window positions of all buffers, those that nobody uses included."""
+        """Window positions of all buffers, unused ones included."""
         return self._buffers.positions
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory that they take."""
+        """Bytes of main memory of these buffers."""
         return self._buffers.nbytes
 
     def lease(
@@ -96,22 +95,22 @@ class DeviceMemory:
         timeout_s: float,
         modes: frozenset[Mode] = PAIRS,
     ) -> Lease:
-        """Make logical positions ``[low, high)`` of a run resident, and keep them so.
+        """Make logical positions ``[low, high)`` of a run resident until they are released.
 
         ``modes`` are those of the kernel, always the same for one layout.
 
         Raises
         ------
         DeviceError
-            The device cannot run the program, or has had no room for ``timeout_s`` seconds.
+            The device cannot run the program, or had no room within ``timeout_s`` seconds.
         """
         if not self.growing:
             low, high = window.first, window.end
         found = self._window(window, made, low, high, timeout_s, modes)
         lease = Lease(found, low, high, tuple(found.ring.spans(low, high)))
         try:
-            # Whoever comes first writes for all: what one finds resident another may have asked
-            # for and not yet written.
+            # The first thread here writes for all: positions that are resident for one may have
+            # been asked for by another, but not yet written.
             with found.writing:
                 with self._changed:
                     todo, found.unwritten = found.unwritten, []
@@ -133,7 +132,7 @@ class DeviceMemory:
         return lease
 
     def release(self, lease: Lease) -> None:
-        """End a lease; a window that is no longer wanted gives its memory back."""
+        """End a lease, and free the window if it is retired and no other lease is left."""
         with self._changed:
             window = lease.window
             window.ring.release(lease.low, lease.high)
@@ -144,10 +143,9 @@ class DeviceMemory:
             self._changed.notify_all()
 
     def quarantine(self, lease: Lease) -> None:
-        """Keep a window's memory from all others: a task that was given up may still use it.
+        """Keep a window's memory from others: a task that was given up may still use it.
 
-        :meth:`release` of the same lease, once the device is known to be through with the task,
-        gives it back.
+        :meth:`release` of the same lease gives it back, once the device has ended the task.
         """
         with self._changed:
             lease.window.quarantined = True
@@ -156,13 +154,13 @@ class DeviceMemory:
                     self._retire(key)
 
     def keep(self, runs: set[int]) -> None:
-        """Give back the windows of all other runs, as soon as no task reads them."""
+        """Free the windows of all other runs, as soon as no task reads them."""
         with self._changed:
             for key in [key for key in self._windows if key[0] not in runs]:
                 self._retire(key)
 
     def close(self) -> None:
-        """Give everything back. No task may be running."""
+        """Free all device memory. No task may be running."""
         with self._changed:
             for key in list(self._windows):
                 self._retire(key)
@@ -172,12 +170,12 @@ class DeviceMemory:
             self._kernels.clear()
 
     def kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
-        """The program on the device, loaded once."""
+        """Return the kernel of a program, which is loaded once."""
         with self._changed:
             return self._kernel(program, modes)
 
     def opened(self, program: Program, modes: frozenset[Mode]) -> Kernel | None:
-        """The program on the device, if a lease has loaded it."""
+        """Return the kernel of a program, if it is loaded."""
         return self._kernels.get((program, modes))
 
     def _kernel(self, program: Program, modes: frozenset[Mode]) -> Kernel:
@@ -194,7 +192,7 @@ class DeviceMemory:
         timeout_s: float,
         modes: frozenset[Mode],
     ) -> Window:
-        """A window with the positions leased, though perhaps not yet written."""
+        """Return a window with the positions leased, though perhaps not yet written."""
         key = (window.run, id(made))
         deadline = time.monotonic() + timeout_s
         with self._changed:
@@ -223,8 +221,8 @@ class DeviceMemory:
     def _made(
         self, key: _Key, made: Layout, positions: int, modes: frozenset[Mode]
     ) -> Window | None:
-        """A new window; None if there is no room now, but there will be."""
-        # Few sizes, so that buffers can be used again.
+        """Make a new window; None if there is no room now, but there will be."""
+        # Few different sizes, so that buffers can be reused.
         capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
         kernel = self._kernel(made.program, modes)
         buffer = self._buffer(kernel, capacity)
@@ -246,7 +244,7 @@ class DeviceMemory:
             raise found
 
     def _evict(self) -> bool:
-        """Retire the idle window that was used longest ago; whether there was one."""
+        """Retire the idle window used longest ago; return whether there was one."""
         idle = [(w.used, key) for key, w in self._windows.items() if not w.leases]
         if not idle:
             return False

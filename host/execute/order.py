@@ -1,4 +1,4 @@
-"""A task on its way to a lane: everything that any lane needs to run it, or to run it again."""
+"""Orders: all that any lane needs to run a task, or to run it again."""
 
 from __future__ import annotations
 
@@ -19,21 +19,18 @@ from ..windows.probe import Probe
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A probe with its program and its stream keys, against the window in one order.
+    """A probe with its program and stream keys, against its window in one order of rows.
 
     Parameters
     ----------
-    probe : Probe
     ranges : PrunedRanges
-        What is read: ranges of the probe's window, or of its rows rearranged.
-    layout : Layout
+        Ranges to read: of the probe's window, or of its rows rearranged.
     arrays : sequence of ndarray
-        Device arrays of the tuples that can match at all.
+        Device arrays of the tuples that can match.
     kept : ndarray of int64
-        Which of the tuples that are evaluated those are.
-    mode : Mode
+        Indices of these tuples among those that are evaluated.
     modes : frozenset of Mode
-        All that the probe's form is asked for; a kernel serves them together.
+        All modes of the probe's form; one kernel serves them together.
     """
 
     probe: Probe
@@ -45,27 +42,26 @@ class Bound:
     modes: frozenset[Mode] = frozenset({Mode.PAIRS})
 
     def pairs(self, rows: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Matches as tuples of the probe and logical positions of its window.
+        """Return matches as tuples of the probe and logical positions of its window.
 
         Parameters
         ----------
         rows, places : ndarray of int64, shape (m,)
-            Tuples that are evaluated, and where in ``ranges.source`` they matched.
+            Evaluated tuples, and the positions in ``ranges.source`` that they matched.
         """
         own = self.probe.evaluated
         rows, found = self.ranges.matches(rows, places, own.start, own.end)
         return self.probe.tuples(rows), self.probe.positions(found)
 
     def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:
-        """Partial aggregates of tuples of the probe, each once.
+        """Return folds by tuple of the probe, each tuple once.
 
         Parameters
         ----------
         rows : ndarray of int, shape (m,)
-            Of ``arrays``; one may come several times.
+            Indices into ``arrays``; one may come several times.
         folds : Folds
-            Of these; its positions are counted from ``by``.
-        by : int
+            Of these rows; positions count from ``by``.
         """
         tuples, folds = merged_once(self.mode, self.kept[rows], folds)
         if folds.position is not None:
@@ -83,8 +79,7 @@ class Order:
     Parameters
     ----------
     batch : int
-        Batch whose tuples probe.
-    bound : Bound
+        Number of the batch of the probing tuples.
     piece : Piece
         ``rows`` index ``bound.arrays``; ranges are positions of ``bound.ranges.source``.
     """
@@ -99,15 +94,15 @@ class Order:
 
     @property
     def window(self) -> int:
-        """Number of the run that it reads."""
+        """Number of the run that the order reads."""
         return self.bound.ranges.source.run
 
     @property
     def low(self) -> int:
-        """First logical position that it reads."""
+        """First logical position that the order reads."""
         return self.piece.low
 
     @property
     def high(self) -> int:
-        """Logical position after the last one that it reads."""
+        """Logical position after the last one that the order reads."""
         return self.piece.high

@@ -1,4 +1,4 @@
-"""Which lane gets the next task."""
+"""Policies: which lane gets the next task."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Protocol
 
 
 class Policy(Protocol):
-    """Chooses among lanes."""
+    """Chooses a lane for each task."""
 
     def choose(self, waiting: Mapping[int, int]) -> int:
-        """A lane for a task.
+        """Choose a lane for a task.
 
         Parameters
         ----------
         waiting : mapping of lane to int
-            Evaluations that each lane in service still has to do; never empty.
+            Evaluations left to do on each lane in service; never empty.
         """
         ...
 
 
 class RoundRobin:
-    """The lanes in turn, as in paper 1, section 4: tasks are about equally large."""
+    """Chooses lanes in turn, as in paper 1, section 4: tasks are about equally large."""
 
     def __init__(self) -> None:
         self._last = -1
@@ -33,7 +33,7 @@ class RoundRobin:
 
 
 class LeastWork:
-    """The lane that has the least to do, for lanes of different speed."""
+    """Chooses the lane with the least work left, for lanes of different speed."""
 
     def choose(self, waiting: Mapping[int, int]) -> int:
         return min(waiting, key=lambda lane: (waiting[lane], lane))

@@ -1,4 +1,4 @@
-"""What joins of whole tables prepare for devices: runs of window keys, orders, device memory."""
+"""Prepares whole tables for devices: runs of window keys, orders, device memory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class Prepared:
     ----------
     devices : sequence of Device
     names : mapping of side to str
-        What the query calls the sides, for messages.
-    cutting : Cutting
+        Names of the sides in the query, for messages.
     pruning : Pruning or None
     """
 
@@ -49,7 +48,7 @@ class Prepared:
         return DeviceMemory(device, growing=False)
 
     def maker(self, evaluation: Evaluation) -> OrderMaker:
-        """What makes orders of an evaluation's probes."""
+        """Return the maker of orders of an evaluation's probes."""
         key = key_of(evaluation)
         if key not in self._makers:
             self._makers[key] = OrderMaker(
@@ -63,19 +62,19 @@ class Prepared:
         return self._makers[key]
 
     def run(self, evaluation: Evaluation, rows: SideRows) -> Snapshot:
-        """Rows of the window's side as a run that never changes; it has no base rows."""
+        """Return rows of the window's side as a run that never changes, without base rows."""
         return still(rows.time, window_keys(evaluation.form, rows.columns, len(rows)))
 
     def run_of(self, evaluation: Evaluation, part: WindowPart) -> Snapshot:
-        """The run of a part of a window."""
+        """Return the run of a part of a window."""
         return self.run(evaluation, part.rows)
 
     def close(self) -> None:
-        """Give device memory back. No task may be running."""
+        """Free device memory. No task may be running."""
         for memory in self.memories:
             memory.close()
 
 
 def key_of(evaluation: Evaluation) -> Hashable:
-    """What tells the keys and programs of evaluations apart."""
+    """Return a value that is equal for evaluations with the same keys and programs."""
     return evaluation.form.window, evaluation.form.form, evaluation.modes

@@ -1,4 +1,4 @@
-"""Blocks that stay prepared between joins, and whose windows devices find by name."""
+"""Blocks that stay prepared between joins; devices find their windows by name."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _KEY_BYTES = 8
 
 
 class PreparedBlocks(Prepared):
-    """Runs of blocks, made once; parameters as for :class:`Prepared`, and:
+    """Runs of blocks, each made once; further parameters as for :class:`Prepared`.
 
     Parameters
     ----------
     scope : str
-        Whose the names of blocks are.
+        Scope within which names of blocks are unique.
     """
 
-    # Later tuples must not change the layout: its windows would have to be made anew.
+    # Later tuples must not change the layout: its windows would have to be rebuilt.
     growing = True
 
     def __init__(self, scope: str, *args: Any) -> None:
@@ -61,12 +61,12 @@ class PreparedBlocks(Prepared):
         return self._runs[key]
 
     def name_of(self, source: Readable) -> str | None:
-        """The block whose rows a run has, in whatever order; None if they are of no block."""
+        """Return the name of the block whose rows a run has, in any order; None without one."""
         run = source.window.run if isinstance(source, Rearranged) else source.run
         return self._names.get(run)
 
     def keep(self, blocks: Collection[str]) -> None:
-        """Forget all other blocks, and everything that has no name. Nothing may be running."""
+        """Forget all other blocks, and all runs without a name. No task may be running."""
         wanted = set(blocks)
         for key in [key for key in self._runs if key[0] not in wanted]:
             del self._names[self._runs.pop(key).run]
@@ -77,14 +77,14 @@ class PreparedBlocks(Prepared):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory, about."""
+        """Approximate bytes of main memory."""
         windows = sum(memory.positions for memory in self.memories) * self._keys * _KEY_BYTES
         runs = sum(run.nbytes for run in self._runs.values())
         return windows + runs + sum(maker.nbytes for maker in self._makers.values())
 
 
 class _BlockMemory(DeviceMemory):
-    """Device memory in which windows of blocks are found by name, where a device keeps any."""
+    """Device memory that finds windows of blocks by name, on a device that keeps windows."""
 
     def __init__(self, device: Device, blocks: PreparedBlocks) -> None:
         super().__init__(device, growing=False)
@@ -128,7 +128,7 @@ class _BlockMemory(DeviceMemory):
             del self._contents[key]
 
     def _found(self, source: Readable, made: Layout, modes: frozenset[Mode]) -> Window | None:
-        """The window of a block, or of its rows in another order, by name."""
+        """Find by name the window of a block, or of its rows in another order."""
         block = self._blocks.name_of(source)
         if block is None:
             return None
@@ -156,11 +156,11 @@ class _BlockMemory(DeviceMemory):
 
 
 def _digest(columns: Sequence[np.ndarray]) -> str:
-    """What tells windows of other keys apart."""
+    """Return a digest that tells windows of different keys apart."""
     found = blake2b(digest_size=16)
     for column in columns:
         found.update(f"{column.dtype.str} {len(column)};".encode())
-        if column.dtype == object:  # keys that are no machine words
+        if column.dtype == object:  # keys that are not machine words
             found.update(repr(column.tolist()).encode())
         else:
             found.update(np.ascontiguousarray(column).data)

@@ -1,8 +1,8 @@
-"""How soon a thread that wakes up may run while others are busy.
+"""Lets threads that wake up run soon, though others are busy.
 
-The interpreter lets a busy thread go on for its switch interval, 5 ms by default, each time when
-another one wants to run. A batch wakes some six threads one after the other, so that a latency
-target of 20 ms could not be kept beside a program that computes.
+The interpreter lets a busy thread go on for its switch interval, 5 ms by default, each time another
+one wants to run. A batch wakes some six threads one after the other, so that a latency target of 20
+ms could not be kept beside a program that computes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 #: itself costs the join's own threads more than it gains.
 SHARE, LEAST_S = 1 / 40, 200e-6
 
-#: Nanoseconds of a short slice, which is the least that Linux gives.
+#: Nanoseconds of a short slice, the least that Linux gives.
 SLICE_NS = 100_000
 #: Number of the system call by machine; libc has no function for it.
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "armv7l": 380}
@@ -34,8 +34,8 @@ _before = 0.0
 def hold(latency_s: float) -> Callable[[], None]:
     """Shorten the interpreter's switch interval for a latency target.
 
-    It applies to the whole process: the smallest of several targets counts, and one that is shorter
-    anyway stays.
+    This applies to the whole process: the smallest of several targets counts, and an interval that
+    is already shorter stays.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def hold(latency_s: float) -> Callable[[], None]:
     Returns
     -------
     callable
-        Ends it; when the last one is ended, the interval is what it was before the first.
+        Ends this target; after the last one, the interval is again as before the first.
     """
     global _before
     interval = max(latency_s * SHARE, LEAST_S)
@@ -58,10 +58,10 @@ def hold(latency_s: float) -> Callable[[], None]:
 
 
 def only_computes() -> None:
-    """Say of the calling thread that nobody waits for its start: others preempt it as they wake.
+    """Let other threads preempt the calling one as they wake: nothing waits for its start.
 
-    It keeps its share of the processors. Where the operating system has no such policy, or forbids
-    it, nothing changes.
+    It keeps its share of the processors. If the operating system has no such policy, or forbids it,
+    nothing changes.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
@@ -69,11 +69,11 @@ def only_computes() -> None:
 
 
 def run_in_short_slices() -> None:
-    """Let the calling thread, and those it starts, be put back on a processor soon.
+    """Let the calling thread, and threads that it starts, get back on a processor soon.
 
-    A thread that is taken off one while it holds the interpreter's lock keeps all others waiting,
-    for some 3 ms where clients keep the processors busy. Linux gives threads that ask for shorter
-    slices their turns sooner, and no more of them (since 6.12). Elsewhere nothing changes.
+    A thread taken off its processor while it holds the interpreter's lock keeps all others waiting,
+    for some 3 ms if clients keep the processors busy. Since version 6.12, Linux gives threads that
+    ask for shorter slices earlier turns, but not more time. Elsewhere nothing changes.
     """
     number = _SCHED_SETATTR.get(platform.machine())
     if sys.platform != "linux" or number is None:

@@ -1,4 +1,4 @@
-"""Runs orders for one caller who takes what they give, in order: no more is begun than is taken."""
+"""Runs orders for one caller that takes their chunks in order: orders begin as chunks are taken."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ from .room import Room
 from .running import Running
 from .trace import Trace
 
-#: Orders on their way for each lane.
+#: Orders in flight per lane.
 DEPTH = 2
 
 
 class Pulling:
-    """Orders on their way from an iterator to their caller.
+    """Runs the orders of an iterator for its caller.
 
     Parameters
     ----------
     devices : sequence of Device
-    running : Running
-    trace : Trace
     memories : sequence of DeviceMemory, optional
-        Of the devices; they outlive this.
+        Of the devices; they outlive this object.
     """
 
     def __init__(
@@ -59,7 +57,7 @@ class Pulling:
         )
 
     def chunks(self, orders: Iterator[Order]) -> Generator[Chunk, None, None]:
-        """What orders give, in their order; what one of them left over follows it.
+        """Give the chunks of orders, in order; orders for the rest of a chunk follow it.
 
         Raises
         ------
@@ -83,7 +81,7 @@ class Pulling:
             yield chunk
 
     def close(self) -> None:
-        """Cancel what has not begun, and wait for what has."""
+        """Cancel tasks that have not begun, and wait for the others."""
         self.executor.close()
 
     def _wait(self, order: Order) -> Chunk:
@@ -126,11 +124,11 @@ class Pulling:
 
 
 class _Following:
-    """The orders that have not begun, what others left over first."""
+    """The orders that have not begun; those for the rest of a chunk come first."""
 
     def __init__(self, orders: Iterator[Order]) -> None:
         self._orders = orders
-        #: What orders left over, the next one last.
+        #: Orders taken from the iterator, or left over by others; the next one is last.
         self.left = list(islice(orders, 2))[::-1]
 
     @property
@@ -139,17 +137,17 @@ class _Following:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one order, and no other."""
+        """Whether there is exactly one order."""
         return len(self.left) == 1
 
     def take(self) -> Order:
-        """The next order, which there must be."""
+        """Take the next order, which must exist."""
         return self.left.pop()
 
     def fits(self, waiting: Sequence[Order]) -> bool:
-        """Whether there is a next order that reads the window of those on their way.
+        """Whether there is a next order, and it reads the window of the orders in flight.
 
-        Windows of others would take memory beside it.
+        A second window would take further memory.
         """
         if not self.left:
             self.left += islice(self._orders, 1)

@@ -1,4 +1,4 @@
-"""Where the blocks of one query are kept: in this process, and on devices that keep windows."""
+"""Keeps the blocks of one query, in this process and on devices that keep windows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Residence:
     scope : str
         One run of one query: names of blocks are unique within it.
     cache : BlockCache
-        Of the process.
+        The cache of this process.
     device_stays : bool
-        Whether the device stays open after this join, so that what is on it is of use later.
+        Whether the device stays open after this join, so that later joins find its windows.
     """
 
     def __init__(self, scope: str, cache: BlockCache, *, device_stays: bool = True) -> None:
@@ -30,14 +30,14 @@ class Residence:
         self.device_stays = device_stays
 
     def keep(self, device: Device, blocks: Collection[str]) -> None:
-        """Say which blocks the query may still read; others go, here and on the device."""
+        """Keep the blocks that the query may still read; drop others, here and on the device."""
         self.cache.keep(self.scope, blocks)
         if device.keeps_windows:
             device.keep_windows(self.scope, blocks)
 
     @contextmanager
     def prepared(self, devices: Sequence[Device], *options: Any) -> Iterator[PreparedBlocks]:
-        """What is prepared of the query's blocks; options as for :class:`.Prepared`."""
+        """Lend the query's prepared blocks; options as for :class:`.Prepared`."""
 
         def make() -> PreparedBlocks:
             return PreparedBlocks(self.scope, devices, *options)
@@ -46,7 +46,7 @@ class Residence:
             with closing(make()) as found:
                 yield found
             return
-        # The devices are part of what is kept, so they live, and their numbers are nobody else's.
+        # The prepared blocks keep the devices alive, so no other object gets their ids.
         key: Hashable = (*map(id, devices), *options[1:])
         with self.cache.prepared(self.scope, key, make) as found:
             yield found

@@ -1,4 +1,4 @@
-"""What a process keeps of blocks between joins: only a cache, bounded by bytes."""
+"""A process's cache of blocks between joins, bounded by bytes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _Name = tuple[str, str]
 
 
 class BlockCache:
-    """Blocks in memory, and what joins have prepared of them.
+    """Blocks in memory, and the prepared blocks that joins made of them.
 
-    What is prepared is taken out while it is used, so that no two threads have the same.
+    Prepared blocks are taken out while they are used, so that no two threads share them.
 
     Parameters
     ----------
     most_bytes : int
-        What is kept beyond that goes: the block that was used longest ago first, with what was
-        made of it.
+        Limit of memory. Beyond it blocks are dropped, least recently used first, with all that was
+        prepared of them.
 
     Attributes
     ----------
     hits, misses : int
-        How often a block was there, and was not.
+        How often a block was found, and was not.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -44,7 +44,7 @@ class BlockCache:
     def block(
         self, scope: str, name: str, make: Callable[[], tuple[NamedBlock, Any]]
     ) -> tuple[NamedBlock, Any]:
-        """A block, and what its maker gave with it."""
+        """Return a block and its maker's second value, made if they are not there."""
         with self._lock:
             found = self._blocks.get((scope, name))
             if found is not None:
@@ -60,14 +60,12 @@ class BlockCache:
     def prepared(
         self, scope: str, key: Hashable, make: Callable[[], PreparedBlocks]
     ) -> Iterator[PreparedBlocks]:
-        """What is prepared, the caller's until the end; what failed is not kept.
+        """Lend prepared blocks to one caller; after a failure they are closed, not kept.
 
         Parameters
         ----------
-        scope : str
         key : hashable
-            Everything in which what is prepared differs.
-        make : callable
+            Equal for prepared blocks that can replace each other.
         """
         with self._lock:
             found = self._prepared.pop((scope, key), None)
@@ -95,12 +93,12 @@ class BlockCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory, about."""
+        """Approximate bytes of main memory."""
         blocks = sum(_nbytes(block) for block, _ in self._blocks.values())
         return blocks + sum(one.nbytes for one in self._prepared.values())
 
     def close(self) -> None:
-        """Forget everything."""
+        """Close all prepared blocks, and forget all blocks."""
         with self._lock:
             self._blocks.clear()
             for one in self._prepared.values():

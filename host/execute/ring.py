@@ -1,7 +1,7 @@
-"""Which logical positions of a run lie where in a device buffer: arithmetic, no memory.
+"""Maps logical positions of a run to offsets in a device buffer: arithmetic, no memory.
 
-Position p lies at offset p mod capacity. A task leases the positions that it reads; nothing that
-would overwrite a leased position is resident-to-be.
+Position p lies at offset p mod capacity. A task leases the positions that it reads; no position
+becomes resident that would overwrite a leased one.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Ring:
         )
 
     def make_resident(self, low: int, high: int) -> list[RingSpan]:
-        """What must be written for ``[low, high)``, which fits, to be there.
+        """Make ``[low, high)``, which must fit, resident; return the spans to be written.
 
-        What was resident stays so as far as the capacity reaches; what is given must be written
-        before anybody reads it.
+        Resident positions stay so as far as the capacity allows. The spans must be written before
+        they are read.
         """
         if low > self.high or high < self.low or self.low == self.high:
             self.low, self.high = low, high
@@ -64,7 +64,7 @@ class Ring:
         return written
 
     def spans(self, low: int, high: int) -> list[RingSpan]:
-        """``[low, high)``, at most a capacity of it, cut where the buffer wraps."""
+        """Cut ``[low, high)``, at most a whole buffer, where the buffer wraps."""
         if low >= high:
             return []
         turn = (low // self.capacity + 1) * self.capacity
@@ -72,7 +72,7 @@ class Ring:
         return [first] if high <= turn else [first, RingSpan(0, turn, high)]
 
     def lease(self, low: int, high: int) -> None:
-        """Keep ``[low, high)``, which is resident, until it is released."""
+        """Keep resident positions ``[low, high)`` until they are released."""
         self._leases[low, high] += 1
 
     def release(self, low: int, high: int) -> None:

@@ -1,8 +1,8 @@
-"""Room for what tasks give: how many pairs a result may hold, and whether a task may start.
+"""Room for results: how many pairs a result may hold, and whether a task may start.
 
-A task takes room when it starts and gives it back when its rows are where they wait to be polled:
-they are counted there. Half of what is kept for results is for tasks on their way, the rest for
-rows that wait. Where no room is left tasks wait, as long as there are rows that can be polled.
+A task takes room when it starts, and gives it back when its rows wait to be polled and are counted
+there. Half of the results' share is for tasks in flight, the rest for waiting rows. If no room is
+left, tasks wait as long as there are rows to poll.
 """
 
 from __future__ import annotations
@@ -18,45 +18,44 @@ from penstock.errors import OverloadError
 from .bells import Bells
 from .budget import RESULTS, RESULTS_SHARE, TASKS, Budget
 
-#: Pairs of one device result: 32 MiB of indices, many times what a task needs to be efficient.
+#: Pairs of one device result: 32 MiB of indices, many times more than an efficient task needs.
 MOST = 1 << 22
 #: Pairs that a task can always hold.
 LEAST = 64
-#: Tuples of the first batch whose rows have to wait for each other.
+#: Most tuples of the first batch whose rows have to wait for each other.
 FEW = 64
-#: Share of the results' part that is for tasks on their way.
+#: Share of the results' part for tasks in flight.
 SHARE = 0.5
-#: Bytes of a pair as devices give it, two indices of 32 bits; and while a row is made of it:
+#: Bytes of a pair: as devices give it, two indices of 32 bits; and while a row is made of it,
 #: tuple, position, and two arrival numbers in two orders, all of 64 bits.
 _PAIR_BYTES, _WORK_BYTES = 8, 72
-#: Bytes of a value of which the type does not say it, until some have been seen.
+#: Assumed bytes of a value whose type has no fixed size, until some have been seen.
 _UNKNOWN_BYTES = 256
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Room of one task: pairs of its result, and bytes that are counted for it."""
+    """Room of one task: most pairs of its result, and the bytes counted for it."""
 
     pairs: int
     nbytes: int
 
 
-#: Of a task that gives no pairs.
+#: Room of a task that gives no pairs.
 NONE = Taken(1, 0)
 
 
 class Room:
-    """What results may take, for all lanes of a join.
+    """Shares out the room for results among all lanes of a join.
 
     Parameters
     ----------
-    budget : Budget
     schema : pyarrow.Schema
         Of the rows.
     lanes, depth : int
-        Lanes, and tasks that are on their way on each.
+        Lanes, and tasks in flight on each.
     left : callable
-        Rows that can be polled; must need no lock.
+        Returns the number of rows that can be polled; must need no lock.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class Room:
 
     @staticmethod
     def unlimited() -> Room:
-        """For results that are taken as fast as they are asked for."""
+        """Make room without limit, for a caller that takes results as they come."""
         return Room(Budget(None), pa.schema([]), 1, 1, lambda: 0)
 
     @property
@@ -84,11 +83,11 @@ class Room:
 
     @property
     def bells(self) -> Bells:
-        """Ring when that has changed."""
+        """Bells that ring when :attr:`waits` has changed."""
         return self.budget.bells
 
     def refusal(self, waited_s: float) -> OverloadError:
-        """That nobody has polled results for so long."""
+        """Make the error that nobody has polled results for ``waited_s`` seconds."""
         return OverloadError(
             f"results take the {RESULTS_SHARE:.0%} of the memory budget of {self.budget.limit:,} "
             f"bytes that are kept for them, and nobody has polled any for {waited_s:g} s; poll "
@@ -96,20 +95,20 @@ class Room:
         )
 
     def noted(self, rows: int, nbytes: int) -> None:
-        """So many rows took so many bytes."""
+        """Note that ``rows`` output rows took ``nbytes`` bytes."""
         if not self._is_known and rows:
             self._largest = max(self._largest, nbytes / rows)
             self._row_bytes = round(1.25 * self._largest)
 
     def tuples(self, bytes_each: float, before: int) -> int | None:
-        """Tuples of a batch whose rows have to wait for each other, at most; None for any.
+        """Return the most tuples of a batch whose rows wait for each other; None for no limit.
 
         Parameters
         ----------
         bytes_each : float
-            Bytes of rows that a tuple gives, as far as is known.
+            Estimated bytes of output rows per tuple.
         before : int
-            Tuples of the batch before: what is known may be wrong, so batches grow step by step.
+            Tuples of the batch before: the estimate may be wrong, so batches grow step by step.
         """
         if self.budget.limit is None or self.budget.lifted:
             return None
@@ -117,9 +116,9 @@ class Room:
         return max(1, int(min(fits, max(2 * before, FEW))))
 
     def take(self, lane: str, batch: int, *, waits: bool = True) -> Taken | None:
-        """Room for a task of a batch; None if there is none.
+        """Take room for a task of a batch; None if there is none.
 
-        ``waits`` says whether the lane has to wait then, and asks again every now and then.
+        ``waits`` says whether the lane then waits, and asks again from time to time.
         """
         if self.budget.limit is None:
             return Taken(MOST, 0)
@@ -142,15 +141,15 @@ class Room:
             return taken
 
     def give_back(self, taken: Taken) -> None:
-        """A task is over, and what became of its result is counted elsewhere."""
+        """Give back the room of a task that is over; its rows are counted elsewhere."""
         if taken.nbytes:
             self.budget.add(TASKS, -taken.nbytes)
 
     def _must(self, batch: int, of_tasks: int) -> bool:
-        """Whether a task may start without room: it would wait for ever."""
+        """Whether a task may start without room, because it would wait for ever."""
         if self.budget.lifted:
             return True
-        # If there is nothing to poll, rows wait for their order: of the batch that leaves next.
+        # If there is nothing to poll, rows wait for those of the batch that leaves next.
         return not self._left() and (batch == self.first_batch() or not of_tasks)
 
     def _wait(self, lane: str) -> None:
@@ -173,5 +172,5 @@ def _is_fixed(dtype: pa.DataType) -> bool:
 
 
 def _width(dtype: pa.DataType) -> int:
-    """Bytes of a value and its validity, at least."""
+    """Return the least bytes of a value and its validity."""
     return 1 + (-(-dtype.bit_width // 8) if _is_fixed(dtype) else _UNKNOWN_BYTES)

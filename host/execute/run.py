@@ -23,7 +23,7 @@ from ..device.cut import TASK_EVALUATIONS, Piece, cut, whole
 #: Seconds after which a task that has not ended counts as hung.
 TIMEOUT_S = 600.0
 
-#: What a task is for.
+#: What a task was made from.
 P = TypeVar("P")
 
 
@@ -43,7 +43,6 @@ def run_task(
 
     Parameters
     ----------
-    kernel : Kernel
     window : WindowBuffer
         Allocated by ``kernel``; its rows in the ranges must not be written until the end.
     task_stream : sequence of ndarray, each of shape (n,)
@@ -56,15 +55,15 @@ def run_task(
     lanes : int
         ``Device.lanes`` of the kernel's device.
     task_evaluations : int
-        Most evaluations of one task, where it can be cut.
+        Most evaluations of one task, if it can be cut.
     timeout_s : float
         Seconds to wait for one task.
 
     Yields
     ------
     Result
-        In order of submission (what a paused task left over is submitted before untouched work).
-        ``i`` indexes the caller's tuples; ``pause`` is always None.
+        In order of submission; the rest of a paused task is submitted before other work. ``i``
+        indexes the caller's tuples; ``pause`` is always None.
 
     Raises
     ------
@@ -76,7 +75,7 @@ def run_task(
     Notes
     -----
     Closing the generator, or an exception in its consumer, cancels the tasks that have not started
-    and waits for those that have, so that the window may be freed afterwards.
+    and waits for the others, so that the window may be freed afterwards.
     """
     if room < kernel.min_room:
         raise UsageError(f"room must be at least {kernel.min_room} pairs, not {room!r}")
@@ -109,7 +108,7 @@ def _told(piece: Piece) -> str:
 
 
 def check_sizes(lanes: int, task_evaluations: int) -> None:
-    """Refuse what no join can be run with."""
+    """Refuse sizes with which no join can run."""
     if lanes < 1:
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
     if task_evaluations < 1:
@@ -125,7 +124,7 @@ def fly(
     lanes: int,
     timeout_s: float,
 ) -> Generator[tuple[P, Result], None, None]:
-    """Keep two tasks per lane in flight; results in order of submission.
+    """Keep two tasks per lane in flight; give results in order of submission.
 
     Closing the generator ends as :func:`run_task` says.
 
@@ -134,9 +133,9 @@ def fly(
     window : WindowBuffer or None
         As ``Kernel.submit`` takes it.
     following : callable
-        Gives the next task and what it is for, None where there is none now.
+        Returns what the next task is made from, and the task; None if there is none now.
     told : callable
-        Says in words what a task is for.
+        Describes a task in words, for messages.
     """
     flying: deque[tuple[P, Future[Result]]] = deque()
     try:

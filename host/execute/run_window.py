@@ -40,7 +40,7 @@ def run_window_join(
     kernel : Kernel
         Opened for a ``WindowProgram``.
     task_evaluations : int
-        Evaluations of one task, about, unless its history would outweigh them.
+        Approximate evaluations of one task, unless its history would outweigh them.
     room, lanes, timeout_s
         As for :func:`~penstock.host.execute.run.run_task`.
 
@@ -95,7 +95,7 @@ def run_window_join(
 
 @dataclass(frozen=True)
 class _Piece:
-    """Tuples ``[low, high)``, and the places of the history that they need."""
+    """Tuples ``[low, high)``, and the places of their history."""
 
     low: int
     high: int
@@ -113,19 +113,19 @@ class _Piece:
 
 
 class _Cutter:
-    """Cuts arrivals into pieces, and says what history each needs."""
+    """Cuts arrivals into pieces, and finds the history of each."""
 
     def __init__(self, tuples: Arrivals, rows: tuple[int, int]) -> None:
         self._is_b = tuples.is_b
         self._number = tuples.number.astype(np.uint32)
         self._rows = rows
-        # Where the tuples of each side are.
+        # Places of the tuples of each side.
         self._places = np.flatnonzero(~self._is_b), np.flatnonzero(self._is_b)
         start, end = tuples.met(rows)
         self._upto = np.cumsum(end - start)
 
     def pieces(self, lanes: int, most: int) -> Iterator[tuple[int, int]]:
-        """Ranges of tuples with about equal evaluations, in order."""
+        """Cut the tuples into ranges with about equal evaluations, in order."""
         count = len(self._upto)
         if not count:
             return
@@ -141,7 +141,7 @@ class _Cutter:
             low = high
 
     def history(self, low: int) -> np.ndarray:
-        """Places of what is in the windows when tuple ``low`` arrives, ascending."""
+        """Return the places of the window tuples when tuple ``low`` arrives, ascending."""
         before = (np.searchsorted(places, low) for places in self._places)
         latest = [
             places[max(end - rows, 0) : end]
@@ -150,6 +150,6 @@ class _Cutter:
         return np.sort(np.concatenate(latest))
 
     def rows_of(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The caller's rows of A's and of B's tuples among some tuples."""
+        """Split some tuples by side; return the caller's rows of A's and of B's."""
         number, is_b = self._number[places], self._is_b[places]
         return number[~is_b], number[is_b]

@@ -1,4 +1,4 @@
-"""How a join runs on its devices."""
+"""Settings of how a join runs on its devices."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from .run import TIMEOUT_S
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a join runs; none of it changes its result, except for the order of rows.
+    """How a join runs; no setting changes its result, except for the order of rows.
 
     Parameters
     ----------
     ordered : bool
-        Rows leave by the arrival of their later tuple, then of their earlier one.
+        Whether rows leave by the arrival of their later tuple, then of their earlier one.
     policy : str
         "round-robin" or "least-work", see :mod:`penstock.host.execute.policy`.
     task_evaluations : int, optional
-        Evaluations of one task, at most; by default what the slowest device asks for.
+        Most evaluations of one task; by default the least that a device asks for.
     timeout_s : float
         Seconds after which a task counts as hung.
     depth : int
-        Tasks started on a lane at a time.
+        Tasks in flight on a lane.
     most_failures : int
         Failures in a row after which a lane is parked.
     pruning : bool or Pruning
-        Whether pairs are left out that bounds of many tuples rule out, and by which sizes.
+        Whether pairs that bounds of many tuples rule out are left out, and by which sizes.
     """
 
     ordered: bool = False
@@ -55,5 +55,5 @@ class Running:
 
     @property
     def sizes(self) -> Pruning | None:
-        """Sizes of pruning; None if it is off."""
+        """Sizes of pruning; None if pruning is off."""
         return pruning_sizes(self.pruning)

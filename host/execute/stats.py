@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..device.base import Result
 
-#: Counters that are sizes of the device or of its windows: the same in each result, not summed.
+#: Counters that are sizes of the device or of its windows: equal in each result, not summed.
 SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b"})
 
 
 @dataclass
 class Stats:
-    """What a join did; ``penstock sql --stats`` writes it as JSON.
+    """Counts of a join's work; ``penstock sql --stats`` writes them as JSON.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class Stats:
         Predicate tests executed.
     pairs_pruned : int
         Predicate tests that were not needed: bounds of many tuples, or the empty ranges of one,
-        ruled a match out.
+        ruled out a match.
     seconds : float
         Time since the join began.
     busy_s : float
-        Seconds of tasks on the device, all added.
+        Sum of the seconds of all tasks on the device.
     late : dict of str to int
-        Rows per side that came after their time had been promised to be complete.
+        Late rows per side.
     counters : dict of str to int
         Further counts of the device, such as cycles.
     """
@@ -63,13 +63,13 @@ class Stats:
                 self.counters[name] = self.counters.get(name, 0) + int(value)
 
     def note(self, result: Result) -> None:
-        """Add what a task of a range join has counted, and how long it ran."""
+        """Add the counters and the seconds of a task of a range join."""
         self.add(result.counters)
         if result.ran is not None:
             self.busy_s += result.ran[1] - result.ran[0]
 
     def count(self, other: Stats) -> None:
-        """Add the work of another join, whose rows are counted elsewhere."""
+        """Add the work of another join; its rows are counted elsewhere."""
         self.pairs_in_window += other.pairs_in_window
         self.pairs_pruned += other.pairs_pruned
         self.pairs_evaluated += other.pairs_evaluated

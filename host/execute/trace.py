@@ -1,4 +1,4 @@
-"""What the lanes did when, in the format of Chrome's and Perfetto's trace viewers."""
+"""Traces of the lanes' work, in the format of Chrome's and Perfetto's trace viewers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from penstock.errors import FileError
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """Something that went on for a while.
+    """A span of time in which a lane or device did one thing.
 
     Parameters
     ----------
     track : str
-        Who did it.
+        The lane or device.
     name : str
-        What it was.
+        The kind of work.
     began, ended : float
         Monotonic seconds.
     numbers : mapping of str to float
-        What else is known of it.
+        Further numbers of the work.
     """
 
     track: str
@@ -37,7 +37,7 @@ class TraceEvent:
 
 
 class Trace:
-    """Collects spans of time, if it is switched on.
+    """Collects events, if it is switched on.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class Trace:
         self._lock = threading.Lock()
 
     def add(self, track: str, name: str, began: float, ended: float, **numbers: float) -> None:
-        """Note that ``name`` went on from ``began`` to ``ended`` (monotonic seconds)."""
+        """Add an event from ``began`` to ``ended`` (monotonic seconds)."""
         if self.on:
             with self._lock:
                 self._spans.append(TraceEvent(track, name, began, ended, numbers))
 
     @property
     def spans(self) -> list[TraceEvent]:
-        """What was noted so far."""
+        """The events so far."""
         with self._lock:
             return list(self._spans)
 

@@ -1,4 +1,4 @@
-"""A device that notes what it does when: for the window operator, which has no lanes of its own."""
+"""A device that traces its tasks: for the window operator, which does not use the host's lanes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,9 @@ from .trace import Trace
 
 
 class Occupancy:
-    """Which task is on which lane, told by submissions and ends alone; time is an argument.
+    """Infers which task is on which lane from submissions and ends; time is an argument.
 
     A device takes its tasks in order of submission, each on the lane that is free first.
-
-    Parameters
-    ----------
-    lanes : int
     """
 
     def __init__(self, lanes: int) -> None:
@@ -32,23 +28,23 @@ class Occupancy:
         self._waiting: list[Any] = []
 
     def queued(self) -> list[int]:
-        """Tasks per lane, those that wait shared out in turn."""
+        """Return the tasks per lane; waiting ones are shared out in turn."""
         found = [len(self._waiting[lane :: self._lanes]) for lane in range(self._lanes)]
         for lane, _ in self._running.values():
             found[lane] += 1
         return found
 
     def submitted(self, task: Any, now: float) -> None:
-        """A task was handed over."""
+        """Note that a task was submitted."""
         if self._free:
             self._running[task] = self._free.pop(0), now
         else:
             self._waiting.append(task)
 
     def ended(self, task: Any, now: float) -> tuple[int, float]:
-        """A task has ended; its lane, and when it began."""
+        """Note that a task has ended; return its lane, and when it began."""
         if task not in self._running:
-            # The ends of two tasks are told in the other order: the lane is that of the other.
+            # Two ends were reported in the wrong order: this task takes the lane of the other.
             other = next(iter(self._running))
             self._waiting[self._waiting.index(task)] = other
             self._running[task] = self._running.pop(other)
@@ -61,11 +57,10 @@ class Occupancy:
 
 
 class TracedDevice(WrappedDevice):
-    """Another device whose tasks go into a trace.
+    """A device around another one that traces its tasks.
 
     Parameters
     ----------
-    inner : Device
     trace : Trace
         Gets a track per lane.
     """
@@ -89,7 +84,7 @@ class TracedDevice(WrappedDevice):
         future.add_done_callback(self._ended)
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
-        """What each lane does."""
+        """Return the state of each lane."""
         with self._lock:
             queued = self._occupancy.queued()
             return tuple(

@@ -1,1 +1,1 @@
-"""The drivers of joins: tables, streams, steps and parts."""
+"""Drivers of joins: of tables, of streams, in steps, and in parts."""

@@ -1,4 +1,4 @@
-"""A running join on several lanes: probes become orders, orders run, rows come back.
+"""Runs a join on several lanes: makes orders of probes, runs them, delivers rows.
 
 The state machines (windows, dispatcher, gatherer) are pure and guarded by one lock, which only the
 join's own threads take; lanes run outside it.
@@ -30,14 +30,14 @@ from ..rows.sides import Arrival
 from ..windows.engine import Engine
 from ..windows.probe import Probe, Step, Watermarks
 
-#: Batches in the lanes at a time: while they are busy, tuples gather to larger batches.
+#: Most batches in the lanes at a time: while these are busy, tuples gather into larger batches.
 MOST_BATCHES = 4
 #: Tasks per lane and probe of a batch. Two are in flight; more would only cost the host time, since
-#: the next batch follows before they are done.
+#: the next batch follows before these are done.
 TASKS_PER_LANE = 2
 #: Evaluations below which a task of a stream is not cut further: two milliseconds of a core. The
-#: host takes half a millisecond of the interpreter's time to start it and to take its results; with
-#: tasks a quarter as long a stream with a target of 20 ms kept it at half the rate only.
+#: host needs half a millisecond of the interpreter's time to start a task and take its results;
+#: with tasks a quarter as long, a stream kept a target of 20 ms only up to half the rate.
 LEAST_EVALUATIONS = 1 << 26
 
 
@@ -46,21 +46,16 @@ class Session:
 
     Parameters
     ----------
-    plan : JoinPlan
-    engine : Engine
     delivery : Delivery
-        What leaves, and when.
+        Makes the output rows.
     devices : sequence of Device
         At least one; each brings ``device.lanes`` lanes.
-    stats : Stats
     on_rows : callable
         Called with output rows, one call at a time, from any thread.
     on_progress : callable
-        Called when an order has ended, or the join has failed. It must not wait.
-    running : Running
-    trace : Trace
+        Called when an order has ended or the join has failed; must not wait.
     room : Room
-        For what tasks give.
+        For the results of tasks.
     """
 
     def __init__(
@@ -118,7 +113,7 @@ class Session:
         watermarks: Watermarks,
         timeless: Sequence[Arrival] = (),
     ) -> None:
-        """Let new tuples, or only watermarks, into the windows; the work goes on in the lanes.
+        """Let new tuples, or only watermarks, into the windows; the lanes then do the work.
 
         One call at a time.
 
@@ -132,7 +127,7 @@ class Session:
             A device refuses the predicate, or the join has failed before.
         """
         self.check()
-        # The lanes need the lock to hand over what they have done: not while keys are bound.
+        # Made without the lock: lanes need it to hand over chunks while keys are computed.
         step = replace(self.engine.step(arrivals, watermarks), timeless=tuple(timeless))
         try:  # from here on the tuples are in their windows
             self._begin(step, watermarks)
@@ -158,7 +153,7 @@ class Session:
         return self._makers[probe.form].orders(self._batch, probe, self.stats)
 
     def check(self) -> None:
-        """Raise what made the join fail, if it has failed."""
+        """Raise the error that made the join fail, if it has failed."""
         if self._error is not None:
             raise self._error
 
@@ -168,17 +163,17 @@ class Session:
         Parameters
         ----------
         room_s : float, optional
-            Seconds that tasks may wait for results to be polled; None ends without an error as soon
-            as one does.
+            Seconds that tasks may wait for results to be polled; None returns without an error as
+            soon as a task waits.
 
         Raises
         ------
         DeviceError
             The join failed, or no task ended for long.
         OverloadError
-            Nobody polled results.
+            Nobody polled results in time.
         """
-        # A hanging task is given up and tried elsewhere, once per lane at most.
+        # A hanging task is given up and run on another lane, at most once per lane.
         patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
         while self._gatherer.open and self._error is None:
             seen, waits = self._events, self._room.waits
@@ -196,7 +191,7 @@ class Session:
         self.check()
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until a condition that the join's progress can change is true; whether it is."""
+        """Wait until a condition on the join's progress is true; return whether it is."""
         self._bells.wait_for(lambda: condition() or self._error is not None, timeout_s)
         self.check()
         return condition()
@@ -207,31 +202,31 @@ class Session:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory that windows and preserved rows take, about."""
+        """Approximate bytes of main memory of windows and preserved rows."""
         pruning = sum(maker.nbytes for maker in self._makers.values())
         return self.engine.nbytes + self.delivery.nbytes + pruning
 
     @property
     def device_nbytes(self) -> int:
-        """Bytes of main memory that the devices' windows take; none of a board's."""
+        """Bytes of main memory of the devices' windows, without memory of boards."""
         return sum(memory.nbytes for memory in self.executor.memories)
 
     @property
     def most_tuples(self) -> int | None:
-        """Tuples of a batch, at most, if its rows are kept until all of them are there."""
+        """Most tuples of a batch whose rows wait until all are there; None for no limit."""
         if not self.running.ordered:
             return None
         return self._room.tuples(self._gatherer.bytes_per_tuple, self._gatherer.tuples)
 
     @property
     def outstanding(self) -> int:
-        """Batches that are not complete."""
+        """Number of incomplete batches."""
         with self._lock:
             return self._gatherer.open
 
     @property
     def has_room(self) -> bool:
-        """Whether another batch would keep lanes busy, and not just wait for them."""
+        """Whether another batch would keep lanes busy, not just wait for them."""
         with self._lock:
             return self._gatherer.open < MOST_BATCHES and self.executor.dispatcher.has_room
 
@@ -240,20 +235,20 @@ class Session:
         self.executor.close()
 
     def fail(self, error: Exception) -> None:
-        """The join cannot go on; every later call raises this."""
+        """End the join with an error, which every later call raises."""
         with self._lock:
             if self._error is None:
                 self._error = error
             self.moved()
 
     def moved(self) -> None:
-        """Let all who wait for progress look again; called with the lock."""
+        """Wake all threads that wait for progress; called with the lock held."""
         self._events += 1
         self._bells.ring()
         self._on_progress()
 
     def given(self, lane: str, chunk: Chunk) -> None:
-        """Make rows of a chunk, and let out what can leave."""
+        """Make rows of a chunk, and release those that can leave."""
         if chunk.rest:
             with self._lock:
                 self._gatherer.more(chunk.order.batch, len(chunk.rest))

@@ -1,1 +1,1 @@
-"""Which tuples meet which, exactly once: feeds, watermark, windows, ranges, expiry."""
+"""Finds the tuples that can meet, exactly once: feeds, watermarks, windows, ranges, expiry."""

@@ -1,9 +1,9 @@
-"""Which rows of a source are on time: a pure state machine.
+"""Decides which rows of a source are on time: a pure state machine.
 
 A signal ``t`` promises that no later row has a time below ``t``. A source signals explicitly, and
-implicitly by its disorder bound: after a row of time ``x``, none below ``x - disorder`` may come.
-Lateness is judged per row at its place in its source, so it does not depend on how the source is
-cut into batches.
+implicitly by its disorder: after a row of time ``x``, none below ``x - disorder`` may come. Each
+row is judged at its place in its source, so the result does not depend on how the source is cut
+into batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Admission:
     Parameters
     ----------
     disorder : int
-        How far below the largest time so far a row may lie, in the window's unit.
+        How far below the largest time before it a row may lie, in the window's unit.
     """
 
     def __init__(self, disorder: int) -> None:

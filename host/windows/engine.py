@@ -1,8 +1,8 @@
-"""Window state of a running join: which rows meet which, whatever the batch cut.
+"""Window state of a running join: which rows meet, for any batch cut.
 
-Exactly-once comes from direction and order of insertion: a new row probes the other side's runs and
-only then becomes part of its own side's. Nothing is evaluated here: a step gives the probes that
-are to be made, each with a snapshot of what it reads.
+Each pair is found exactly once, since a new row first probes the other side's runs and only then
+enters its own side's. Nothing is evaluated here: a step gives the probes to be made, each with a
+snapshot of the run that it reads.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ..rows.sides import Arrival
 from .probe import Probe, Step, Watermarks, make_probe
 from .run import WindowRun
 
-#: Runs of one side before they are merged into one.
+#: Most runs of one side before they are merged into one.
 MAX_RUNS = 8
 
 
 class Engine(ABC):
-    """Takes arrivals and watermarks, gives probes.
+    """Takes arrivals and watermarks, and gives probes.
 
     Parameters
     ----------
     forms : mapping of str to JoinForm
-        By side: form of the predicate with that side as the window. By :func:`.fold_name`: of a
-        fold.
+        By side, the form of the predicate with that side as the window; by :func:`.fold_name`, the
+        form of a fold.
     """
 
     def __init__(self, forms: Mapping[str, JoinForm]) -> None:
@@ -42,7 +42,7 @@ class Engine(ABC):
 
     @abstractmethod
     def step(self, new: Sequence[Arrival], watermarks: Watermarks) -> Step:
-        """Take tuples, left before right, or only watermarks; give what follows.
+        """Take tuples, left before right, or only watermarks; return the step.
 
         Raises
         ------
@@ -52,16 +52,16 @@ class Engine(ABC):
 
     @abstractmethod
     def runs(self) -> list[WindowRun]:
-        """Every resident run."""
+        """Return all runs."""
 
     @property
     def rows(self) -> int:
-        """Rows that are resident."""
+        """Number of rows in the windows."""
         return sum(len(run) for run in self.runs())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory that the windows hold, about."""
+        """Approximate bytes of main memory of the windows."""
         return sum(run.nbytes for run in self.runs())
 
     def _keys(self, new: Arrival) -> list[Vector]:
@@ -69,7 +69,7 @@ class Engine(ABC):
 
 
 class TimeEngine(Engine):
-    """Runs sorted by time: in-order rows extend a run, stragglers open one of their own."""
+    """Runs sorted by time: in-order rows extend a run, out-of-order rows open a new one."""
 
     def __init__(self, window: TimeWindow, forms: Mapping[str, JoinForm]) -> None:
         super().__init__(forms)
@@ -104,7 +104,7 @@ class TimeEngine(Engine):
             self.by_side[new.side] = [WindowRun.merged(runs)]
 
     def _expire(self, side: str, watermark: int) -> None:
-        """Drop what no later row of the other side, none of it before ``watermark``, can meet."""
+        """Drop rows that cannot meet rows of the other side from ``watermark`` on."""
         closed = self.window.closed_below(side, watermark)
         kept = []
         for run in self.by_side[side]:
@@ -118,15 +118,14 @@ class TimeEngine(Engine):
 class RowsEngine(Engine):
     """One run per side in order of arrival.
 
-    Where both sides have a time, the order is (time, left first, row), and rows wait until the
+    If both sides have a time, the order is (time, left first, row), and rows wait until the
     watermarks of both sides have passed them; otherwise it is the order of the calls.
 
     Parameters
     ----------
-    query : JoinQuery
     forms : mapping of side to JoinForm
     number : callable
-        Gives the next arrival numbers; rows get theirs when they are released.
+        Gives the next arrival numbers; rows are numbered when they are released.
     """
 
     def __init__(
@@ -167,7 +166,7 @@ class RowsEngine(Engine):
         )
 
     def _turns(self, new: Sequence[Arrival]) -> list[list[Arrival]]:
-        """Arrivals that may enter together: where there is no time, the order of calls counts."""
+        """Group arrivals that may enter together: without a time, the order of calls counts."""
         arrivals = [arrival for arrival in new if len(arrival.rows)]
         for arrival in arrivals:
             for form in self.forms.values():
@@ -181,14 +180,14 @@ class RowsEngine(Engine):
         watermarks: Watermarks,
         kept: Sequence[str] = (LEFT, RIGHT),
     ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
-        """Let tuples into the windows of the sides ``kept``, as far as their place is known.
+        """Let tuples whose place is known into the windows of the sides ``kept``.
 
         Returns
         -------
         before : mapping of side to ndarray of int64
             Logical position of the other side's run at which each tuple arrived.
         ready : mapping of side to Arrival
-            Those tuples, with their arrival numbers.
+            These tuples, with their arrival numbers.
         """
         for arrival in arrivals:
             self.waiting[arrival.side].append(arrival)
@@ -207,7 +206,7 @@ class RowsEngine(Engine):
         return before, ready
 
     def _release(self, side: str, horizon: int) -> Arrival | None:
-        """Waiting tuples before the horizon, in time order; the others stay."""
+        """Take the waiting tuples before the horizon, in time order; the others stay."""
         if not self.waiting[side]:
             return None
         arrival = Arrival.concat(self.waiting[side])
@@ -225,9 +224,9 @@ class RowsEngine(Engine):
     def _arrived_before(
         self, released: Mapping[str, Arrival | None]
     ) -> tuple[dict[str, np.ndarray], dict[str, Arrival]]:
-        """Logical position of the other side's run at which each released tuple arrives.
+        """Find the logical position of the other side's run at which each released tuple arrives.
 
-        The tuples come back with their arrival numbers.
+        Also returns the tuples with their arrival numbers.
         """
         ready = {side: arrival for side, arrival in released.items() if arrival is not None}
         none = np.zeros(0, np.int64)

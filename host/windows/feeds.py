@@ -1,7 +1,7 @@
-"""Who feeds one side of a join, and what they promise together: a pure state machine.
+"""The feeds of one side of a join, and their common watermark: a pure state machine.
 
-Paper 1, section 3.3: feeds register, each signals up to which time it is complete, and the side is
-complete up to the least of those. A feed that says nothing for long need not hold up the others.
+Paper 1, section 3.3: feeds register, each signals its watermark, and the least of these is the
+watermark of the side. A feed that is silent for long need not hold up the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.plan.window import FOREVER, NEVER
 
 from .admission import Admission
 
-#: The feed of rows that come without a name.
+#: Name of the feed of rows pushed without a feed's name.
 ONLY = ""
 
 
@@ -33,11 +33,11 @@ class Feeds:
     Parameters
     ----------
     name : str
-        What the query calls the side, for messages.
+        Name of the side in the query, for messages.
     disorder : int
-        How far below the largest time before it a feed's row may lie, in the window's unit.
+        How far below the largest time before it a row of a feed may lie, in the window's unit.
     idle_s : float, optional
-        Seconds of silence after which a feed counts no longer; by default it always counts.
+        Seconds of silence after which a feed no longer counts; by default it always counts.
     """
 
     def __init__(self, name: str, disorder: int, idle_s: float | None = None) -> None:
@@ -49,7 +49,7 @@ class Feeds:
         self._closed = False
 
     def copy(self) -> Feeds:
-        """A copy, to return to."""
+        """Return a copy, so that changes can be undone."""
         other = copy.copy(self)
         other._feeds = {
             name: replace(feed, admission=copy.copy(feed.admission))
@@ -59,16 +59,16 @@ class Feeds:
 
     @property
     def names(self) -> list[str]:
-        """Registered feeds."""
+        """Names of the registered feeds."""
         return list(self._feeds)
 
     def register(self, feed: str, now: float, disorder: int | None = None) -> None:
-        """A feed begins. Nothing it sends may be older than what the side has promised.
+        """Begin a feed. None of its rows may lie below the side's watermark.
 
         Raises
         ------
         UsageError
-            It is registered already, or the side has ended.
+            The feed is registered already, or the side has ended.
         """
         if self._closed:
             raise UsageError(f"{self.name} has ended; open a new stream for feed {feed!r}")
@@ -81,7 +81,7 @@ class Feeds:
         self._feeds[feed] = _Feed(Admission(own), now)
 
     def deregister(self, feed: str) -> None:
-        """A feed ends; what it promised holds nobody up any more.
+        """End a feed; its watermark no longer holds up the others.
 
         Raises
         ------
@@ -94,12 +94,11 @@ class Feeds:
     def admit(self, feed: str, times: np.ndarray, now: float) -> np.ndarray:
         """Judge the next rows of a feed, in order.
 
-        A row is late below its own feed's promise, and below what the side had promised when the
-        row came: a feed that was idle, or registered late, cannot take that back.
+        A row is late below the watermark of its feed, or of the side when the row came: a feed that
+        was idle, or registered late, cannot lower the latter.
 
         Parameters
         ----------
-        feed : str
         times : ndarray of int64, shape (n,)
         now : float
             Seconds, on the clock of all other calls.
@@ -115,21 +114,21 @@ class Feeds:
         return on_time & (times >= floor) if floor > NEVER else on_time
 
     def signal(self, feed: str, time: int, now: float) -> None:
-        """A feed promises that no later row of it has a time below ``time``."""
+        """Promise that no later row of a feed has a time below ``time``."""
         self._heard(feed, now).admission.signal(time)
 
     def end(self) -> None:
-        """No feed will send anything more."""
+        """End all feeds: no further row comes."""
         self._closed = True
         self._watermark = FOREVER
 
     def watermark(self, now: float) -> int:
-        """The time below which no later row of the side comes; it never goes back."""
+        """Return the time below which no later row of the side comes; it never falls."""
         self._count_watermarks()
         if self.idle_s is None:
             return self._watermark
-        # One after the other, as they fell silent: until the last did, its watermark counted,
-        # however late this is asked.
+        # In the order in which they fell silent, however late this is called: each one's watermark
+        # counted until then.
         silent = [f for f in self._feeds.values() if not f.idle and now - f.heard > self.idle_s]
         for moment in sorted({feed.heard for feed in silent}):
             for feed in silent:
@@ -138,13 +137,13 @@ class Feeds:
         return self._watermark
 
     def _count_watermarks(self) -> None:
-        """The side is complete up to what all feeds promise that are not silent."""
+        """Raise the side's watermark to the least of all feeds that are not silent."""
         live = [f.admission.watermark for f in self._feeds.values() if not f.idle]
         if live:
             self._watermark = max(self._watermark, min(live))
 
     def next_idle(self, now: float) -> float | None:
-        """When the next feed falls silent for too long, if nothing comes before."""
+        """Return when the next feed will have been silent for too long, unless it sends before."""
         if self.idle_s is None:
             return None
         live = [f.heard + self.idle_s for f in self._feeds.values() if not f.idle]

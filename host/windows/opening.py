@@ -1,4 +1,4 @@
-"""The engine for a plan."""
+"""Opens the engine for a plan."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from .probing import RowsProbing, TimeProbing
 
 
 def open_engine(plan: JoinPlan, number: Callable[[int], np.ndarray]) -> Engine:
-    """The engine for a plan's window and kind of join.
+    """Open the engine for a plan's window and kind of join.
 
     Parameters
     ----------
-    plan : JoinPlan
     number : callable
         Gives the next arrival numbers.
 
     Raises
     ------
     QueryError
-        The predicate, or a value that is folded, has no form.
+        The predicate, or a folded value, has no form.
     """
     forms = {key: one.form for key, one in plan.evaluations.items()}
     side, window = plan.probing, plan.query.window

@@ -1,4 +1,4 @@
-"""Rows that have arrived and wait for a batch."""
+"""Arrived rows that wait for a batch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Pending:
     Parameters
     ----------
     extra_bytes : mapping of side to int
-        What a tuple takes in its window beyond its row. Waiting tuples count as if they were there,
-        so that memory does not grow when they are let in.
+        Bytes of a tuple in its window beyond its row. Waiting tuples count as if they were in the
+        window, so that the count does not grow when they enter.
     """
 
     def __init__(self, extra_bytes: Mapping[str, int]) -> None:
@@ -36,11 +36,10 @@ class Pending:
             self._put(self._waiting.append, arrival)
 
     def take(self, count: int, *, grouped: bool) -> list[Arrival]:
-        """The oldest ``count`` tuples.
+        """Take the oldest ``count`` tuples.
 
         Parameters
         ----------
-        count : int
         grouped : bool
             Whether tuples of one side may be joined, left before right; otherwise the order
             between the sides is kept.
@@ -61,7 +60,7 @@ class Pending:
         return [Arrival.concat(own) for own in sides if own]
 
     def oldest(self, side: str) -> int:
-        """Least time among the waiting tuples of a side."""
+        """Return the least time among the waiting tuples of a side."""
         times = (int(a.rows.time.min()) for a, _ in self._waiting if a.side == side)
         return min(times, default=FOREVER)
 

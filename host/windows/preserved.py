@@ -1,4 +1,4 @@
-"""Rows of a side that leave even if they match nothing, until it is known whether they do."""
+"""Preserved rows: kept until it is known whether they have a match."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ class Closed:
 
 
 class Preserved:
-    """The rows of one side by arrival number.
+    """The preserved rows of one side, by arrival number.
 
-    A row closes when no later row of the other side can meet it any more.
+    A row closes when no later row of the other side can meet it.
 
     Parameters
     ----------
-    side : str
     window : TimeWindow or RowsWindow
     """
 
@@ -60,11 +59,11 @@ class Preserved:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory, about."""
+        """Approximate bytes of main memory."""
         return sum(own.nbytes for own in self._parts())
 
     def add(self, arrival: Arrival) -> None:
-        """Rows have entered the window; their numbers are above all before them."""
+        """Add rows that entered the window; their numbers are above all before them."""
         order = np.argsort(arrival.ids)
         self._ids.append(arrival.ids[order])
         self._times.append(arrival.rows.time[order])
@@ -74,17 +73,17 @@ class Preserved:
         self._rows.append(take_batch(arrival.base, order))
 
     def matched(self, ids: np.ndarray) -> None:
-        """Rows of these arrival numbers are in a pair."""
+        """Note that rows with these arrival numbers are in a pair."""
         self._state.values[np.searchsorted(self._ids.values, ids)] |= _MATCHED
 
     def closing(self, watermarks: Watermarks) -> Closed:
-        """The rows that close now: each row once."""
+        """Return the rows that close now, each row once."""
         closed = (self._state.values & _CLOSING) == 0
         moments = np.zeros(len(self), np.int64)
         if isinstance(self.window, TimeWindow):
             opposite = other(self.side)
             _, high = self.window.offsets(opposite)
-            # At the ends of int64 they stop: they only order what closes in one step.
+            # Clipped to int64: moments only order rows that close in one step.
             moments = self._times.values if high is None else shifted(self._times.values, high)
             below = self.window.closed_below(self.side, watermarks[opposite])
             closed &= self._times.values < below
@@ -95,7 +94,7 @@ class Preserved:
         return Closed(self._ids.values[closed], moments[closed])
 
     def unmatched(self, closed: Closed) -> tuple[Arrival, np.ndarray]:
-        """Of rows that closed, those in no pair, and when; all of them are forgotten."""
+        """Return the closed rows in no pair, and their moments; forget all closed rows."""
         where = np.searchsorted(self._ids.values, closed.ids)
         alone = (self._state.values[where] & _MATCHED) == 0
         assert self._rows is not None  # something closed, so something came
@@ -107,7 +106,7 @@ class Preserved:
         return found, closed.moments[alone]
 
     def _forget(self) -> None:
-        """Drop what is gone from the front, once it is at least half."""
+        """Drop forgotten rows at the front, once they are at least half."""
         kept = (self._state.values & _GONE) == 0
         gone = int(np.argmax(kept)) if kept.any() else len(self)
         if gone and 2 * gone >= len(self):

@@ -1,4 +1,4 @@
-"""What new tuples lead to: probes, each some tuples of one side against a run of the other."""
+"""Probes: tuples of one side against a run of the other side; steps consist of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ Watermarks = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What of a probe devices evaluate: ranges of a run, by tuple.
+    """The part of a probe that devices evaluate: a range of a run per tuple.
 
     Parameters
     ----------
-    window : Snapshot
     columns : mapping of (side, name) to Vector
         Columns of the tuples.
     start, end : ndarray of int64, shape (tuples,)
@@ -45,11 +44,10 @@ class Part:
 
     Parameters
     ----------
-    evaluated : Evaluated
     first : int
-        Which tuple of the probe the first one is; the others follow.
+        Place in the probe of the part's first tuple; the others follow.
     window : WindowPart
-        Which positions of the probe's window the run's are.
+        Positions of the run's rows in the probe's window.
     """
 
     evaluated: Evaluated
@@ -63,14 +61,12 @@ class Probe:
 
     Parameters
     ----------
-    stream : Arrival
-    window : Snapshot
     start, end : ndarray of int64, shape (len(stream.rows),)
-        Logical positions ``[start, end)`` of the run per tuple; both non-decreasing.
+        Logical positions ``[start, end)`` of the run, per tuple; both non-decreasing.
     fold : int, optional
-        Which of the plan's folds is computed; None where the predicate's form is evaluated.
+        Number of the plan's fold to compute; None to evaluate the predicate's form.
     part : Part, optional
-        What of it is evaluated; all by default.
+        The part to evaluate; the whole probe by default.
     """
 
     stream: Arrival
@@ -97,21 +93,21 @@ class Probe:
 
     @property
     def pairs(self) -> int:
-        """Pairs that the window admits."""
+        """Number of pairs that the window admits."""
         return int((self.evaluated.end - self.evaluated.start).sum())
 
     def tuples(self, rows: np.ndarray) -> np.ndarray:
-        """Tuples of the probe, from those that are evaluated."""
+        """Map indices of evaluated tuples to tuples of the probe."""
         return rows if self.part is None else rows.astype(np.int64) + self.part.first
 
     def positions(self, positions: np.ndarray) -> np.ndarray:
-        """Logical positions of the window, from those of the run that is evaluated."""
+        """Map logical positions of the evaluated run to those of the probe's window."""
         return positions if self.part is None else self.part.window.places(positions)
 
 
 @dataclass(frozen=True)
 class Step:
-    """What new tuples, or watermarks, lead to.
+    """The result of new tuples, or of new watermarks.
 
     Parameters
     ----------
@@ -119,8 +115,7 @@ class Step:
     entered : tuple of Arrival
         Tuples that entered a window, with their arrival numbers.
     probing : tuple of Arrival
-        Where rows are probed once, when their window closes: those that are probed now, at most
-        one arrival.
+        If rows are probed once, when their window closes: the rows probed now, at most one arrival.
     timeless : tuple of Arrival
         Tuples without a time, which enter no window.
     """
@@ -132,7 +127,7 @@ class Step:
 
 
 def make_probe(new: Arrival, run: WindowRun, start: np.ndarray, end: np.ndarray) -> list[Probe]:
-    """The probe, unless the window admits no pair; ranges may begin before the run does."""
+    """Make a probe unless the window admits no pair; ranges may begin before the run."""
     start = np.maximum(start, run.first)
     if not (end > start).any():
         return []

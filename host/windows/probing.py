@@ -1,8 +1,8 @@
 """Window state of joins that probe each row of one side once, when its window has closed.
 
-Semi and anti joins, and joins that fold the matches of each row: what a row matches is known only
-when no later row of the other side can meet it. The other side is one run in order of time and
-arrival, so that positions in it say what came first.
+For semi and anti joins, and joins that fold the matches of each row: the matches of a row are known
+only when no later row of the other side can meet it. The other side is one run in order of time and
+arrival, so that positions in it tell which row came first.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Folding:
         self._counts: list[int] = []
 
     def keys(self, new: Arrival) -> list[Vector]:
-        """Window keys of all forms."""
+        """Compute the window keys of all forms."""
         made = [window_keys(f, new.rows.columns, len(new.rows)) for f in self.forms.values()]
         self._counts = [len(keys) for keys in made]
         return [v for keys in made for v in keys]
 
     def probes(self, probes: Sequence[Probe]) -> list[Probe]:
-        """Each probe once per form, with the keys of that form."""
+        """Return each probe once per form, with the keys of that form."""
         if fold_name(0) not in self.forms:
             return list(probes)
         ends = np.cumsum(self._counts)
@@ -62,13 +62,12 @@ class Folding:
 
 
 class TimeProbing(Engine):
-    """Rows of a side wait until no row of the other can come that they may meet.
+    """Lets rows of a side wait until no later row of the other side can meet them.
 
     Parameters
     ----------
     side : str
-        Whose rows are probed.
-    window : TimeWindow
+        Side to probe.
     forms : mapping of str to JoinForm
         As for :class:`Folding`.
     """
@@ -116,7 +115,7 @@ class TimeProbing(Engine):
         return Step(tuple(self._folding.probes(probes)), tuple(arrivals), tuple(probing))
 
     def _extend(self, arrival: Arrival) -> None:
-        """Rows of the other side enter the run; none that is still to come goes before them."""
+        """Add rows of the other side to the run; no later row will go before them."""
         keys = self._folding.keys(arrival)
         if self._run is None:
             self._run = WindowRun(arrival.rows.time, keys, arrival.base, arrival.ids)
@@ -124,22 +123,22 @@ class TimeProbing(Engine):
             self._run.append(arrival.rows.time, keys, arrival.base, arrival.ids)
 
     def _expire(self, watermark: int) -> None:
-        """Drop what neither a waiting nor a later row of the probed side can meet."""
+        """Drop rows that no waiting or later row of the probed side can meet."""
         if self._run is None:
             return
         oldest = min((int(a.rows.time[0]) for a in self._open), default=FOREVER)
         closed = self.window.closed_below(other(self.side), min(watermark, oldest))
-        # Kept even if it is empty: positions of later rows count on.
+        # The run is kept even if it is empty, since positions of later rows continue its count.
         self._run.drop(place(self._run.times, closed))
 
 
 class RowsProbing(RowsEngine):
-    """Rows of a side wait until they have left their own window.
+    """Lets rows of a side wait until they have left their own window.
 
     Parameters
     ----------
     side : str
-        Whose rows are probed.
+        Side to probe.
     query, forms, number
         As for :class:`RowsEngine`, with forms as for :class:`Folding`.
     """
@@ -172,7 +171,7 @@ class RowsProbing(RowsEngine):
                 self._arrived = np.concatenate([self._arrived, before[side]])
         run = self.by_side.get(window)
         total = 0 if run is None else run.first + len(run)
-        # What came after a row until the last of its own window: it was met by all of that.
+        # A row was met by all rows that came between it and the last row of its own window.
         is_over = min(watermarks.values()) == FOREVER
         count = self.window.closed(side, len(self._arrived), is_over=is_over)
         own = self.window.size(side)
@@ -202,13 +201,12 @@ class RowsProbing(RowsEngine):
 
 
 def taken(arrivals: Sequence[Arrival], below: int) -> tuple[list[Arrival], list[Arrival]]:
-    """Rows before a time, in the order of time and arrival, as at most one arrival; and the rest.
+    """Split rows at a time: those before it as at most one sorted arrival, and the rest.
 
     Parameters
     ----------
     arrivals : sequence of Arrival
-        Each in time order, one after the other in order of arrival.
-    below : int
+        Each in time order; the arrivals in order of arrival.
     """
     found, rest = [], []
     for arrival in arrivals:

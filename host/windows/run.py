@@ -1,7 +1,7 @@
-"""A window run: rows of one side in probing order, with their prepared keys.
+"""Window runs: rows of one side in probing order, with their prepared keys.
 
-Positions are logical: they count from the first row that the run ever had, so they stay true while
-rows are dropped at the front. What reads a run reads a snapshot of it.
+Positions are logical: they count from the first row that the run ever had, so they stay valid while
+rows are dropped at the front. A run is read by way of snapshots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 def next_number() -> int:
-    """A number for a run, unique in this process."""
+    """Return a number for a run, unique in this process."""
     return next(_numbers)
 
 
@@ -43,19 +43,19 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run as it was at one moment; it stays readable whatever becomes of the run.
+    """A run as it was at one moment; it stays readable when the run changes.
 
     Parameters
     ----------
     run : int
-        Which run, unique in this process.
+        Number of the run, unique in this process.
     first : int
-        Logical position of the first row that is still there.
+        Logical position of the first row that has not been dropped.
     times, ids : ndarray of int64, shape (n,)
-        Event times, ascending if the window is one of time; arrival numbers.
+        Event times, ascending for a time window; arrival numbers.
     keys : tuple of Vector, each of n values
     rows : StoredRows or TableRows
-        Base rows; without columns if nobody asks for them.
+        Base rows; without columns if they are not needed.
     """
 
     run: int
@@ -77,11 +77,11 @@ class Snapshot:
         return sum(v.values.nbytes for v in self.keys) + sum(valid)
 
     def keys_between(self, low: int, high: int) -> list[Vector]:
-        """Keys of the logical positions ``[low, high)``, with the bounds of the whole run."""
+        """Return the keys of logical positions ``[low, high)``, with the whole run's bounds."""
         return self._keys(slice(low - self.first, high - self.first))
 
     def keys_at(self, positions: np.ndarray) -> list[Vector]:
-        """Keys at logical positions, with the bounds of the whole run."""
+        """Return the keys at logical positions, with the bounds of the whole run."""
         return self._keys(positions - self.first)
 
     def _keys(self, part: slice | np.ndarray) -> list[Vector]:
@@ -91,7 +91,7 @@ class Snapshot:
         ]
 
     def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch | pa.Table, np.ndarray]:
-        """Base rows, and which of them are those at some logical positions."""
+        """Return base rows, and the indices among them of some logical positions."""
         return self.rows.at(positions - self.first if self.first else positions)
 
 
@@ -101,7 +101,7 @@ def still(
     rows: TableRows | None = None,
     ids: np.ndarray | None = None,
 ) -> Snapshot:
-    """A run that never changes, so nothing of it is copied; arguments as for :class:`Snapshot`."""
+    """Make a run that never changes, without a copy; arguments as for :class:`Snapshot`."""
     base = StoredRows(pa.schema([]), {}, ()) if rows is None else rows
     if ids is None:
         ids = np.broadcast_to(np.int64(-1), len(times))
@@ -117,9 +117,9 @@ class WindowRun:
     keys : sequence of Vector
         From :func:`penstock.host.keys.prepare.window_keys`.
     rows : RecordBatch, optional
-        Base rows, for the output; a caller that keeps them itself gives none.
+        Base rows, for the output; None if the caller keeps them itself.
     ids : ndarray of int64, shape (n,), optional
-        Arrival numbers; the caller has none where the order of the output is free.
+        Arrival numbers; None if the order of the output is free.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class WindowRun:
 
     @staticmethod
     def merged(runs: Sequence[WindowRun]) -> WindowRun:
-        """One run of all rows by time; rows of one time keep the order of the runs."""
+        """Merge runs into one by time; rows of equal time keep the order of the runs."""
         parts = [run.snapshot() for run in runs]
         times = np.concatenate([p.times for p in parts])
         order = np.argsort(times, kind="stable")
@@ -158,7 +158,7 @@ class WindowRun:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of main memory, about."""
+        """Approximate bytes of main memory."""
         columns = (self._times, self._ids, *self._keys, self._rows)
         return sum(column.nbytes for column in columns)
 
@@ -187,9 +187,10 @@ class WindowRun:
         self._rows.append(rows)
 
     def drop(self, count: int) -> int:
-        """Forget the first rows, once they are at least half of the run; how many went.
+        """Drop the first ``count`` rows once they are half of the run; return how many were
+        dropped.
 
-        Until then they cost memory but no evaluation: no range reaches them any more.
+        Until then they take memory but cost no evaluation: no range reaches them.
         """
         if count < 1 or 2 * count < len(self):
             return 0

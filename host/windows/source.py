@@ -1,4 +1,4 @@
-"""A source of rows: its side of the join, its units of time, how far out of order it may be."""
+"""Sources of rows: side of the join, units of time, disorder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Span = int | datetime.timedelta
 
 
 def check_names(disorder: Span | Mapping[str, Span] | None, sides: Sequence[Side]) -> None:
-    """Refuse a disorder of a source that the query does not have.
+    """Refuse a disorder for a source that the query does not have.
 
     Raises
     ------
@@ -41,12 +41,11 @@ class Source:
 
     Parameters
     ----------
-    side : Side
     disorder : int, timedelta, or mapping of alias or table to either
         How far a row's time may lie below the largest time before it.
     time_zone : str, optional
-        In which datetimes without a zone are read that stand for instants, and those with one that
-        stand for wall clocks; UTC by default.
+        Time zone by which datetimes without a zone are read as instants, and datetimes with a zone
+        as wall-clock times; UTC by default.
     """
 
     def __init__(
@@ -66,16 +65,16 @@ class Source:
         self.disorder = self.span(disorder)
 
     def span(self, span: Span) -> int:
-        """A span in the window's unit."""
+        """Convert a span to the window's unit."""
         if isinstance(span, datetime.timedelta):
-            # Rounded up: a span is a promise that rows may use to the full.
+            # Rounded up: rows may lie as far out of order as the whole span.
             span = -self._counted(-(span // datetime.timedelta(microseconds=1)), "disorder")
         if span < 0:
             raise UsageError(f"disorder of {self.side.alias} must not be negative, not {span}")
         return self._in_window_unit(span) - self._in_window_unit(0)
 
     def moment(self, time: Moment) -> int:
-        """A time in the window's unit."""
+        """Convert a time to the window's unit."""
         if self.side.time is None:
             raise UsageError(
                 f"{self.side.alias} has no time column, so its time cannot advance; its rows "
@@ -86,7 +85,7 @@ class Source:
         return min(max(self._in_window_unit(time), NEVER), FOREVER)
 
     def _micros(self, time: datetime.datetime) -> int:
-        """A datetime as the column counts it, an instant or a wall clock."""
+        """Convert a datetime to microseconds as the column counts them: instant or wall clock."""
         is_instant = time.tzinfo is not None
         since = time.astimezone(datetime.UTC).replace(tzinfo=None) if is_instant else time
         micros = (since - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)

@@ -1,1 +1,1 @@
-"""From matches to groups: which rows belong together, their aggregates, when they are complete."""
+"""Makes groups of matches: their rows, their aggregates, and when they are complete."""

@@ -1,4 +1,4 @@
-"""When the groups of a running join are complete."""
+"""Decides when groups of a running join are complete."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from penstock.plan.window import FOREVER
 
 from ...windows.probe import Watermarks
 
-#: Groups whose time key lies below are complete; infinite for all, or for none.
+#: A bound of time keys: groups below it are complete; infinite for all groups, or for none.
 Limit = int | float
 
 
 class Closing:
-    """Turns what is promised about times into what is complete of the groups.
+    """Turns watermarks into limits of complete groups.
 
     Parameters
     ----------
     query : JoinQuery
         With groups.
-    key : TimeKey
     """
 
     def __init__(self, query: JoinQuery, key: TimeKey) -> None:
@@ -42,19 +41,19 @@ class Closing:
         self._window = query.window
 
     def keys(self, columns: Columns, rows: int) -> np.ndarray:
-        """The time key of rows of its side: integers, in units of its type."""
+        """Compute the time key of rows of its side: integers in the unit of the key's type."""
         return evaluate_columns(self.expr, columns, rows).values
 
     def limit(self, watermarks: Watermarks) -> Limit:
-        """Below which time key no group gets another pair, over a time window."""
+        """Return the time key below which no group gets a further pair, for a time window."""
         assert isinstance(self._window, TimeWindow)
-        # Later rows of the other side meet none before.
+        # Later rows of the other side meet no row before this time.
         closed = self._window.closed_below(self.side, watermarks[other(self.side)])
         first = min(watermarks[self.side], closed)
         return math.inf if first == FOREVER else self._key_at(first)
 
     def limit_after(self, columns: Columns, rows: int, watermarks: Watermarks) -> Limit:
-        """The same over ROWS, where rows are probed in order of time: these are the last."""
+        """Return the limit for ROWS, after these rows, the last in order of time, were probed."""
         if min(watermarks.values()) == FOREVER:
             return math.inf
         if not rows:
@@ -62,7 +61,7 @@ class Closing:
         return int(evaluate_columns(self._floor, columns, rows).values.max())
 
     def _key_at(self, time: int) -> Limit:
-        """The least time key of a row at a time or later."""
+        """Return the least time key of rows at a time or later."""
         value = -((self._constant - time) // self._factor)
         dtype = self._column.type
         if not dtype.lo <= value <= dtype.hi:
@@ -74,7 +73,7 @@ class Closing:
 
 
 def below(keys: np.ndarray, limit: Limit) -> np.ndarray:
-    """Which keys belong to complete groups."""
+    """Return which keys belong to complete groups."""
     if isinstance(limit, float):
         return np.full(len(keys), limit > 0)
     return np.asarray(keys < limit, bool)

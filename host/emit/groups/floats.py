@@ -1,4 +1,4 @@
-"""Floating-point numbers as integers in Spark's order, and as keys of groups."""
+"""Converts floats to integers in Spark's order, and to keys of groups."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import pyarrow as pa
 
 from penstock.types import Kind, Type
 
-#: NaN among floats as integers.
+#: Code of NaN.
 _NAN = np.iinfo(np.int64).max
 
 
 def ordered(values: np.ndarray) -> np.ndarray:
-    """int64 in the order of floats, NaN the greatest."""
+    """Return int64 codes in the order of floats, NaN the greatest."""
     bits = (values.astype(np.float64) + 0.0).view(np.int64)
     codes = np.where(bits < 0, np.int64(np.iinfo(np.int64).min) - bits, bits)
     return np.where(np.isnan(values), _NAN, codes)
 
 
 def unordered(codes: np.ndarray, dtype: Type) -> np.ndarray:
-    """The floats of :func:`ordered`."""
+    """Return the floats of codes from :func:`ordered`."""
     bits = np.where(codes < 0, np.int64(np.iinfo(np.int64).min) - codes, codes)
     values = np.where(codes == _NAN, np.nan, bits.view(np.float64))
     return values.astype(np.float32) if dtype.kind is Kind.FLOAT32 else values
 
 
 def plain_keys(array: pa.Array) -> pa.Array:
-    """Keys as they are compared: one NaN, and no negative zero."""
+    """Return keys as they are compared: one NaN, and no negative zero."""
     if not pa.types.is_floating(array.type):
         return array
     plain = array.to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)

@@ -1,4 +1,4 @@
-"""Groups of rows that were folded over their matches."""
+"""Groups of rows folded over their matches."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from .groups import Groups
 from .select import GroupSelect
 from .values import GroupValues
 
-#: The value of an aggregate, by its number, for some rows and the window positions of their best
+#: Returns the value of an aggregate, by its number, for rows and the window positions of their best
 #: matches.
 Best = Callable[[int, np.ndarray, np.ndarray], pa.Array]
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Rows of the group's side, each with a match, in the order in which they appear.
+    """Rows of the group's side, each with a match, in order of appearance.
 
     Parameters
     ----------
     keys : RecordBatch
-        Of each row, its group's keys.
-    rows : int
+        The group's keys of each row.
     own : mapping of int to Vector
         From :func:`own_values`, of these rows.
     folds : mapping of (FoldKey, Mode) to Folds
@@ -45,7 +44,7 @@ class Folded:
 
 
 def own_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[int, Vector]:
-    """By number of the aggregate, the value of each row where the group's own side has it."""
+    """Compute each row's value, by aggregate number, for values of the group's own side."""
     assert aggregation.side is not None
     own = frozenset({aggregation.side})
     return {
@@ -56,7 +55,7 @@ def own_values(aggregation: Aggregation, columns: Columns, rows: int) -> dict[in
 
 
 def picked(folds: Folds, rows: np.ndarray) -> Folds:
-    """The folds of some rows, by index."""
+    """Return the folds of some rows, by index."""
     position = None if folds.position is None else folds.position[rows]
     return Folds(folds.found[rows], folds.value[rows], position)
 
@@ -64,18 +63,16 @@ def picked(folds: Folds, rows: np.ndarray) -> Folds:
 def grouped(
     select: GroupSelect, plan: FoldPlan, folded: Folded, groups: Groups, best: Best
 ) -> pa.RecordBatch:
-    """Output rows of the groups.
+    """Make output rows of the groups.
 
     Parameters
     ----------
-    select : GroupSelect
     plan : FoldPlan
         Of the same aggregation.
-    folded : Folded
     groups : Groups
         Of these rows, by their keys.
     best : callable
-        Finds what ``min_by`` and ``max_by`` give.
+        Finds the values of ``min_by`` and ``max_by``.
     """
     arrays = {("key", str(k)): array for k, array in enumerate(groups.keys)}
     vectors: dict[tuple[str, str], Vector] = {}

@@ -1,4 +1,4 @@
-"""Partial aggregates of groups from rows that were folded over their matches."""
+"""Makes partial aggregates of groups from rows folded over their matches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .values import product
 
 @dataclass(frozen=True)
 class RowPlaces:
-    """Which row comes first: event time and place of some rows, int64 of shape (n,)."""
+    """Event times and places of rows, int64 of shape (n,): they decide which row comes first."""
 
     time: np.ndarray
     place: np.ndarray
@@ -32,35 +32,33 @@ class RowPlaces:
 
 @dataclass(frozen=True)
 class NearestPairs:
-    """The best pair of rows: what the aggregate takes from it, and the other side's row."""
+    """The best pairs of rows: the aggregate's value of each, and the other side's row."""
 
     value: pa.Array
     other: RowPlaces
 
 
-#: The best pairs of an aggregate, by its number, for some rows and their window positions.
+#: Returns the best pairs of an aggregate, by its number, for rows and their window positions.
 BestPairs = Callable[[int, np.ndarray, np.ndarray], NearestPairs]
 
 
 class FoldGroups(PartialGroups):
-    """Groups by keys of one side, whose rows are folded over their matches.
+    """Groups by keys of one side; its rows are folded over their matches.
 
-    A row may be folded over some of its matches here and over others elsewhere: the partial
-    aggregates merge.
+    A row may be folded over some matches here and over others elsewhere: partial aggregates merge.
     """
 
     def partial(self, folded: Folded, plan: FoldPlan, own: RowPlaces, best: BestPairs) -> pa.Table:
-        """Partial aggregates of rows, to be given to :meth:`add`.
+        """Make partial aggregates of rows, for :meth:`add`.
 
         Parameters
         ----------
-        folded : Folded
         plan : FoldPlan
             Of the same aggregation.
         own : RowPlaces
             Of the rows.
         best : callable
-            Finds what ``min_by`` and ``max_by`` give.
+            Finds the best pairs of ``min_by`` and ``max_by``.
 
         Raises
         ------
@@ -95,7 +93,7 @@ class FoldGroups(PartialGroups):
         return _column(part, values, found, one.value.type)
 
     def _aggregate_of(self, part: PartialColumn) -> int:
-        """An aggregate that has this part."""
+        """Return the number of an aggregate that has this part."""
         return next(k for k, parts in enumerate(self._needs) if part in parts)
 
     def _best(
@@ -128,7 +126,7 @@ class FoldGroups(PartialGroups):
 
 
 def _counts(fold: Folds, own: Vector | None) -> np.ndarray:
-    """Matches of each row that the aggregate counts."""
+    """Return the number of matches of each row that the aggregate counts."""
     if own is None or own.valid is None:
         return fold.value
     return np.where(own.valid, fold.value, 0)
@@ -140,7 +138,7 @@ def _values(
     own: Vector | None,
     counts: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Value of each row, and where there is one."""
+    """Return the value of each row, and whether it has one."""
     if fold is not None:
         return folds[fold].value, folds[fold].found
     assert own is not None

@@ -1,4 +1,4 @@
-"""Rows with equal keys as groups, and what is merged over them."""
+"""Groups rows with equal keys, and merges values by group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Groups:
     Parameters
     ----------
     keys : RecordBatch
-        Key columns; without any, all rows are one group, which is there even without rows.
+        Key columns; without any, all rows are one group, which exists even without rows.
     rows : int
         Number of rows.
 
@@ -44,13 +44,13 @@ class Groups:
         self.keys = [column.take(pa.array(first[order])) for column in keys.columns]
 
     def any(self, flags: np.ndarray) -> np.ndarray:
-        """Whether some row of each group has the flag."""
+        """Return, per group, whether any row has the flag."""
         found = np.zeros(self.count, bool)
         found[self.ids[flags]] = True
         return found
 
     def sum(self, values: np.ndarray) -> np.ndarray:
-        """Sum of each group: exact for integers, in order of rows for floats."""
+        """Return the sum of each group: exact for integers, in order of rows for floats."""
         if values.dtype.kind == "f":
             total = np.zeros(self.count, np.float64)
             with np.errstate(all="ignore"):  # infinity - infinity is NaN, as it should be
@@ -79,9 +79,9 @@ class Groups:
         *,
         greatest: bool = False,
     ) -> np.ndarray:
-        """Row of each group's least (or greatest) value, -1 where none is ``found``.
+        """Return the row of each group's least (or greatest) value, -1 where none is ``found``.
 
-        Of equal values the one with the lowest position counts, then the first row.
+        Of equal values, the lowest position wins, then the first row.
         """
         rows = np.flatnonzero(found)
         best = np.full(self.count, -1, np.int64)
@@ -98,21 +98,21 @@ class Groups:
 
 
 def ungroupable(types: str) -> QueryError:
-    """The error of keys of these types."""
+    """Make the error for keys of these types."""
     return QueryError(
         f"GROUP BY a column of type {types} is not supported; group by a number, text, date or time"
     )
 
 
 def _codes(column: pa.Array) -> np.ndarray:
-    """int64 codes that are equal where the values are the same key."""
+    """Return int64 codes that are equal for equal keys."""
     if pa.types.is_floating(column.type):
         plain = column.to_numpy(zero_copy_only=False) + column.type.to_pandas_dtype()(0)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         codes = np.unique(plain, return_inverse=True)[1].astype(np.int64) + 1
         return np.where(valid, codes, 0)
     if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
-        # Arrow has no dictionaries of these.
+        # Arrow has no dictionaries of narrower decimals.
         column = column.cast(pa.decimal128(column.type.precision, column.type.scale))
     try:
         encoded = column.dictionary_encode("encode")

@@ -20,7 +20,7 @@ from .select import as_vector
 
 
 class PairGroups(PartialGroups):
-    """Groups, from the rows of a join that has their keys and values.
+    """Groups of the rows of a join that selects their keys and values.
 
     Parameters and errors as for :class:`~penstock.host.emit.groups.partial.PartialGroups`; the keys
     are of both sides.
@@ -38,7 +38,7 @@ class PairGroups(PartialGroups):
         self.pairs = replace(query, aggregation=None, select=tuple(select))
 
     def partial(self, batch: pa.RecordBatch) -> pa.Table:
-        """Partial aggregates of rows of the join, to be given to :meth:`add`.
+        """Make partial aggregates of rows of the join, for :meth:`add`.
 
         Any thread may call it; nothing changes.
 
@@ -52,7 +52,7 @@ class PairGroups(PartialGroups):
         return self._merged(pa.table(columns))
 
     def _terms(self, part: PartialColumn, batch: pa.RecordBatch) -> pa.Array:
-        """What a column of partial aggregates starts from: a term per row."""
+        """Return the terms, one per row, that a column of partial aggregates merges."""
         if part.value is None:
             return pa.array(np.ones(batch.num_rows, np.int64))
         dtype, array = self._type(part.value), batch.column(_column(part.value))

@@ -1,4 +1,4 @@
-"""Groups as partial aggregates that merge in any order, whoever computes them; pyarrow merges."""
+"""Groups as partial aggregates, which pyarrow merges in any order."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _ONE_GROUP = "one group"
 
 
 class PartialGroups:
-    """Groups whose partial aggregates come table by table.
+    """Groups whose partial aggregates are added table by table.
 
     Parameters
     ----------
     query : JoinQuery
-        With an aggregation.
+        Has an aggregation.
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
 
     Raises
     ------
     QueryError
-        A sum may need more digits than there are.
+        A sum may need more digits than a decimal has.
     """
 
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
@@ -43,7 +43,7 @@ class PartialGroups:
         assert aggregation is not None
         self.aggregation = aggregation
         self.select = GroupSelect(query, aggregation, schemas)
-        #: Names of the key columns of partial aggregates.
+        #: Names of the key columns in tables of partial aggregates.
         self.keys = [f"key {k}" for k in range(len(aggregation.keys))] or [_ONE_GROUP]
         self._needs = [parts_of(k, one) for k, one in enumerate(aggregation.aggregates)]
         self._parts = list(dict.fromkeys(part for need in self._needs for part in need))
@@ -59,7 +59,7 @@ class PartialGroups:
             types = dict(zip(self.keys, self.select.keys.schema.types, strict=True))
         types |= {part.name: part.type for part in self._parts}
         types |= {name: t for one in self._nearest for name, t in one.columns.items()}
-        #: Of partial aggregates.
+        #: Schema of partial aggregates.
         self.schema = pa.schema(list(types.items()))
         self._state: list[pa.Table] = []
 
@@ -71,20 +71,20 @@ class PartialGroups:
     def add(self, partial: pa.Table) -> None:
         """Merge partial aggregates into the groups."""
         self._state.append(partial)
-        # Neighbours of like size are merged, so that few remain.
+        # Neighbours of similar size are merged, so that few tables remain.
         while len(self._state) > 1 and self._state[-2].num_rows < 2 * self._state[-1].num_rows:
             last = self._state.pop()
             self._state[-1] = self._merged(pa.concat_tables([self._state[-1], last]))
 
     def leave(self, key: int, limit: Limit) -> pa.RecordBatch:
-        """Output rows of the groups whose time key is below a limit, by that key and the others.
+        """Return output rows of groups whose time key is below a limit, and forget the groups.
 
-        They are forgotten.
+        The rows are in the order of the time key, then of the other keys.
 
         Parameters
         ----------
         key : int
-            Which key is the time key.
+            Number of the time key.
         limit : int or float
             See :class:`~penstock.host.emit.groups.closing.Closing`.
 
@@ -105,13 +105,13 @@ class PartialGroups:
         return self._output(self._merged(pa.concat_tables(leaving)).sort_by(order))
 
     def held(self) -> pa.Table:
-        """Partial aggregates of all groups, which are forgotten."""
+        """Return the partial aggregates of all groups, and forget them."""
         groups = self._merged(pa.concat_tables([self.schema.empty_table(), *self._state]))
         self._state = []
         return groups
 
     def finish(self) -> pa.RecordBatch:
-        """Output rows of all groups, which are forgotten.
+        """Return output rows of all groups, and forget the groups.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class PartialGroups:
         return self._output(groups)
 
     def _nothing(self) -> pa.Table:
-        """The one group of a query without GROUP BY where nothing joins."""
+        """Make the one group of a query without GROUP BY and without any pair."""
         counts = {part.name for part in self._parts if part.function == "count"} | {_ONE_GROUP}
         return pa.table(
             [
@@ -135,7 +135,7 @@ class PartialGroups:
         )
 
     def _merged(self, table: pa.Table) -> pa.Table:
-        """One row per group."""
+        """Merge partial aggregates into one row per group."""
         asked = [(part.name, part.merge) for part in self._parts]
         columns = [part.name for part in self._parts]
         best: dict[str, np.ndarray] = {}
@@ -148,7 +148,7 @@ class PartialGroups:
             asked.append((f"rank of {one.by_name}", "min"))
             columns.append(f"rank of {one.by_name}")
         try:
-            # One thread: lanes group beside each other, and floats add up in order.
+            # One thread: lanes already group in parallel, and floats must be added in order.
             found = table.group_by(self.keys, use_threads=False).aggregate(asked)
         except pa.ArrowNotImplementedError:
             types = [str(table.schema.field(name).type) for name in self.keys]
@@ -179,7 +179,7 @@ class PartialGroups:
         return self.select.batch(groups.num_rows, arrays, vectors)
 
     def _value(self, one: Aggregate, parts: Sequence[PartialColumn], groups: pa.Table) -> Vector:
-        """An aggregate of every group."""
+        """Compute an aggregate of every group."""
         made = [vector(groups.column(part.name), None, one.text) for part in parts]
         first = made[0]
         if one.function == "count":
@@ -197,7 +197,7 @@ class PartialGroups:
 
 
 def _best_first(table: pa.Table, one: NearestColumns) -> np.ndarray:
-    """Rows in the order in which they are the best; those without a pair at the end."""
+    """Return the order of rows from the best on; rows without a pair come last."""
     by = vector(table.column(one.by_name), None, one.by_name)
     valid = np.ones(table.num_rows, bool) if by.valid is None else by.valid
     codes = np.unique(by.values, return_inverse=True)[1]  # sorts Python integers, too

@@ -1,8 +1,8 @@
-"""The columns that partial aggregates of a group consist of.
+"""The columns of partial aggregates.
 
 A group is held as sums, counts and extremes. Integers are exact: sums are decimals wide enough for
-2**31 terms. Floating-point extremes are held as integers in Spark's order, in which NaN is above
-everything.
+2**31 terms. Floating-point extremes are held as integers in Spark's order, in which NaN is the
+greatest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from penstock.plan.folds import least_of
 from penstock.plan.query import Aggregate
 from penstock.types import Type
 
-#: Bits that a sum of many terms has more than one term.
+#: Additional bits of a sum of up to 2**31 terms.
 _SUM_BITS = 31
-#: Bits of Arrow's decimals.
+#: Decimals of Arrow by the bits that they hold.
 _DECIMALS = {126: pa.decimal128(38, 0), 252: pa.decimal256(76, 0)}
 
 
@@ -31,7 +31,7 @@ class PartialColumn:
     function : str
         "count", "sum", "min" or "max".
     value : int or None
-        Which aggregate's value it is of; None for all pairs.
+        Number of the aggregate whose value it merges; None for all pairs.
     type : pyarrow.DataType
     """
 
@@ -45,19 +45,18 @@ class PartialColumn:
 
     @property
     def merge(self) -> str:
-        """How it merges, as pyarrow calls it."""
+        """Name of pyarrow's function that merges the column."""
         return "sum" if self.function == "count" else self.function
 
 
 @dataclass(frozen=True)
 class NearestColumns:
-    """Columns of the best pair of each group: the value that it gives, and what makes it the best.
+    """Columns of each group's best pair: its value, and the columns by which pairs are compared.
 
     Pairs are compared by ``by``, then by the other columns in their order.
 
     Parameters
     ----------
-    aggregate : int
     by, value : pyarrow.DataType
     """
 
@@ -75,7 +74,7 @@ class NearestColumns:
 
     @property
     def tie_names(self) -> list[str]:
-        """Time and place of the other side's row, then of the group's own."""
+        """Names of columns: time and place of the other side's row, then of the group's own."""
         names = ("other time", "other place", "own time", "own place")
         return [f"{name} {self.aggregate}" for name in names]
 
@@ -86,12 +85,12 @@ class NearestColumns:
 
 
 def by_type(one: Aggregate) -> Type:
-    """Type of what ``min_by`` and ``max_by`` have the least of."""
+    """Return the type of the values by which ``min_by`` and ``max_by`` compare."""
     return least_of(one).type
 
 
 def parts_of(k: int, one: Aggregate) -> tuple[PartialColumn, ...]:
-    """What an aggregate is made from."""
+    """Return the columns that an aggregate is made from."""
     if one.by is not None:
         return ()
     if one.function == "count":
@@ -106,7 +105,7 @@ def parts_of(k: int, one: Aggregate) -> tuple[PartialColumn, ...]:
 
 
 def extreme(dtype: Type, one: Aggregate) -> pa.DataType:
-    """What holds an extreme."""
+    """Return the Arrow type that holds an extreme."""
     is_narrow = dtype.is_float or dtype.bits + (not dtype.signed) <= 64
     return pa.int64() if is_narrow else _exact(dtype.bits, one)
 

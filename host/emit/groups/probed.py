@@ -1,4 +1,4 @@
-"""Rows that have been probed and wait until their group is complete."""
+"""Probed rows that wait until their group is complete."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ class ProbedRows:
 
     Parameters
     ----------
-    folded : Folded
     values : mapping of int to pyarrow.Array
         By aggregate, the value at each row's best pair.
     times, ids : ndarray of int64
-        Event times and arrival numbers, which say which row comes first.
+        Event times and arrival numbers; they decide which row comes first.
     keys : ndarray
-        Time key of each row's group; the event times where each row is a group.
+        Time key of each row's group; the event times if each row is a group.
     """
 
     folded: Folded
@@ -47,7 +46,7 @@ class ProbedRows:
         return rest + sum(folds) + sum(own) + sum(values)
 
     def pick(self, rows: np.ndarray) -> ProbedRows:
-        """Some of the rows, by index."""
+        """Return some of the rows, by index."""
         index = pa.array(rows)
         folded = Folded(
             self.folded.keys.take(index),
@@ -60,7 +59,7 @@ class ProbedRows:
 
     @staticmethod
     def concat(parts: Sequence[ProbedRows]) -> ProbedRows:
-        """The rows of several parts."""
+        """Join the rows of several parts."""
         first = parts[0]
         if len(parts) == 1:
             return first
@@ -78,7 +77,7 @@ class ProbedRows:
 
 
 def _joined(parts: Sequence[Folds]) -> Folds:
-    """Folds of several groups of rows, one after the other."""
+    """Join the folds of several parts, in order."""
     positions = [p.position for p in parts if p.position is not None]
     return Folds(
         np.concatenate([p.found for p in parts]),

@@ -1,4 +1,4 @@
-"""The SELECT list and HAVING of a query with groups, over keys and aggregates."""
+"""Computes the SELECT list and HAVING of a query with groups, from keys and aggregates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.types import Kind, Type
 from ...rows.columns import SECONDS_OF_DAY, arrow_type, to_arrow, vector
 from ..restore import Restorer
 
-#: ``("key", k)`` or ``("agg", k)``: a column that a group has.
+#: A column of a group: ``("key", k)`` or ``("agg", k)``.
 Name = tuple[str, str]
 
 
@@ -25,9 +25,8 @@ class GroupSelect:
 
     Parameters
     ----------
-    query : JoinQuery
     aggregation : Aggregation
-        The query's, or the same on columns whose types are known more exactly.
+        The query's, or a copy of it with more exact types of columns.
     schemas : mapping of side to pyarrow.Schema
         Of the base tables; a key, or the extreme of a column, keeps its Arrow type.
     """
@@ -39,9 +38,9 @@ class GroupSelect:
         self._zone = query.zone_label
         self._schemas = schemas
         keys = tuple((str(k), key) for k, key in enumerate(aggregation.keys))
-        #: Gives the keys of pairs, or of rows of the group's side.
+        #: Makes the keys of pairs, or of rows of the group's side.
         self.keys = Restorer(replace(query, aggregation=None, select=keys), schemas)
-        #: Gives the value of a pair, by number of the aggregate that takes it from its best pair.
+        #: Makes the value of the best pair, by number of the aggregate.
         self.values = {
             k: Restorer(replace(query, aggregation=None, select=(("value", a.value),)), schemas)
             for k, a in enumerate(aggregation.aggregates)
@@ -54,14 +53,14 @@ class GroupSelect:
     def batch(
         self, count: int, arrays: Mapping[Name, pa.Array], vectors: Mapping[Name, Vector]
     ) -> pa.RecordBatch:
-        """One output row per group that HAVING lets through.
+        """Make one output row per group that HAVING admits.
 
         Parameters
         ----------
         count : int
             Groups.
         arrays : mapping of name to pyarrow.Array
-            Keys, and aggregates that pass a value on.
+            Keys, and aggregates that return a value of a column unchanged.
         vectors : mapping of name to Vector
             All other aggregates.
         """
@@ -85,7 +84,7 @@ class GroupSelect:
         return batch.filter(pa.array(chosen))
 
     def _type_of(self, expr: Expr, name: str) -> pa.DataType:
-        """Arrow type of an output column; a column that is passed on keeps its own."""
+        """Return the Arrow type of an output column; an unchanged column keeps its own."""
         if expr.op is Op.COLUMN:
             kind, index = expr.attr
             if kind == "key":
@@ -102,7 +101,7 @@ class GroupSelect:
 
 
 def as_vector(array: pa.Array, dtype: Type) -> Vector:
-    """A column of the output as expressions take it."""
+    """Convert an output column to a vector for expressions."""
     is_scaled = dtype.kind is Kind.DECIMAL and not pa.types.is_decimal(array.type)
     v = vector(array, dtype.scale if is_scaled else None, "the output")
     if dtype.kind is Kind.DURATION and dtype.unit == "D":  # Arrow counts them in seconds
@@ -111,7 +110,7 @@ def as_vector(array: pa.Array, dtype: Type) -> Vector:
 
 
 def _as_array(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
-    """Arrow array of a value; ``target`` may be narrower than what computed columns have."""
+    """Convert a vector to Arrow; ``target`` may be narrower than the type of computed columns."""
     if pa.types.is_integer(target) or pa.types.is_temporal(target) or pa.types.is_float32(target):
         return to_arrow(v, dtype, arrow_type(dtype, "")).cast(target)
     return to_arrow(v, dtype, target)

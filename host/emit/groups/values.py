@@ -1,4 +1,4 @@
-"""From the folds of single rows to the aggregates of groups."""
+"""Makes aggregates of groups from the folds of single rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from .groups import Groups
 
 
 class GroupValues:
-    """One aggregate, from the folds of matched rows to a value per group.
+    """One aggregate: a value per group, from the folds of matched rows.
 
     Parameters
     ----------
-    one : Aggregate
     need : Needs
-        Which folds it is made from.
+        The folds that the aggregate is made from.
     folds : mapping of (FoldKey, Mode) to Folds
     groups : Groups
         Of the same rows.
@@ -42,7 +41,7 @@ class GroupValues:
         self.counts = None if need.count is None else folds[need.count].value
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and window position of each group's nearest pair; or -1."""
+        """Return the row and window position of each group's nearest pair, or -1."""
         assert self.fold is not None
         assert self.fold.position is not None
         position = self.fold.position
@@ -50,7 +49,7 @@ class GroupValues:
         return row, np.where(row < 0, -1, position[row] if len(position) else -1)
 
     def value(self, own: Vector | None) -> Vector:
-        """The aggregate of each group."""
+        """Return the aggregate of each group."""
         counts = self.counts
         if counts is not None and own is not None and own.valid is not None:
             counts = np.where(own.valid, counts, 0)
@@ -84,7 +83,7 @@ class GroupValues:
 
 
 def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """``total / count`` of values of a type in float64, rounded once; 0 where the count is 0."""
+    """Divide sums of a type by counts in float64, rounded once; 0 where the count is 0."""
     divisor = np.maximum(count, 1)
     if total.dtype.kind == "f":
         return total / divisor
@@ -96,7 +95,7 @@ def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def check_sum(one: Aggregate, total: np.ndarray) -> None:
-    """Refuse sums that the type of their aggregate does not hold.
+    """Refuse sums beyond the type of their aggregate.
 
     Raises
     ------
@@ -110,7 +109,7 @@ def check_sum(one: Aggregate, total: np.ndarray) -> None:
 
 
 def product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Element by element; Python integers where int64 may not hold it."""
+    """Multiply element by element, in Python integers if int64 may overflow."""
     if values.dtype.kind == "f":
         return values.astype(np.float64) * counts
     if values.dtype == object or not len(values):
@@ -120,7 +119,7 @@ def product(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def group_vector(values: np.ndarray, valid: np.ndarray) -> Vector:
-    """Integers with their bounds, or floats; NULL slots hold zero."""
+    """Make a vector of integers with their bounds, or of floats; NULL slots hold zero."""
     mask = None if valid.all() else valid
     if values.dtype == bool or values.dtype.kind == "f":
         return Vector(np.where(valid, values, values.dtype.type(0)), mask)

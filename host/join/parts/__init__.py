@@ -1,1 +1,1 @@
-"""Joins of a table that is held with one that comes in parts."""
+"""Joins of a held table with a table that comes in parts."""

@@ -1,4 +1,4 @@
-"""Which join with parts a query asks for."""
+"""Chooses the join with parts for a query."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _JOINS: dict[Output, type[PartJoin]] = {
 
 
 def part_join(query: JoinQuery) -> type[PartJoin]:
-    """The join with parts of a query: of pairs, rows that match, or groups."""
+    """Return the join with parts for a query: of pairs, rows that match, or groups."""
     return _JOINS[plan(query).output]

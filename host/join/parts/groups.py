@@ -21,12 +21,12 @@ from ..table.table_join import TableJoin
 from .held import HeldSide
 from .join import PartJoin, PartPairs
 
-#: What the groups of a join are kept in.
+#: Type that holds the groups of a join.
 Groups = TypeVar("Groups", bound=PartialGroups)
 
 
 class GroupParts(PartJoin, Generic[Groups]):
-    """Partial aggregates at the end, as rows of ``groups.schema``."""
+    """Gives partial aggregates at the end, as rows of ``groups.schema``."""
 
     kind: type[Groups]
 
@@ -57,7 +57,7 @@ class PairGroupParts(GroupParts[PairGroups]):
 
 
 class FoldGroupParts(GroupParts[FoldGroups]):
-    """Groups by keys of one side, whose rows are folded over their matches.
+    """Groups by keys of one side; its rows are folded over their matches.
 
     Over ROWS that side must be the held one.
     """
@@ -70,7 +70,7 @@ class FoldGroupParts(GroupParts[FoldGroups]):
         return iter(())
 
     def folded(self, found: ProbedRows, join: TableJoin) -> None:
-        """Add rows that were folded over their matches in a part."""
+        """Add rows folded over their matches in a part."""
         assert join.plan.probing is not None
         side, window = join.plan.probing, join.tables.sides[other(join.plan.probing)]
         rows = join.tables.sides[side].row[found.ids]
@@ -88,7 +88,7 @@ class FoldGroupParts(GroupParts[FoldGroups]):
 
 
 class _PartFolds(FoldDelivery):
-    """Rows folded over their matches in a part; none leaves."""
+    """Keeps rows folded over their matches in a part; delivers none."""
 
     def __init__(self, parts: FoldGroupParts, join: TableJoin) -> None:
         super().__init__(join.plan, join.tables.schemas, bounded=True)
@@ -101,6 +101,6 @@ class _PartFolds(FoldDelivery):
 
 
 def merged_groups(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> PartialGroups:
-    """What merges the partial aggregates of a query's parts."""
+    """Return groups that merge the partial aggregates of a query's parts."""
     kind = PairGroups if plan(query).output is Output.PAIR_GROUPS else FoldGroups
     return kind(query, schemas)

@@ -1,4 +1,4 @@
-"""The side of a join that is held while the other one comes in parts."""
+"""The held side of a join; the other side comes in parts."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from ...rows.sides import filtered, read_side
 
 
 class HeldSide:
-    """Rows of one side that pass its filter, in order of time where the window is one of time.
+    """Rows of one side that pass its filter, in order of time for a time window.
 
     Parameters
     ----------
-    query : JoinQuery
-    side : str
     table : pyarrow.Table
-        Rows in the order that decides between equal times.
+        Rows in the order that is kept at equal times.
     owned : (int or None, int or None), optional
-        Times (from, and below) of the rows that a ROWS join is about; the others only take their
-        places. All by default.
+        Times (from, and below) of the rows that a ROWS join decides; the others only take their
+        places in windows. All rows by default.
     place : ndarray of int64, shape (rows,), optional
-        Which row of its input each is, for ``min_by`` and ``max_by``. By default, as they come.
+        Place of each row in its input, for ``min_by`` and ``max_by``; by default the row number.
 
     Attributes
     ----------
     table : pyarrow.Table
         The held rows, in order of time.
     timeless : pyarrow.Table
-        Those without a time, which meet nothing.
+        Held rows without a time, which meet nothing.
     """
 
     def __init__(
@@ -45,21 +43,21 @@ class HeldSide:
     ) -> None:
         self.side = side
         self._window = query.window
-        # Rows are picked from single chunks: finding the chunk of each would cost more.
+        # One chunk per column: finding the chunk of each picked row would cost more.
         table = table.combine_chunks()
         read = read_side(query, query.side(side), table)
         timed = filtered(query.side(side), read.timed).in_time_order()
         self.table, self.time = _picked(table, timed.row), timed.time
         self.place = timed.row if place is None else place[timed.row]
         self.timeless = _picked(table, filtered(query.side(side), read.timeless).row)
-        #: Whether the join is about each of the rows; None if it is about all.
+        #: Whether the join decides each row; None if it decides all.
         self.owned = None if owned is None else _between(self.time, *owned)
 
     def __len__(self) -> int:
         return self.table.num_rows
 
     def reach(self, query: JoinQuery, part: pa.Table) -> slice:
-        """The held rows that rows of the other side may meet."""
+        """Return the slice of held rows that rows of the other side may meet."""
         if not isinstance(self._window, TimeWindow):
             return slice(0, len(self))
         times = read_side(query, query.side(other(self.side)), part).timed.time
@@ -71,7 +69,7 @@ class HeldSide:
 
 
 def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Some of the rows, in this order."""
+    """Return some of the rows, in the given order."""
     if len(rows) == table.num_rows and (rows == np.arange(len(rows))).all():
         return table
     return table.take(pa.array(rows))

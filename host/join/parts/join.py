@@ -1,8 +1,8 @@
-"""A join whose one side is held in memory, while the other comes in parts of bounded size.
+"""Joins of a side held in memory with one that comes in parts of bounded size.
 
-The join is told of all rows of the held side and decides about them: at the end it gives those that
-an outer or anti join keeps, or folds. Rows of the other side may come to several such joins, which
-hold different rows; so only the held side may be one that the join preserves.
+The join decides the held rows: at the end it gives those that an outer or anti join keeps, or
+folds. Rows of the other side may go to several such joins that hold different rows; so only the
+held side may be preserved.
 """
 
 from __future__ import annotations
@@ -26,24 +26,22 @@ from ...windows.run import Snapshot
 from ..table.table_join import TableJoin
 from .held import HeldSide
 
-#: Rows of an output batch unless the caller wants another number.
+#: Default of the most rows of an output batch.
 OUTPUT_ROWS = 1 << 16
 
 
 class PartJoin(ABC):
-    """What joins with parts share.
+    """Base class of joins with parts.
 
     Parameters
     ----------
     query : JoinQuery
         Over tables named by side.
-    held : HeldSide
     schemas : mapping of side to pyarrow.Schema
-    device : Device
     output_rows : int
         Most rows of an output batch.
     options
-        For the joins of the parts, see :class:`~penstock.host.join.table.table_join.TableJoin`.
+        As for :class:`~penstock.host.join.table.table_join.TableJoin`, for the joins of the parts.
     """
 
     def __init__(
@@ -64,18 +62,18 @@ class PartJoin(ABC):
         self.options = options
         self.stats = Stats(device.name)
         self._added = 0
-        #: By side, which row of its input each row of the part's join is.
+        #: By side, the place in its input of each row of the part's join.
         self._places: dict[str, np.ndarray] = {}
 
     def add(self, part: pa.Table, place: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
-        """Join a part of the other side; it is done when the iterator has ended.
+        """Join a part of the other side; the join is done when the iterator has ended.
 
         Parameters
         ----------
         part : pyarrow.Table
-            Over ROWS it is the only part, and has all rows.
+            Over ROWS, the only part, with all rows.
         place : ndarray of int64, optional
-            Which row of its input each is, as for :class:`HeldSide`.
+            Place of each row in its input, as for :class:`HeldSide`.
         """
         reach = self.held.reach(self.query, part)
         own = self.held.table.slice(reach.start, reach.stop - reach.start)
@@ -91,20 +89,20 @@ class PartJoin(ABC):
             join = TableJoin(self.query, tables, self.device, about=self._about(), **self.options)
             try:
                 yield from self._joined(join, reach)
-            finally:  # a caller must know whether something was evaluated
+            finally:  # count the work done also after an error
                 self.stats.count(join.stats)
 
     def _about(self) -> str | None:
-        """As for :class:`~penstock.plan.plan.JoinPlan`."""
+        """The side decided, as for :class:`~penstock.plan.plan.JoinPlan`."""
         return None
 
     @abstractmethod
     def _joined(self, join: TableJoin, reach: slice) -> Iterator[pa.RecordBatch]:
-        """Run the join of a part with the held rows in its reach."""
+        """Join a part with the held rows in its reach."""
 
     @abstractmethod
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """What is known once all parts were added."""
+        """Give the output that is known once all parts were added."""
 
     def _given(self, rows: Iterable[Rows]) -> Iterator[pa.RecordBatch]:
         for one in rows:
@@ -113,7 +111,7 @@ class PartJoin(ABC):
                 yield one.batch.slice(at, self.output_rows)
 
     def _alone(self, chosen: np.ndarray, *, timeless: bool) -> Iterator[pa.RecordBatch]:
-        """Some of the held rows alone, and those without a time, which have no match."""
+        """Give some held rows without a match; ``timeless`` adds those without a time."""
         owned = chosen if self.held.owned is None else chosen & self.held.owned
         parts = [(self.held.table, np.flatnonzero(owned))]
         if timeless:
@@ -129,13 +127,13 @@ class PartJoin(ABC):
 
 
 class PartPairs(TablePairs):
-    """Pairs of a part; which rows stay alone is not known yet."""
+    """Delivers pairs of a part; rows without a match are not known yet."""
 
     def __init__(self, join: PartJoin, reach: slice, query: JoinQuery) -> None:
         super().__init__(query, join.schemas, output_rows=join.output_rows)
         self._held = join.held
         self._reach = reach
-        #: Rows of the held side's table that are in a pair, if the join preserves them.
+        #: Rows of the held table that are in a pair, if the join preserves them.
         self.met = np.zeros(0, np.int64)
 
     def pairs(
@@ -155,7 +153,7 @@ class PartPairs(TablePairs):
 
 
 class PairParts(PartJoin):
-    """Pairs, and at the end the held rows in none, if the join preserves them."""
+    """Gives pairs, and at the end the held rows in no pair, if the join preserves them."""
 
     def __init__(self, query: JoinQuery, held: HeldSide, *args: Any, **options: Any) -> None:
         super().__init__(query, held, *args, **options)
@@ -172,7 +170,7 @@ class PairParts(PartJoin):
 
 
 class _PartFlags(ExistenceDelivery):
-    """Which rows match; none leaves."""
+    """Notes which rows match; delivers none."""
 
     def __init__(self, join: TableJoin) -> None:
         super().__init__(join.plan, join.tables.schemas)
@@ -186,9 +184,9 @@ class _PartFlags(ExistenceDelivery):
 
 
 class ExistenceParts(PartJoin):
-    """Held rows by whether they match, at the end.
+    """Gives held rows by whether they match, at the end.
 
-    Rows that match leave with a semi join, the others with an anti join and with an outer join,
+    A semi join gives the rows that match; an anti join gives the others, and so does an outer join
     whose pairs come from elsewhere.
     """
 

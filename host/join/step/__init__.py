@@ -1,8 +1,8 @@
-"""A join of streams in steps that can be repeated.
+"""Joins of streams in steps that can be repeated.
 
-What a step gives is a function of the rows that are kept, the rows that are new, and what was
-promised before and after it; nothing else is remembered. So a step whose output was lost is run
-again, and its work is shared by any number of tasks that do not know of each other.
+The output of a step depends only on the kept rows, the new rows, and the watermarks before and
+after it. So a step can be run again if its output was lost, and any number of independent tasks can
+share its work.
 """
 
 from .frontier import Frontier

@@ -1,4 +1,4 @@
-"""What of a join is decided once its sources have promised so much."""
+"""Frontiers: the part of a join that given watermarks decide."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from ...windows.probe import Watermarks
 
 @dataclass(frozen=True)
 class Frontier:
-    """Where the sources are.
+    """Watermarks of the sources, and the rows and groups that they decide.
 
     Parameters
     ----------
-    query : JoinQuery
     watermarks : mapping of side to int
-        Below which time no later row of a side comes.
+        Per side, the time below which no later row comes.
     """
 
     query: JoinQuery
@@ -37,17 +36,17 @@ class Frontier:
 
     @property
     def released(self) -> int:
-        """ROWS: the time below which the place of every row is known."""
+        """Time below which the place of every row is known (ROWS)."""
         return min(self.watermarks.values())
 
     def closed(self, side: str) -> int:
-        """Time windows: the time below which rows of a side meet no later row."""
+        """Return the time below which rows of a side meet no later row (time windows)."""
         window = self.query.window
         assert isinstance(window, TimeWindow)
         return window.closed_below(side, self.watermarks[other(side)])
 
     def closed_rows(self, side: str, times: np.ndarray) -> int:
-        """ROWS: how many of a side's rows, by their ascending times, meet no later row."""
+        """Return how many of a side's rows, with ascending times, meet no later row (ROWS)."""
         window = self.query.window
         assert isinstance(window, RowsWindow)
         count = self.count(times)
@@ -55,22 +54,22 @@ class Frontier:
         return window.closed(side, count, is_over=is_over)
 
     def count(self, times: np.ndarray) -> int:
-        """ROWS: how many rows, by their ascending times, are released."""
+        """Return how many rows, with ascending times, are released (ROWS)."""
         return place(times, self.released)
 
     @cached_property
     def grouping(self) -> Closing | None:
-        """Where rows wait for their group: which group a row is of, and when it is complete."""
+        """Time keys and limit of groups, if rows wait for their group."""
         key = self.plan.closing_key
         return None if key is None else Closing(self.query, key)
 
     @cached_property
     def limit(self) -> Limit:
-        """Below which time key groups are complete."""
+        """Return the time key below which groups are complete."""
         assert self.grouping is not None
         return self.grouping.limit(self.watermarks)
 
     def complete(self, rows: SideRows) -> np.ndarray:
-        """Which rows are of a group that is complete."""
+        """Return which rows belong to a complete group."""
         assert self.grouping is not None
         return below(self.grouping.keys(rows.columns, len(rows)), self.limit)

@@ -1,4 +1,4 @@
-"""Which rows a later step may still need, told by blocks of rows."""
+"""Decides which blocks of rows a later step may still need."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ class Block:
 
     Parameters
     ----------
-    rows : int
     low, high : int
         Least and largest time.
     group : int, optional
-        Largest time key of the rows, where they wait for their group.
+        Largest time key of the rows, if they wait for their group.
     """
 
     rows: int
@@ -31,12 +30,12 @@ class Block:
 
 
 def needed(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[str, list[bool]]:
-    """Per side and block, whether a later step may read a row of it.
+    """Return, per side and block, whether a later step may read a row of the block.
 
     Parameters
     ----------
     frontier : Frontier
-        What has been promised.
+        Watermarks so far.
     blocks : mapping of side to sequence of Block
         In the order of arrival.
     """
@@ -45,9 +44,9 @@ def needed(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dict[st
 
 
 def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
-    """Time windows: the time below which no row of a side is needed.
+    """Return the time below which no row of a side is needed (time windows).
 
-    Where rows wait for their group, times do not say which are needed: then it is ``NEVER``.
+    Returns ``NEVER`` if rows wait for their group: then times do not tell which are needed.
     """
     bounds = []
     if side in frontier.plan.decided_once:
@@ -58,7 +57,7 @@ def oldest(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str)
 
 
 def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: str) -> int:
-    """The least time of a side that open or later rows of the other side can meet."""
+    """Return the least time of a side's rows that open or later rows can meet."""
     opposite = other(side)
     first = frontier.watermarks[opposite]
     if opposite in frontier.plan.decided_once:
@@ -73,7 +72,7 @@ def _met_from(frontier: Frontier, blocks: Mapping[str, Sequence[Block]], side: s
 
 
 def _is_open(frontier: Frontier, side: str, block: Block) -> bool:
-    """Whether a row of a block may still have to be decided."""
+    """Return whether a row of a block may still have to be decided."""
     if frontier.grouping is None:
         return block.high >= frontier.closed(side)
     return block.group is None or block.group >= frontier.limit
@@ -109,7 +108,7 @@ def _over_rows(frontier: Frontier, blocks: Mapping[str, Sequence[Block]]) -> dic
 
 
 def _since(blocks: Sequence[Block], rows: int, bound: int) -> int:
-    """A time not after that of the row so many places before a bound."""
+    """Return a time not after that of the row ``rows`` places before a bound."""
     count = 0
     for block in sorted((b for b in blocks if b.high < bound), key=lambda b: -b.low):
         count += block.rows
@@ -119,7 +118,7 @@ def _since(blocks: Sequence[Block], rows: int, bound: int) -> int:
 
 
 def _rows_after(blocks: Sequence[Block], k: int, bound: int) -> int:
-    """How many rows before a bound certainly come after all rows of a block."""
+    """Return how many rows before a bound certainly come after all rows of a block."""
     return sum(
         block.rows
         for n, block in enumerate(blocks)

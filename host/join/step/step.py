@@ -1,4 +1,4 @@
-"""One step of a join: its output, or a share of it."""
+"""Steps of a join: the output of one, or a share of it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Kept(ABC):
 
     @abstractmethod
     def old(self, side: str, low: int, high: int) -> Loaded:
-        """Rows of earlier steps with ``low <= time <= high``."""
+        """Return rows of earlier steps with ``low <= time <= high``."""
 
     @abstractmethod
     def new(self, side: str) -> Loaded:
-        """Rows of this step, those without a time included."""
+        """Return the rows of this step, including those without a time."""
 
     def entering(self, side: str) -> Loaded:
-        """Rows of this step that others can meet here."""
+        """Return the rows of this step that other rows can meet in this share."""
         return self.new(side)
 
 
@@ -48,31 +48,30 @@ class Share:
     lanes: int = 1
 
     def of(self, first: int, last: int) -> slice:
-        """This part of the places ``[first, last)``."""
+        """Return this share of the places ``[first, last)``."""
         count = max(0, last - first)
         cuts = (count * k // self.lanes for k in (self.lane, self.lane + 1))
         return slice(*(first + cut for cut in cuts))
 
 
 class MicroBatch:
-    """What leaves a join between two watermarks of each source.
+    """The output of a join between two watermarks of each source.
 
     Parameters
     ----------
     query : JoinQuery
         Accepted by :meth:`.JoinPlan.require_stepwise`.
-    device : Device
     before, after : mapping of side to int
-        What was promised before the new rows, and with them.
+        Watermarks before the new rows, and with them.
     pruning : Pruning or None
         None evaluates every pair that the window admits.
     residence : Residence, optional
-        Where blocks of kept rows are found again by the next step.
+        Keeps blocks of rows for the next step.
 
     Attributes
     ----------
     stats : Stats
-        Of all joins so far.
+        Counts of all joins so far.
     """
 
     def __init__(
@@ -94,13 +93,12 @@ class MicroBatch:
         self.stats = Stats(device.name)
 
     def run(self, kept: Kept, share: Share = Share()) -> Iterator[pa.RecordBatch]:
-        """Output of this step.
+        """Give the output of this step.
 
         Parameters
         ----------
-        kept : Kept
         share : Share
-            Steps of all lanes together give the whole output, each row once.
+            The shares of all lanes together give the whole output, each row once.
 
         Raises
         ------
@@ -130,18 +128,18 @@ class _Joins(ABC):
 
     @abstractmethod
     def pairs(self) -> Iterator[TableJoin]:
-        """Joins that give each pair whose later row is new."""
+        """Make joins that give each pair with a new later row."""
 
     @abstractmethod
     def once(self, side: str) -> Iterator[TableJoin]:
-        """Joins that decide the rows of a side that can be decided now, and could not before."""
+        """Make joins that decide the rows of a side that have become decidable in this step."""
 
     def pairs_of(self, tables: dict[str, Loaded], **options: Any) -> TableJoin:
-        """A join that gives pairs; tables are by side."""
+        """Make a join that gives pairs; tables are by side."""
         return self._made(replace(self.query, kind=JoinKind.INNER), tables, **options)
 
     def rows_of(self, side: str, tables: dict[str, Loaded], **options: Any) -> TableJoin:
-        """A join that gives rows of a side, or their groups."""
+        """Make a join that gives rows of a side, or their groups."""
         about = side if self.query.aggregation is None else None
         return self._made(self.query, tables, about=about, **options)
 
@@ -151,14 +149,14 @@ class _Joins(ABC):
         return TableJoin(query, tables, step.device, **options)
 
     def timeless(self, side: str) -> Loaded:
-        """New rows without a time: they meet nothing, and are decided in one lane."""
+        """Return new rows without a time: they meet nothing, and one lane decides them."""
         new = self.kept.new(side)
         none = new.pick(slice(0))
         return replace(none, timeless=new.timeless) if self.share.lane == 0 else none
 
 
 class _OverTime(_Joins):
-    """Rows meet rows whose times lie within offsets of theirs."""
+    """Joins over a time window: rows meet if their times lie within given offsets."""
 
     def pairs(self) -> Iterator[TableJoin]:
         new = {side: self._mine(self.kept.new(side)) for side in (LEFT, RIGHT)}
@@ -183,7 +181,7 @@ class _OverTime(_Joins):
         yield self.rows_of(side, {side: own, other(side): window})
 
     def _decided(self, side: str) -> Loaded:
-        """This lane's rows that can be decided now, and could not before."""
+        """Return this lane's rows that have become decidable in this step."""
         before, after, new = self.step.before, self.step.after, self.kept.new(side)
         if after.grouping is None:
             high = after.closed(side) - 1
@@ -191,17 +189,17 @@ class _OverTime(_Joins):
             return self._mine(Loaded.concat([old, new.between(NEVER, high)]))
         rows = Loaded.concat([self.kept.old(side, NEVER, FOREVER), new.pick(slice(None))])
         rows = rows.pick(np.flatnonzero(after.complete(rows.rows) & ~before.complete(rows.rows)))
-        # A group belongs to one lane as a whole.
+        # A whole group belongs to one lane.
         keys = after.grouping.keys(rows.rows.columns, len(rows.rows))
         _, group = np.unique(keys, return_inverse=True)
         return rows.pick(np.flatnonzero(group % self.share.lanes == self.share.lane)).unnamed()
 
     def _mine(self, rows: Loaded) -> Loaded:
-        """This lane's part of the rows, which probe: they are no window."""
+        """Return this lane's share of probing rows, which are no window tuples."""
         return rows.pick(self.share.of(0, len(rows.rows))).unnamed()
 
     def _reached(self, side: str, own: Loaded) -> Loaded:
-        """Rows of earlier steps that rows of a side can meet."""
+        """Return rows of earlier steps that rows of a side can meet."""
         assert isinstance(self.query.window, TimeWindow)
         first, last = FOREVER, NEVER
         if len(own.rows):
@@ -210,7 +208,7 @@ class _OverTime(_Joins):
 
 
 class _OverRows(_Joins):
-    """Rows meet the latest of the other side, in the order of time; both sides lie in one order."""
+    """Joins over ROWS: rows meet the latest rows of the other side, in one order of time."""
 
     def pairs(self) -> Iterator[TableJoin]:
         tables = self._released()
@@ -230,7 +228,7 @@ class _OverRows(_Joins):
             yield self.rows_of(side, tables, probing={side: mine})
 
     def _released(self) -> dict[str, Loaded]:
-        """All rows whose place in the order is known."""
+        """Return all rows whose place in the order is known."""
         high = self.step.after.released - 1
         return {
             side: Loaded.concat(

@@ -1,4 +1,4 @@
-"""A join of two streams, pushed batch by batch, exact for any batch cut."""
+"""Joins of two streams, pushed batch by batch, exact for any batch cut."""
 
 from ...windows.source import Span
 from .flow import Flow

@@ -1,4 +1,4 @@
-"""What a caller settles about a running join beside its query."""
+"""Settings of a running join beside its query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...execute.running import Running
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """How rows flow through a join; none of it changes which rows come out.
+    """How rows flow through a join; no setting changes which rows come out.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class Flow:
     push_timeout_s : float
         Seconds that ``push`` waits for room.
     running : Running
-        How the lanes work.
+        Settings of the lanes.
     """
 
     latency_s: float = 0.0

@@ -1,9 +1,8 @@
-"""What leaves a join for its callers: each thing once, whatever interrupts the call that takes it.
+"""Hands items to a join's callers: each exactly once, even if the taking call is interrupted.
 
-A call claims what there is, makes its answer of it, and settles the claim by one assignment that is
-the last thing before it returns: the interpreter raises no exception of another thread or of a
-signal in between. What an interrupted call had claimed goes to the next one. Nothing here needs a
-lock of a caller.
+A call claims all items, makes its answer of them, and settles the claim by one assignment just
+before it returns: the interpreter raises no exception of another thread or of a signal in between.
+Items claimed by an interrupted call go to the next one. A caller takes no lock here.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 A = TypeVar("A")
 
-#: Threads that have taken something, from which on those that are gone are forgotten.
+#: Once more threads than this have taken items, ended threads are forgotten.
 _MANY = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Item(Generic[T]):
-    """Something that leaves, with how many rows and bytes it is.
+    """One item, with its numbers of rows and bytes.
 
-    Two are the same or not: a comparison in Python could be interrupted while they are moved.
+    Items compare by identity: a comparison in Python could be interrupted while items are moved.
     """
 
     what: T
@@ -36,13 +35,13 @@ class Item(Generic[T]):
 
 @dataclass(frozen=True)
 class Amount:
-    """Rows and bytes."""
+    """Numbers of rows and bytes."""
 
     rows: int = 0
     nbytes: int = 0
 
     def plus(self, parts: Iterable[Item | Amount]) -> Amount:
-        """With those of others."""
+        """Return the sum with other amounts."""
         rows, nbytes = self.rows, self.nbytes
         for part in parts:
             rows += part.rows
@@ -52,7 +51,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class _Share(Generic[T]):
-    """What a thread has claimed, and how much it took before."""
+    """The items that a thread has claimed, and the amount that it took before."""
 
     claimed: deque[Item[T]] = field(default_factory=deque)
     before: Amount = Amount()
@@ -66,7 +65,7 @@ class _Claim(Generic[T]):
 
 
 class Handover(Generic[T]):
-    """Things that wait to be taken, in order."""
+    """Items that wait to be taken, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[Item[T]] = deque()
@@ -78,12 +77,12 @@ class Handover(Generic[T]):
 
     @property
     def left(self) -> Amount:
-        """What nobody has taken."""
+        """Amount of the items that have not been taken."""
         taken = self._forgotten.plus([c.share.before for c in list(self._claims.values())])
         return Amount(self._put.rows - taken.rows, self._put.nbytes - taken.nbytes)
 
     def put(self, what: T, rows: int, nbytes: int) -> None:
-        """Something leaves; called by the join's own threads."""
+        """Add an item; called by the join's own threads."""
         item = Item(what, rows, nbytes)
         with self._guard:
             self._put = self._put.plus([item])
@@ -92,9 +91,9 @@ class Handover(Generic[T]):
                 self._forget()
 
     def take(self, answer: Callable[[Sequence[T]], A]) -> A:
-        """Take all there is, as what is made of it.
+        """Take all items; return the answer made of them.
 
-        To be called in a ``return`` statement, by a method that is called so itself.
+        Call it in a ``return`` statement, in a method that is itself called in one.
         """
         claim = self._claims.setdefault(threading.current_thread(), _Claim())
         claimed = claim.share.claimed
@@ -114,7 +113,7 @@ class Handover(Generic[T]):
             raise
 
     def _forget(self) -> None:
-        """Forget threads that are gone and have nothing claimed."""
+        """Forget ended threads without a claim."""
         for thread, claim in list(self._claims.items()):
             if not thread.is_alive() and not claim.share.claimed:
                 self._forgotten = self._forgotten.plus([claim.share.before])
@@ -122,6 +121,6 @@ class Handover(Generic[T]):
 
 
 def _move(source: deque[Item[T]], to: deque[Item[T]]) -> None:
-    """Move everything by one call of the interpreter's own, which nothing interrupts."""
-    with suppress(IndexError):  # it ends when there is nothing left
+    """Move all items by one built-in call, which cannot be interrupted."""
+    with suppress(IndexError):  # ends when the source is empty
         to.extend(iter(source.popleft, None))

@@ -1,4 +1,4 @@
-"""Rows on their way into a join: who sends them, which are late, which wait for a batch."""
+"""Takes rows into a join: their feeds, late rows, rows that wait for a batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ...windows.probe import Watermarks
 from ...windows.source import Moment, Source, Span, check_names
 from .handover import Handover
 
-#: Memory of many small batches that wait, by their bytes: measured, with what allocators lose.
+#: Memory that many small waiting batches take per byte: measured, with losses of allocators.
 SPARE = 1.4
 #: Bytes of a tuple's number and time, and of a prepared key with its validity.
 _NUMBER_AND_TIME_BYTES, _KEY_BYTES = 16, 9
@@ -39,23 +39,20 @@ _NUMBER_AND_TIME_BYTES, _KEY_BYTES = 16, 9
 
 @dataclass(frozen=True)
 class Judged:
-    """A batch that can be taken: all that can fail has been done, and nothing has changed.
+    """A batch that can be taken: all that can fail has been done, and no state has changed.
 
     Parameters
     ----------
-    source : Source
-    feed : str
-    batch : RecordBatch
     largest : int or None
-        Largest time of its rows, if any has one.
+        Largest time of its rows; None if all are timeless.
     feeds : Feeds
-        What the feeds of its source promise once it has been taken.
+        State of the source's feeds once the batch has been taken.
     late : ndarray of int64
-        Rows of the batch that came too late.
+        Late rows of the batch.
     timed : Arrival
-        Tuples that are on time; not numbered.
+        Tuples that are on time, not yet numbered.
     timeless : Arrival or None
-        Those without a time, if there are some that may leave alone.
+        Tuples without a time, if there are any and they may leave without a match.
     """
 
     source: Source
@@ -69,16 +66,15 @@ class Judged:
 
 
 class Intake:
-    """Takes the rows of both sources and what is promised about later ones, in one thread.
+    """Takes the rows and watermarks of both sources, in one thread.
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of side to pyarrow.Schema
     forms : sequence of JoinForm
-        What is evaluated of the rows.
+        Forms that the join evaluates.
     latency : Latency
-        Is told when tuples arrive.
+        Notes when tuples arrive.
     disorder : int, timedelta, or mapping of source to either
     idle_s : float, optional
         Seconds of silence after which a feed no longer holds up the others.
@@ -128,16 +124,16 @@ class Intake:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows that wait for a batch, about."""
+        """Approximate bytes of the rows that wait for a batch."""
         return round(SPARE * self._pending.nbytes)
 
     def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
-        """What rows take once they are in their window, at most, about."""
+        """Return about the most bytes that rows take once they are in their window."""
         side = own.side.side
         return self._batch_bytes[side](batch) + batch.num_rows * self._extra_bytes[side]
 
     def find(self, name: str) -> Source:
-        """The source of this alias, or else of this table.
+        """Return the source with this alias, or else with this table.
 
         Raises
         ------
@@ -155,7 +151,7 @@ class Intake:
         raise UsageError(f"unknown source {name!r}; the query joins {names}")
 
     def register(self, own: Source, feed: str, disorder: Span | None) -> None:
-        """A feed of a source begins; see :meth:`JoinStream.register`."""
+        """Begin a feed of a source; see :meth:`JoinStream.register`."""
         if feed == ONLY:
             raise UsageError("a feed needs a name that is not empty")
         span = None if disorder is None else own.span(disorder)
@@ -165,25 +161,25 @@ class Intake:
             feeds.deregister(ONLY)
 
     def deregister(self, own: Source, feed: str) -> None:
-        """A feed has ended."""
+        """End a feed of a source."""
         self._feeds[own.side.side].deregister(feed)
 
     def signal(self, own: Source, feed: str, moment: Moment) -> None:
-        """A feed promises that no later row of it has a time below this."""
+        """Promise that no later row of a feed has a time below ``moment``."""
         self._feeds[own.side.side].signal(feed, own.moment(moment), time.monotonic())
 
     def end(self) -> None:
-        """No feed of any source sends anything more."""
+        """End all feeds of all sources."""
         for feeds in self._feeds.values():
             feeds.end()
 
     def judge(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> Judged:
-        """See which rows of a feed are on time, and meet every error that they can cause.
+        """Find the rows of a feed that are on time; raise any error that its rows can cause.
 
         Raises
         ------
         UsageError
-            There is no such feed.
+            The feed is unknown.
         DataError
         """
         rows = read.timed
@@ -204,7 +200,7 @@ class Intake:
         return Judged(own, feed, batch, largest, feeds, late, timed, alone)
 
     def _columns(self, timed: Arrival) -> Columns:
-        """What the join and the groups of a side read, the values of min_by and max_by included."""
+        """Compute the columns for a side's keys and groups, with values of min_by and max_by."""
         side, known = timed.side, timed.rows.columns
         needed = {column for expr in self._kept[side] if expr.casts for column in columns(expr)}
         names = sorted(name for own, name in needed if (own, name) not in known)
@@ -215,7 +211,7 @@ class Intake:
         return {**known, **{(side, name): vector for name, vector in more.items()}}
 
     def take_in(self, judged: Judged) -> int:
-        """Take a batch, whose tuples then wait; how many they are."""
+        """Take a batch, and let its tuples wait; return their number."""
         own, batch = judged.source, judged.batch
         side, alias = own.side.side, own.side.alias
         self._feeds[side] = judged.feeds
@@ -235,11 +231,11 @@ class Intake:
         return len(ids)
 
     def cannot_fail(self, own: Source, feed: str) -> bool:
-        """Whether no row of a feed can be refused, so that nobody need wait for the judgement."""
+        """Whether no row of a feed can be refused, so that a push need not wait to be judged."""
         return own.side.side not in self._may_fail and feed in self._feeds[own.side.side].names
 
     def taken(self, own: Source, feed: str | None) -> int:
-        """Batches of a source that have been taken: of one of its feeds, or of all."""
+        """Return the number of batches taken of one feed of a source, or of all."""
         return sum(
             count
             for (alias, name), count in self._taken.items()
@@ -247,19 +243,19 @@ class Intake:
         )
 
     def number(self, count: int) -> np.ndarray:
-        """The next arrival numbers, of tuples that come now."""
+        """Return the next arrival numbers, for tuples that come now."""
         ids = np.arange(self._following, self._following + count, dtype=np.int64)
         self._following += count
         self.latency.arrived(ids, time.monotonic())
         return ids
 
     def next_tuples(self, count: int) -> tuple[list[Arrival], list[Arrival]]:
-        """The oldest waiting tuples, and all rows without a time that came since the last call."""
+        """Take the oldest waiting tuples, and all new timeless rows since the last call."""
         timeless, self._timeless = self._timeless, []
         return self._pending.take(count, grouped=self._grouped), timeless
 
     def late_rows(self) -> dict[str, pa.Table]:
-        """Rows per source that came too late, since the last call; as :meth:`Handover.take`."""
+        """Take the late rows per source since the last call; as :meth:`Handover.take`."""
 
         def tables(parts: Sequence[tuple[str, pa.RecordBatch]]) -> dict[str, pa.Table]:
             return {
@@ -272,7 +268,7 @@ class Intake:
         return self._late.take(tables)
 
     def watermarks(self) -> Watermarks:
-        """What no later row of a side can be below, rows that wait for their batch included."""
+        """Return the watermarks of the sides; waiting rows count as later rows."""
         now = time.monotonic()
         return {
             side: min(feeds.watermark(now), self._pending.oldest(side))
@@ -280,7 +276,7 @@ class Intake:
         }
 
     def lag(self) -> dict[str, int]:
-        """Per source, how far its watermark is behind its largest time."""
+        """Return per source how far its watermark is behind its largest time."""
         watermarks = self.watermarks()
         return {
             self.sources[side].side.alias: largest - watermarks[side]
@@ -289,13 +285,13 @@ class Intake:
         }
 
     def next_idle(self, now: float) -> list[float]:
-        """Per side, when its next feed falls silent for too long, if nothing comes before."""
+        """Return when the next feed of each side becomes idle, unless it sends before."""
         moments = [feeds.next_idle(now) for feeds in self._feeds.values()]
         return [moment for moment in moments if moment is not None]
 
 
 def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
-    """What is computed of single rows of a side when their groups leave."""
+    """Return the expressions of single rows of a side that are computed when groups leave."""
     made = query.aggregation
     if made is None:
         return []
@@ -304,12 +300,12 @@ def _of_groups(query: JoinQuery, side: str) -> list[Expr]:
 
 
 def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) -> pa.RecordBatch:
-    """What was pushed, with the columns of the source.
+    """Return pushed rows as one batch with the columns of the source.
 
     Raises
     ------
     SchemaError
-        It lacks a column, or a column has another type.
+        A column is missing, or has another type.
     """
     if isinstance(batch, pa.RecordBatch) and batch.schema.equals(schema):
         return batch
@@ -330,7 +326,7 @@ def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) 
 
 
 def _extra_bytes(side: str, forms: Iterable[JoinForm]) -> int:
-    """Bytes of a tuple in its window beyond its row: number, time, prepared keys."""
+    """Return the bytes of a tuple in its window beyond its row: number, time, keys."""
     keys = 0
     for own in (form.form for form in forms if form.window == side):
         keys += len(own.tests) if isinstance(own, BandForm) else len(own.window_keys)

@@ -1,4 +1,4 @@
-"""The calls of a running join."""
+"""Running joins: the calls that users make."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from .thread import StreamThread
 
 T = TypeVar("T")
 
-#: What rows are pushed as.
+#: Types in which rows are pushed.
 _ROWS = (pa.RecordBatch, pa.Table)
-#: Batches that pushes have left to the stream's thread without waiting, at most.
+#: Most batches that pushes may leave to the stream's thread without waiting.
 MOST_POSTED = 128
-#: Quantiles of the latency that a report has.
+#: Quantiles of latency in a report.
 QUANTILES = (0.5, 0.95, 0.99)
 
 
@@ -49,28 +49,27 @@ class JoinStream:
 
     Parameters
     ----------
-    query : JoinQuery
     schemas : mapping of table name to pyarrow.Schema
     device : Device or sequence of Device
-        All of their lanes share the work.
+        All lanes of all devices share the work.
     disorder : int, timedelta, or mapping of source to either
-        How far a row's time may lie below the largest time before it in its feed; rows further
+        How far the time of a row may lie below the largest time before it in its feed; rows further
         below are late. An integer is in the unit of the source's time column.
     band : bool
-        False switches band form off.
+        False switches the band form off.
     close_device : bool
         Whether closing the stream closes the devices.
     flow : Flow, optional
         Latency, memory, order, policy.
     trace : bool
-        Whether ``trace`` keeps what the lanes did when.
+        Whether ``trace`` records the work of the lanes.
 
     Notes
     -----
-    Any thread may call any method; what changes the stream happens in a thread of its own, one call
-    after the other. A call that is interrupted by an exception in its own thread has been done
-    wholly or not at all; ``pushed`` says of batches which. The latency target works as in paper 1,
-    section 4: see :class:`~penstock.host.execute.batcher.Batcher`.
+    Any thread may call any method; changes of the stream happen in a thread of its own, one call
+    after the other. A call interrupted by an exception in its own thread has been done wholly or
+    not at all; ``pushed`` tells which for batches. The latency target works as in paper 1, section
+    4: see :class:`~penstock.host.execute.batcher.Batcher`.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class JoinStream:
         )
         self.stats.late = self._intake.late
         self._process = os.getpid()
-        # Held for a moment and by plain ``with``: an interrupt within cannot leave it taken.
+        # Held briefly and by plain ``with``: an interrupt within cannot leave it taken.
         self._gate = threading.Lock()
         self._closed = False
         self._delivery = open_delivery(self.plan, self.schemas)
@@ -145,22 +144,22 @@ class JoinStream:
 
     @property
     def window_rows(self) -> int:
-        """Rows that later ones may still meet."""
+        """Number of rows that later rows may still meet."""
         return self._session.engine.rows
 
     def register(self, source: str, feed: str, disorder: Span | None = None) -> None:
-        """Announce a feed of a source: the source is complete up to what all of them promise.
+        """Register a feed of a source, whose watermark is the least of all its feeds.
 
-        The first registered feed takes the place of the unnamed one that a source starts with.
+        The first registered feed replaces the unnamed one that a source starts with.
 
         Parameters
         ----------
         source : str
             Alias or table name of one side.
         feed : str
-            Its name, not empty.
+            Name of the feed, not empty.
         disorder : int or timedelta, optional
-            Of this feed; the source's by default.
+            Disorder of this feed; the source's by default.
 
         Raises
         ------
@@ -173,7 +172,7 @@ class JoinStream:
         self._change(lambda: self._intake.register(own, feed, disorder))
 
     def deregister(self, source: str, feed: str) -> None:
-        """A feed has ended, and no longer holds up the others.
+        """End a feed, so that it no longer holds up the others.
 
         Raises
         ------
@@ -190,7 +189,7 @@ class JoinStream:
         self._change(deregister)
 
     def push(self, source: str, batch: pa.RecordBatch | pa.Table, *, feed: str = ONLY) -> None:
-        """Give the next rows of a source, in order of arrival.
+        """Push the next rows of a source, in order of arrival.
 
         Parameters
         ----------
@@ -198,7 +197,7 @@ class JoinStream:
             Alias or table name of one side.
         batch : RecordBatch or Table
         feed : str
-            Which of the source's feeds they come from, if it has registered some.
+            Feed that the rows come from, if the source has registered any.
 
         Raises
         ------
@@ -207,16 +206,16 @@ class JoinStream:
         SchemaError
             The batch lacks a column, or a column changed its type.
         DataError
-            A value breaks a promise made about it.
+            A value breaks a promise of its column.
         OverloadError
-            The rows would not fit into the memory budget for too long.
+            The memory budget had no room for the rows for too long.
         DeviceError
-            No device could run a task. The stream cannot go on then; close it.
+            No device could run a task. The stream cannot go on; close it.
 
         Notes
         -----
-        Nothing of the batch has been taken if it raises any of these but DeviceError. If it is
-        interrupted, all or nothing has: :meth:`pushed` says which.
+        After any of these errors except DeviceError, no row of the batch has been taken. After an
+        interrupt, all or none have: :meth:`pushed` tells which.
         """
         own = self._source(source)
         arguments.text("feed", feed)
@@ -236,9 +235,9 @@ class JoinStream:
         return self._settle()
 
     def pushed(self, source: str, feed: str | None = None) -> int:
-        """How many batches of a source, or of one of its feeds, have been taken.
+        """Return how many batches of a source, or of one of its feeds, have been taken.
 
-        Every push that was called before has been decided: also one that was interrupted.
+        All pushes called before have then been taken or refused, interrupted ones included.
 
         Raises
         ------
@@ -251,16 +250,15 @@ class JoinStream:
         return self._thread.call(lambda: self._intake.taken(own, feed))
 
     def advance(self, source: str, time_: Moment, *, feed: str = ONLY) -> None:
-        """Signal that no later row of the source, or of one of its feeds, has a time below this.
+        """Promise that no later row of a source, or of a feed of it, has a time below ``time_``.
 
         Parameters
         ----------
-        source : str
         time_ : int or datetime
             An integer is in the unit of the source's time column. A signal older than an earlier
             one changes nothing.
         feed : str
-            Which of the source's feeds promises it.
+            Feed that promises, if the source has registered any.
         """
         own = self._source(source)
         arguments.text("feed", feed)
@@ -274,23 +272,23 @@ class JoinStream:
         self._settle()
 
     def poll(self) -> pa.Table:
-        """The joined rows since the last call, each once; in order only if that was asked for.
+        """Return the joined rows since the last call, each once; in order only if so configured.
 
         Raises
         ------
         DeviceError
-            No device could run a task. Rows that came before have been given.
+            No device could run a task. Earlier rows have been returned.
         """
         self._require_own_process()
         return self._outlet.take(self._session.check)
 
     def wait(self, rows: int, timeout_s: float) -> bool:
-        """Wait until at least so many rows can be polled; whether there are."""
+        """Wait until at least ``rows`` rows can be polled; return whether they can."""
         arguments.whole("rows", rows)
         return self.wait_for(lambda: self._outlet.rows >= rows, timeout_s)
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until something that depends on the join's progress is true; whether it is.
+        """Wait until a condition on the join's progress is true; return whether it is.
 
         Raises
         ------
@@ -302,7 +300,7 @@ class JoinStream:
         return self._session.wait_for(condition, timeout_s)
 
     def report(self) -> Report:
-        """What the join has done and holds, for people and for metrics."""
+        """Return the join's counts and state, for people and for metrics."""
         self._require_own_process()
         return self._thread.call(self._report)
 
@@ -322,12 +320,12 @@ class JoinStream:
         )
 
     def serve_metrics(self, port: int = 0) -> MetricsServer:
-        """Give metrics to Prometheus and to ``penstock top``, until the result is closed.
+        """Serve metrics to Prometheus and to ``penstock top``, until the result is closed.
 
         Parameters
         ----------
         port : int
-            On this machine's loopback; 0 takes a free one.
+            Port on this machine's loopback; 0 takes a free one.
 
         Raises
         ------
@@ -345,25 +343,24 @@ class JoinStream:
         return self._session.executor.dispatcher.parked
 
     def flush(self) -> None:
-        """Join everything that has been pushed, and wait until its rows can be polled."""
+        """Join all pushed rows, and wait until the output rows can be polled."""
         self._require_own_process()
         self._thread.call(self._cut_all)
         self._session.drain(self.flow.push_timeout_s)
 
     def late(self) -> dict[str, pa.Table]:
-        """Rows per source that came too late and joined nothing, since the last call.
+        """Return the late rows per source since the last call; they joined nothing.
 
         ``stats.late`` keeps their number.
         """
         self._require_own_process()
-        self._thread.call(_nothing)  # what was posted before has been judged
+        self._thread.call(_nothing)  # waits until posted batches are judged
         return self._intake.late_rows()
 
     def close(self) -> pa.Table:
-        """End both sources, and give the rows not yet polled. A second call gives none.
+        """End both sources, and return the rows not yet polled. A second call returns none.
 
-        If it is interrupted the stream closes all the same, and the next call goes on waiting for
-        that.
+        After an interrupt the stream closes all the same, and the next call waits for the end.
         """
         self._require_own_process()
         error = self._thread.call(self._close)
@@ -379,7 +376,7 @@ class JoinStream:
         self.close()
 
     def _require_own_process(self) -> None:
-        """Refuse a process that was forked: the stream's threads are not there."""
+        """Refuse a forked process, which has no threads of the stream."""
         if os.getpid() != self._process:
             raise UsageError(
                 f"the stream belongs to process {self._process}, and this one was forked from it; "
@@ -393,7 +390,7 @@ class JoinStream:
         return self._intake.find(arguments.text("source", name))
 
     def _change(self, do: Callable[[], T]) -> T:
-        """Do something in the stream's thread, unless the stream is closed by then."""
+        """Call ``do`` in the stream's thread, unless the stream is closed by then."""
 
         def unless_closed() -> T:
             if self._closed:
@@ -403,7 +400,7 @@ class JoinStream:
         return self._thread.call(unless_closed)
 
     def _need_not_wait(self, own: Source, batch: pa.RecordBatch, feed: str) -> bool:
-        """Whether a batch can be taken for certain, so that its push need not see it done."""
+        """Whether a batch will certainly be taken, so that its push need not wait."""
         if not self.flow.latency_s or self._thread.posted >= MOST_POSTED:
             return False
         self._session.check()
@@ -412,7 +409,7 @@ class JoinStream:
         return is_free and self._intake.cannot_fail(own, feed)
 
     def _post(self, take: Callable[[], None]) -> None:
-        """Let the stream's thread take a batch, unless the stream is closed by then."""
+        """Post a batch to the stream's thread, unless the stream is closed by then."""
         with self._gate:
             if self._closed:
                 raise _closed()
@@ -421,11 +418,11 @@ class JoinStream:
     def _take_posted(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> None:
         try:
             self._pace.arrived(self._intake.take_in(self._intake.judge(own, batch, read, feed)))
-        except Exception as error:  # nobody waits for it: the next call raises it
+        except Exception as error:  # no caller waits: the next call raises it
             self._session.fail(error)
 
     def _take_in(self, own: Source, batch: pa.RecordBatch, read: Read, feed: str) -> bool:
-        """Take a batch if there is room for it; whether there is."""
+        """Take a batch if there is room for it; return whether there is."""
         self._session.check()
         if not self.budget.fits(self._intake.bytes_of(own, batch)):
             return False
@@ -438,7 +435,7 @@ class JoinStream:
         return True
 
     def _settle(self) -> None:
-        """Without a latency target, wait until everything has been joined."""
+        """Wait until all rows have been joined, if there is no latency target."""
         if not self.flow.latency_s:
             self._session.drain()
 
@@ -447,10 +444,10 @@ class JoinStream:
             self._pace.cut(everything=True)
 
     def _close(self) -> Exception | None:
-        """Join what is left and end all threads; what went wrong, once."""
+        """Join the remaining rows and end all threads; return the error, only once."""
         if self._closed:
             return None
-        with self._gate:  # what was posted before is in, and nothing is posted after
+        with self._gate:  # no batch is posted after this
             self._closed = True
         self._thread.do_posted()
         self.budget.lifted = True  # the last rows leave at once
@@ -459,19 +456,19 @@ class JoinStream:
         for step in (self._pace.finish, self._session.drain, self._session.close, *self._owned()):
             try:
                 step()
-            except Exception as error:  # the others are to be done all the same
+            except Exception as error:  # the other steps must still be done
                 failed = failed or error
         self.stats.stop()
         self._thread.end()
         return failed
 
     def _owned(self) -> list[Callable[[], None]]:
-        """What closes the devices that are closed with the stream."""
+        """Return the functions that close the devices owned by the stream."""
         return [device.close for device in self.devices] if self.close_device else []
 
 
 def _nothing() -> None:
-    """A call that only waits for those before it."""
+    """Do nothing: a call that only waits for earlier ones."""
 
 
 def _closed() -> UsageError:

@@ -1,4 +1,4 @@
-"""The rows that a join has given and nobody has taken yet."""
+"""Output rows of a join that have not been polled yet."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Outlet:
     budget : Budget
         Counts their bytes.
     latency : Latency
-        Is told when pairs leave.
+        Notes when pairs leave.
     schema : pyarrow.Schema
-        Of the rows.
+        Schema of the rows.
     """
 
     def __init__(self, budget: Budget, latency: Latency, schema: pa.Schema) -> None:
@@ -39,18 +39,18 @@ class Outlet:
 
     @property
     def rows(self) -> int:
-        """Rows that can be polled."""
+        """Number of rows that can be polled."""
         return self._results.left.rows
 
     def collect(self, rows: Rows) -> None:
-        """Rows leave the join."""
-        pairs = rows.later[rows.later != rows.earlier]  # others waited for their window to close
+        """Add rows that leave the join."""
+        pairs = rows.later[rows.later != rows.earlier]  # others waited for their window
         self.latency.left(pairs, time.monotonic())
         self._results.put(rows.batch, rows.batch.num_rows, self._bytes(rows.batch))
         self.budget.note()
 
     def take(self, if_none: Callable[[], None]) -> pa.Table:
-        """All rows there are, each once; ``if_none`` is called first if there are none.
+        """Take all rows, each once; call ``if_none`` first if there are none.
 
         As for :meth:`Handover.take`.
         """

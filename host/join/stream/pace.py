@@ -1,4 +1,4 @@
-"""When waiting tuples and watermarks are let into the windows."""
+"""Decides when waiting tuples and watermarks enter the windows."""
 
 from __future__ import annotations
 
@@ -17,19 +17,16 @@ from .intake import Intake
 
 
 class Pace:
-    """Steps the session: at once, or by a clock if there is a latency target.
+    """Steps the session: at once, or by the clock if there is a latency target.
 
-    All calls but ``ended`` are those of the stream's thread.
+    All methods except ``ended`` are called in the stream's thread.
 
     Parameters
     ----------
-    intake : Intake
-    session : Session
     budget : Budget
-        Is told what waiting rows and windows take.
-    flow : Flow
+        Counts the bytes of waiting rows and windows.
     wake : callable
-        Lets the stream's thread call ``tick``.
+        Makes the stream's thread call ``tick``.
     """
 
     def __init__(
@@ -51,24 +48,24 @@ class Pace:
         self._relax = promptness.hold(flow.latency_s) if flow.latency_s else None
 
     def arrived(self, count: int) -> None:
-        """Tuples have been taken in."""
+        """Note that tuples have been taken in."""
         self._batcher.arrived(count)
         self.budget.set("waiting", self.intake.nbytes)
         if not self.flow.latency_s:
             self.cut(everything=True)
 
     def advanced(self) -> None:
-        """Watermarks have risen: what they release need not wait for rows."""
+        """Note that watermarks have risen: rows that they release need not wait for new rows."""
         if not self.flow.latency_s:
             self._step_watermarks()
 
     def ended(self) -> None:
-        """An order has ended: that matters where batches wait for others to be complete."""
+        """Note that an order has ended: a batch may have waited for others to be complete."""
         if self._held or (self.flow.latency_s and not self.session.outstanding):
             self._wake()
 
     def cut(self, *, everything: bool = False) -> None:
-        """Let a batch of the waiting tuples into the windows, or all in several if need be."""
+        """Let a batch of waiting tuples into the windows, or all, in several batches if needed."""
         while True:
             now, most = time.monotonic(), self.session.most_tuples
             idle = not self.session.outstanding
@@ -82,13 +79,13 @@ class Pace:
                 return
 
     def finish(self) -> None:
-        """All that waits goes into the windows, and no row comes after it."""
+        """Let all waiting tuples into the windows as the last ones."""
         self.cut(everything=True)
         self.intake.end()
         self._step_watermarks()
 
     def stop(self) -> None:
-        """Nothing is due any more."""
+        """Stop: no further batch is due."""
         if self._relax is not None:
             self._relax()
 
@@ -105,12 +102,12 @@ class Pace:
         return self._batcher.due(idle=not self.session.outstanding)
 
     def tick(self, now: float) -> float | None:
-        """Cut what is due, and let time pass for silent feeds; when to be called again."""
+        """Cut a batch if it is due, and check for silent feeds; return when to call again."""
         if not self.flow.latency_s and self.flow.idle_s is None:
             return None
         try:
             due = self._due()
-            # True before it is looked at: what ends from then on wakes the thread.
+            # Set before the test: an order that ends from now on wakes the thread.
             self._held = True
             self._held = self.budget.results_full or not self.session.has_room
             if self._held:  # until a batch is complete or rows are taken
@@ -122,7 +119,7 @@ class Pace:
                 self._step_watermarks()
             idle = self.intake.next_idle(now)
         except PenstockError:
-            return None  # the session keeps it for the next call
+            return None  # the session raises it at the next call
         except Exception as error:
             self.session.fail(error)
             return None

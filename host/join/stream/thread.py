@@ -1,8 +1,8 @@
-"""The thread of a running join, in which everything happens that changes it.
+"""The thread of a running join: all changes of the join happen in it.
 
-A caller hands over what is to be done as one object in a queue. An exception that is raised in the
-caller's thread, Ctrl-C above all, comes before that or after it: the call is done wholly or not at
-all, in the order of the queue, and nothing else runs meanwhile.
+A caller hands over each call as one object in a queue. An exception raised in the caller's thread,
+Ctrl-C above all, comes before or after that: the call is done wholly or not at all, in the order of
+the queue, and no other call runs meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Call(Generic[T]):
-    """A call on its way, and its outcome."""
+    """A call in the queue, and its outcome."""
 
     def __init__(self, do: Callable[[], T]) -> None:
         self._do = do
@@ -30,7 +30,7 @@ class _Call(Generic[T]):
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it, unless somebody has begun to."""
+        """Do the call, unless another thread has begun it."""
         if not self._claim.acquire(blocking=False):
             return
         try:
@@ -40,7 +40,7 @@ class _Call(Generic[T]):
         self._over.release()
 
     def outcome(self) -> T:
-        """Wait for the end; its value, or its exception."""
+        """Wait for the end; return the value, or raise the exception."""
         while not self._over.acquire(timeout=LOOK_S):
             pass
         if self._error is not None:
@@ -49,65 +49,65 @@ class _Call(Generic[T]):
 
 
 class StreamThread:
-    """Does calls one after the other, and what is due between them.
+    """Does calls one after the other, and work that is due between them.
 
     Parameters
     ----------
     tick : callable
-        Does what is due at the time it is given (monotonic seconds), and says when it wants to be
-        called again: None for not before a call or :meth:`wake`. It must not raise.
+        Does the work due at a time (argument, monotonic seconds), and returns the time of its next
+        call; None for none before a call or :meth:`wake`. It must not raise.
     """
 
     def __init__(self, tick: Callable[[float], float | None]) -> None:
         self._tick = tick
         self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
         self._posted: deque[Callable[[], None]] = deque()
-        #: Whether the thread wakes up by itself before long.
+        #: Whether the thread waits with a timeout, so that it wakes up by itself.
         self._is_timed = False
         self._ending = self._ended = False
         self._thread = threading.Thread(target=self._run, name="penstock-stream", daemon=True)
         self._thread.start()
 
     def call(self, do: Callable[[], T]) -> T:
-        """Do something in the thread, and wait for it.
+        """Call ``do`` in the thread, and wait for it.
 
-        Once the thread has ended it is done here: nothing changes any more.
+        After the thread has ended, ``do`` is called here: there are no further changes.
         """
         call = _Call(do)
         self._inbox.put(call)
-        if self._ended:  # what came before that, the thread itself has done
+        if self._ended:  # the thread has done all earlier calls
             call.run()
         return call.outcome()
 
     @property
     def posted(self) -> int:
-        """What was posted and has not begun, about."""
+        """Approximate number of posted calls that have not begun."""
         return len(self._posted)
 
     def post(self, do: Callable[[], None]) -> None:
-        """Do something before any later call, without waiting for it; it must not raise.
+        """Call ``do`` before any later call, without waiting for it; it must not raise.
 
-        Where a tick is due the thread is not woken for it.
+        If the thread wakes up by itself, it is not woken for this.
         """
         self._posted.append(do)
         if not self._is_timed:
             self.wake()
 
     def wake(self) -> None:
-        """Something has changed: look again what is due. Never waits."""
+        """Make the thread look again for due work. Never waits."""
         if self._inbox.empty():
             self._inbox.put(None)
 
     def end(self) -> None:
-        """Let the thread end; said from within it."""
+        """Let the thread end; called in the thread."""
         self._ending = True
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the thread is gone."""
+        """Wait until the thread has ended."""
         self._thread.join(timeout_s)
 
     def do_posted(self) -> None:
-        """Do what was posted; in the thread."""
+        """Do posted calls; called in the thread."""
         while self._posted:
             self._posted.popleft()()
 
@@ -115,7 +115,7 @@ class StreamThread:
         due: float | None = None
         while not self._ending:
             self._is_timed = due is not None
-            # What was posted before that may have woken nobody.
+            # A call posted before may not have woken the thread.
             left = None if due is None else due - time.monotonic()
             self._take(0.0 if self._posted and due is None else left)
             if not self._ending:
@@ -124,7 +124,7 @@ class StreamThread:
         self._do_waiting()
 
     def _take(self, wait_s: float | None) -> None:
-        """Do the next call, once there is one or the time is over, and all that wait by then."""
+        """Wait at most ``wait_s`` for the next call, and do all calls in the queue."""
         try:
             if wait_s is None or wait_s > 0:
                 self._do(self._inbox.get(timeout=wait_s))
@@ -134,7 +134,7 @@ class StreamThread:
 
     def _do_waiting(self) -> None:
         for _ in range(self._inbox.qsize()):
-            self._do(self._inbox.get())  # nobody else takes any
+            self._do(self._inbox.get())  # only this thread takes calls
         self.do_posted()
 
     def _do(self, call: _Call | None) -> None:

@@ -1,4 +1,4 @@
-"""In which directions the rows of two whole tables are evaluated, and what each row meets."""
+"""Chooses the probing sides of a join of two whole tables, and the range of each row."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from ...rows.sides import SideRows
 
 @dataclass(frozen=True)
 class Direction:
-    """Rows of one side that probe, each with a range of the other side's rows in order of time.
+    """Probing rows of one side, each with a range of the other side's rows in order of time.
 
     Parameters
     ----------
-    evaluation : Evaluation
     rows : slice
-        Which rows of the side probe, by place in the order of time.
+        Probing rows, by place in the order of time.
     start, end : ndarray of int64, one for each of them
     fold : int, optional
-        Which of the plan's folds it computes.
+        Number of the plan's fold to compute.
     """
 
     evaluation: Evaluation
@@ -37,17 +36,17 @@ class Direction:
 
     @property
     def side(self) -> str:
-        """Whose rows probe."""
+        """Side that probes."""
         return other(self.evaluation.form.window)
 
     @property
     def form(self) -> str:
-        """As :attr:`.Probe.form`."""
+        """Key of the plan's evaluation, as :attr:`.Probe.form`."""
         return self.evaluation.form.window if self.fold is None else fold_name(self.fold)
 
     @property
     def pairs(self) -> int:
-        """Pairs that the window admits."""
+        """Number of pairs that the window admits."""
         return int((self.end - self.start).sum())
 
 
@@ -58,17 +57,16 @@ def directions(
     named: Collection[str],
     devices: Sequence[Device],
 ) -> list[Direction]:
-    """How a plan is evaluated over whole tables.
+    """Return the directions in which to evaluate a plan over whole tables.
 
     Parameters
     ----------
-    plan : JoinPlan
     sides : mapping of side to SideRows
         In the order of time.
     probing : mapping of side to slice
-        Which rows of a side probe; all by default.
+        Probing rows of a side; all by default.
     named : collection of str
-        Sides that have rows which devices may keep by name.
+        Sides whose rows devices may keep by name.
     devices : sequence of Device
     """
     window = plan.query.window
@@ -103,9 +101,9 @@ def _cheaper(
     named: Collection[str],
     devices: Sequence[Device],
 ) -> Evaluation:
-    """The direction with fewer tests per pair, then the one whose window is longer.
+    """Choose the evaluation with fewer tests per pair, then with the longer window.
 
-    A window that devices may keep by name comes first where it would have to travel otherwise.
+    If a device keeps windows, one that it may keep by name comes first, to save its transfer.
     """
     keeps = any(device.keeps_windows for device in devices)
 

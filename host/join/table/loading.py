@@ -1,4 +1,4 @@
-"""The tables of a join: read, checked, and in the order of time."""
+"""Reads and checks the tables of a join, and sorts them by time."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ class Tables:
 
     Parameters
     ----------
-    query : JoinQuery
     tables : mapping of table name to pyarrow.Table or Loaded
     disorder : int, timedelta, or mapping of alias to either, optional
-        How far out of order the rows of a table may be; any order by default.
+        Disorder of a table's rows; unlimited by default.
     numbered : bool
         Whether tuples of both sides are numbered in one order of arrival: by time, at equal times
-        those of the left side first, then by row. By default they are numbered side by side.
+        left before right, then by row. By default each side is numbered by itself.
 
     Raises
     ------
     QueryError
-        Rows of a ROWS window would have no order.
+        A ROWS window has no order of rows.
     DataError
-        As :func:`~penstock.host.rows.sides.read_side` says, or a row lies further behind than
+        As for :func:`~penstock.host.rows.sides.read_side`, or a row lies further behind than
         ``disorder``.
     """
 
@@ -64,12 +63,12 @@ class Tables:
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:
-        """Of the tables, by side."""
+        """Return the schemas of the tables, by side."""
         return {side: table.schema for side, table in self.base.items()}
 
     @cached_property
     def arrivals(self) -> dict[str, Arrival]:
-        """The tuples of each side in the order of time, numbered as they arrive or by place."""
+        """Return each side's tuples in order of time, numbered by arrival or by place."""
         numbers = {side: np.arange(len(rows)) for side, rows in self.sides.items()}
         if self.numbered:
             before = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
@@ -78,14 +77,14 @@ class Tables:
 
     @property
     def alone(self) -> tuple[Arrival, ...]:
-        """Tuples without a time, which meet nothing."""
+        """Return the tuples without a time, which meet nothing."""
         return tuple(
             self._arrival(side, rows, np.full(len(rows), -1))
             for side, rows in self.timeless.items()
         )
 
     def window(self, side: str) -> Snapshot:
-        """The tuples of a side as a run without keys."""
+        """Return the tuples of a side as a run without keys."""
         rows = self.sides[side]
         return still(rows.time, (), TableRows(self.base[side], rows.row), self.arrivals[side].ids)
 

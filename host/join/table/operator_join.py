@@ -1,4 +1,4 @@
-"""A ROWS join of two tables by the window-join operator of a device."""
+"""ROWS joins of two tables by the window-join operator of a device."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .table_join import EVERYTHING, TableJoin
 
 
 class OperatorJoin(TableJoin):
-    """Gives the pairs of a ROWS join: rows of both sides enter an operator in order of arrival.
+    """Gives the pairs of a ROWS join: rows of both sides enter the operator in order of arrival.
 
     The left side is side A. Parameters as for :class:`TableJoin`, with one device.
     """
@@ -62,7 +62,7 @@ class OperatorJoin(TableJoin):
             raise UsageError("the window operator runs on one device; give it one")
         self.device = TracedDevice(self.devices[0], self.trace)
         self.rows = (window.left, window.right)
-        # By which tuples of each side are matched: the window is over the other one.
+        # By probing side: the form of its evaluation, whose window is over the other side.
         self.forms = {one.side: one.evaluation.form for one in self.directions}
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
@@ -104,7 +104,7 @@ class OperatorJoin(TableJoin):
             kernel.close()
 
     def _arrivals(self, layouts: Mapping[str, Layout]) -> Arrivals:
-        """The tuples of both sides in the order of arrival, with their keys."""
+        """Return the tuples of both sides in order of arrival, with their keys."""
         sides = self.tables.sides
         before_left, before_right = arrival_order(sides[LEFT].time, sides[RIGHT].time)
         is_b = np.zeros(len(before_left) + len(before_right), bool)
@@ -123,7 +123,7 @@ class OperatorJoin(TableJoin):
         return Arrivals(is_b, (window[0], window[1]), (stream[0], stream[1]))
 
     def _layout(self, form: JoinForm) -> Layout:
-        """How one direction is encoded."""
+        """Return the layout of one direction's keys."""
         stream = self.tables.sides[other(form.window)]
         window = self.tables.sides[form.window]
         return layout(

@@ -1,4 +1,4 @@
-"""The operations of a device by which two tables can be joined."""
+"""Joins of two tables by operation of a device."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .table_join import TableJoin
 
 
 def table_join(operator: Operator = Operator.RANGE) -> type[TableJoin]:
-    """The join of two tables by an operation.
+    """Return the class that joins two tables by an operation.
 
-    It raises QueryError when it is made, if the operation is not for its query.
+    Its constructor raises QueryError if the operation does not support the query.
     """
     return OperatorJoin if operator is Operator.WINDOW else TableJoin

@@ -1,4 +1,4 @@
-"""The state of a join of whole tables, as the report of a join that runs on and on."""
+"""Reports of joins of whole tables, in the form of a stream's report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .table_join import TableJoin
 
 
 def table_report(join: TableJoin) -> Report:
-    """What a join of tables has done so far.
+    """Report the work of a join of tables so far.
 
     All of its rows have arrived and none is late; latency, lag and memory are empty.
     """

@@ -1,4 +1,4 @@
-"""A join of two whole tables: a stream of one step, whose output is pulled batch by batch."""
+"""Joins of two whole tables: one step, whose output is pulled batch by batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ...windows.source import Span
 from .directions import Direction, directions
 from .loading import Tables
 
-#: That no row follows.
+#: Watermarks after the last row of both sides.
 EVERYTHING: Watermarks = {LEFT: FOREVER, RIGHT: FOREVER}
 
 
@@ -47,34 +47,33 @@ class TableJoin:
 
     Parameters
     ----------
-    query : JoinQuery
     tables : mapping of table name to pyarrow.Table or Loaded
     device : Device, or sequence of Device
         All lanes of all devices share the work.
     band : bool
-        False switches band form off, to compare with the general form.
+        False switches the band form off, to compare with the general form.
     about : str, optional
         As for :class:`~penstock.plan.plan.JoinPlan`.
     disorder : int, timedelta, or mapping of alias to either, optional
-        How far out of order the rows of a table may be; any order by default.
+        Disorder of a table's rows; unlimited by default.
     pruning : Pruning or None
         None evaluates every pair that the window admits.
     running : Running, optional
         Order, policy and limits of tasks; its ``pruning`` is not used.
     probing : mapping of side to slice, optional
-        Which tuples of a side probe, by place in the order of time; all by default. The others are
-        only met.
+        The tuples of a side that probe, by place in the order of time; all by default. The others
+        are window tuples only.
     residence : Residence, optional
-        Where blocks of the tables' rows are kept from join to join.
+        Keeps blocks of the tables' rows from join to join.
     trace : Trace, optional
-        Of what the lanes do.
+        Records the work of the lanes.
     on_progress : callable, optional
-        Called with (pairs evaluated or pruned, pairs to evaluate at most) after each device result.
+        Called after each result with (pairs evaluated or pruned, most pairs to evaluate).
 
     Raises
     ------
     DataError
-        A time is NULL where the order of rows depends on it, a value is off its declared grid, or
+        A time is NULL though the order of rows depends on it, a value is off its declared grid, or
         a row lies further behind than ``disorder``.
     DeviceError
         A device cannot run the predicate.
@@ -129,21 +128,21 @@ class TableJoin:
 
     @property
     def evaluations(self) -> list[Evaluation]:
-        """What devices evaluate, one for each direction or fold."""
+        """Evaluations for devices, one for each direction or fold."""
         return [one.evaluation for one in self.directions]
 
     @property
     def pairs_in_window(self) -> int:
-        """Pairs that the window admits: each once, however many folds test it."""
+        """Number of pairs that the window admits, each once, however many folds test it."""
         return sum(one.pairs for one in self.directions if not one.fold)
 
     @property
     def pairs_to_evaluate(self) -> int:
-        """Predicate tests of the whole join, at most."""
+        """Most predicate tests of the whole join."""
         return sum(one.pairs * len(one.evaluation.modes) for one in self.directions)
 
     def lane_reports(self) -> tuple[LaneReport, ...]:
-        """What each lane does."""
+        """Return the state of each lane."""
         if self._pulling is not None:
             return self._pulling.executor.lane_reports()
         return tuple(LaneReport(name, 0, 0.0, 0, False) for name in lane_names(self.devices))
@@ -160,11 +159,11 @@ class TableJoin:
         self.stats.stop()
 
     def delivery(self) -> Delivery:
-        """What makes output rows, for one run."""
+        """Open the delivery for one run."""
         return table_delivery(self.plan, self.tables.schemas, numbered=self.running.ordered)
 
     def run(self, delivery: Delivery) -> Iterator[Rows]:
-        """What a delivery gives of the join's one step."""
+        """Run the join's one step; give the rows of a delivery."""
         with self._prepared() as prepared:
             step = self._step(prepared)
             at_end = delivery.begin(0, step, EVERYTHING)
@@ -190,7 +189,7 @@ class TableJoin:
                 yield chunk
 
     def progressed(self) -> None:
-        """Tell the caller how far the join is."""
+        """Report progress to the caller."""
         if self.on_progress is not None:
             done = self.stats.pairs_evaluated + self.stats.pairs_pruned
             self.on_progress(min(done, self.pairs_to_evaluate), self.pairs_to_evaluate)
@@ -205,7 +204,7 @@ class TableJoin:
     # -- the step ---------------------------------------------------------------------------------
 
     def step_without_probes(self) -> Step:
-        """What leaves without being probed, and what is probed once."""
+        """Make the step, but no probes: rows that leave without one, and rows probed once."""
         preserved = self.query.kind.unmatched if self.plan.output is Output.PAIRS else ()
         is_probing = self.plan.probing is not None
         return Step(
@@ -245,7 +244,7 @@ class TableJoin:
 
 
 def _ordered(rows: Iterable[Rows]) -> Iterator[Rows]:
-    """All rows by the arrival of their later tuple, then of their earlier one."""
+    """Sort rows by the arrival of their later tuple, then of their earlier one."""
     found = list(rows)
     if found:
         every = joined(found)
