@@ -186,6 +186,20 @@ def test_a_row_leaves_when_its_window_closes(device: Device) -> None:
     assert stream.window_rows == 0
 
 
+def test_pairs_of_the_window_count_once_however_many_folds_test_them(device: Device) -> None:
+    text = (
+        "SELECT a.n, count(*) AS c, sum(b.x) AS s, min_by(b.n, abs(a.t - b.t)) AS m "
+        "FROM a JOIN b ON abs(a.t - b.t) <= 3 GROUP BY a.n"
+    )
+    with opened(text, device) as stream:
+        stream.push("b", batch_of([(k, k, 1) for k in range(10)]))
+        stream.push("a", batch_of([(1, 0, 0), (2, 5, 0)]))
+        assert sorted(rows(stream.close())) == [(1, 4, 4, 0), (2, 7, 7, 5)]
+        report = stream.report()
+        assert report.pairs_in_window == 4 + 7
+        assert report.evaluations >= 2 * report.pairs_in_window
+
+
 def test_a_window_leaves_when_both_promises_have_passed_it(device: Device) -> None:
     with opened(WINDOWED, device) as stream:
         stream.push("a", batch_of([(1, 8, 0), (2, 9, 0), (3, 20, 0)]))

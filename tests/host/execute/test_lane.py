@@ -15,7 +15,7 @@ from penstock.host.device.wrapped import WrappedBuffer, WrappedDevice, WrappedKe
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
-from penstock.program import Mode, Program
+from penstock.program import AnyProgram, Mode, Program
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 
@@ -85,7 +85,7 @@ class Cramped(WrappedDevice):
         super().__init__(inner)
         self.pauses = self.capacity = 0
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return _CrampedKernel(self, self.inner.open(program, modes))
 
 
@@ -132,7 +132,7 @@ class Watched(WrappedDevice):
         super().__init__(inner)
         self.windows: list[WindowBuffer] = []
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return _WatchedKernel(self, self.inner.open(program, modes))
 
 
