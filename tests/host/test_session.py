@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -136,12 +137,15 @@ def test_little_device_memory_is_back_pressure(cpu: Device) -> None:
     assert small.rows == 0
 
 
-def test_nothing_stays_on_a_device(cpu: Device) -> None:
-    whole = FaultyDevice(cpu)
+@pytest.mark.parametrize("fate", ["ok", "refused", "error", "short", "outside"])
+def test_nothing_stays_on_a_device(cpu: Device, fate: str) -> None:
+    """Not even the window of a task that failed."""
+    numbers = count()
+    device = FaultyDevice(cpu, lambda: "ok" if next(numbers) % 3 else fate)
     for _ in range(20):
-        with opened(whole) as stream:
+        with opened(device, task_evaluations=64) as stream:
             filled(stream, 16)
-    assert whole.rows == 0
+    assert device.rows == 0
 
 
 # -- order, latency, memory -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from random import Random
 
@@ -183,6 +184,20 @@ def test_a_row_leaves_when_its_window_closes(device: Device) -> None:
         assert stream.report().memory_bytes["windows"] > 0
     assert rows(stream.close()) == []
     assert stream.window_rows == 0
+
+
+def test_pairs_of_the_window_count_once_however_many_folds_test_them(device: Device) -> None:
+    text = (
+        "SELECT a.n, count(*) AS c, sum(b.x) AS s, min_by(b.n, abs(a.t - b.t)) AS m "
+        "FROM a JOIN b ON abs(a.t - b.t) <= 3 GROUP BY a.n"
+    )
+    with opened(text, device) as stream:
+        stream.push("b", batch_of([(k, k, 1) for k in range(10)]))
+        stream.push("a", batch_of([(1, 0, 0), (2, 5, 0)]))
+        assert sorted(rows(stream.close())) == [(1, 4, 4, 0), (2, 7, 7, 5)]
+        report = stream.report()
+        assert report.pairs_in_window == 4 + 7
+        assert report.evaluations >= 2 * report.pairs_in_window
 
 
 def test_a_window_leaves_when_both_promises_have_passed_it(device: Device) -> None:
@@ -384,3 +399,32 @@ def test_a_cast_in_a_value_of_min_by_fails_where_its_row_is_pushed(device: Devic
         stream.push("a", pa.table([[0], [1], [7.0]], schema=schemas["a"]))
         stream.push("b", pa.table([[0]], schema=schemas["b"]))
         assert rows(stream.close()) == [(1, 7)]
+
+
+def test_floats_add_up_in_the_order_of_the_window_however_late_a_task_ends(device: Device) -> None:
+    schemas = {
+        "a": pa.schema([("t", pa.int64()), ("n", pa.int64())]),
+        "b": pa.schema([("t", pa.int64()), pa.field("f", pa.float64(), nullable=False)]),
+    }
+    text = "SELECT a.n, sum(b.f) AS s FROM a JOIN b ON abs(a.t - b.t) <= 40 GROUP BY a.n"
+    query = compile_query(text, schemas, time=TIME, unique={"a": "n"})
+    # Added one task after the other they are lost beside the first; they are not, if it comes last.
+    values = [1e16] + [0.125] * 39
+    tables = {
+        "a": pa.table([[20], [1]], schema=schemas["a"]),
+        "b": pa.table([list(range(40)), values], schema=schemas["b"]),
+    }
+    flow, found = Flow(latency_s=0.001, running=Running(task_evaluations=8)), []
+    for fates in ([], ["hang"]):
+        left = iter(fates)
+        with FaultyDevice(device, lambda left=left: next(left, "ok")) as faulty:
+            stream = JoinStream(query, schemas, faulty, flow=flow)
+            for name, table in tables.items():
+                stream.push(name, table)
+            stream.push("b", pa.table([[1000], [0.0]], schema=schemas["b"]))
+            while faulty.tasks < 4:  # another one waits behind that which hangs
+                time.sleep(0.01)
+            time.sleep(0.1)  # so that the others are over
+            faulty.release()
+            found += rows(stream.close())
+    assert found == [(1, 1e16)] * 2

@@ -139,6 +139,18 @@ def test_groups_as_duckdb(device, seed, predicate, keys, chosen, having, pruning
     assert rows_of(got) == oracle(query, given_tables)
 
 
+@pytest.mark.parametrize("keys", ["l.g", "r.g", "l.g, r.g"])
+def test_each_aggregate_as_duckdb(device, keys: str) -> None:
+    """All of them at once would share folds: each by itself, with NULL on both sides."""
+    given_tables = tables(2)
+    for aggregate in AGGREGATES:
+        query = f"SELECT {keys}, {aggregate} AS c FROM l JOIN r ON {WINDOW} GROUP BY {keys}"
+        if keys == "l.g, r.g":
+            query = query.replace(f"SELECT {keys}", "SELECT l.g AS a, r.g AS b")
+        got = penstock.sql(query, given_tables, time=TIME, device=device)
+        assert rows_of(got) == oracle(query, given_tables), aggregate
+
+
 def test_distinct_of_one_side_is_whether_there_is_a_match(device) -> None:
     query = f"SELECT DISTINCT l.g, l.s FROM l JOIN r ON l.x < r.x AND {WINDOW}"
     given_tables = tables(1)

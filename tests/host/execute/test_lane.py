@@ -1,8 +1,10 @@
-"""Orders that are too small for a lane's thread."""
+"""Orders that run in the stream's own thread, that pause, and that hang."""
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,9 +13,11 @@ from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
 from penstock.host.device.wrapped import WrappedBuffer, WrappedDevice, WrappedKernel
 from penstock.host.devices.cpu import CpuDevice
-from penstock.host.join.stream import JoinStream
-from penstock.program import Mode, Program
+from penstock.host.execute.running import Running
+from penstock.host.join.stream import Flow, JoinStream
+from penstock.program import AnyProgram, Mode, Program
 from penstock.query import compile_query
+from tests.host.kit.faulty import FaultyDevice
 
 SCHEMA = pa.schema([("t", pa.int64()), ("x", pa.int32())])
 SCHEMAS = {"a": SCHEMA, "b": SCHEMA}
@@ -70,3 +74,97 @@ def test_small_orders_run_in_the_streams_own_thread(on: str, fails: bool) -> Non
     # Only what loads a program goes to a lane, and what fails here.
     assert device.here >= 3
     assert device.elsewhere == (5 if fails else 5 - device.here)
+
+
+class Cramped(WrappedDevice):
+    """Has room for few pairs of a task, whatever the task asks for."""
+
+    ROOM = 70
+
+    def __init__(self, inner: CpuDevice) -> None:
+        super().__init__(inner)
+        self.pauses = self.capacity = 0
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        return _CrampedKernel(self, self.inner.open(program, modes))
+
+
+class _CrampedKernel(WrappedKernel):
+    def __init__(self, device: Cramped, inner: Kernel) -> None:
+        super().__init__(inner)
+        self.device = device
+
+    def allocate(self, capacity: int) -> WindowBuffer:
+        self.device.capacity = max(self.device.capacity, capacity)
+        return super().allocate(capacity)
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        submitted = super().submit(window, replace(task, room=self.device.ROOM))
+        self.device.pauses += submitted.result(60).pause is not None
+        return submitted
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("on", ONS)
+def test_what_a_paused_task_left_over_of_a_window_that_went_round_its_ring(on: str) -> None:
+    times, rows = 10, 400
+    sql = f"SELECT a.t AS a, b.t AS b FROM a JOIN b ON {on} AND a.t BETWEEN b.t AND b.t + 1"
+    query = compile_query(sql, SCHEMAS, time={"a": "t", "b": "t"})
+    keys = {"a": [1, 1], "b": [k % 10 for k in range(rows)]}
+    with CpuDevice(threads=1) as cpu, JoinStream(query, SCHEMAS, device := Cramped(cpu)) as stream:
+        for time in range(times):
+            for name in "ba":
+                columns = [pa.array([time] * len(keys[name])), pa.array(keys[name], pa.int32())]
+                stream.push(name, pa.record_batch(columns, schema=SCHEMA))
+        found = stream.close()
+    each = 2 * rows // 10 * (1 if on == ONS[0] else 9)
+    pairs = [(a, b) for a in range(times) for b in (a - 1, a) if b >= 0]
+    counted = Counter(zip(found["a"].to_pylist(), found["b"].to_pylist(), strict=True))
+    assert counted == dict.fromkeys(pairs, each)
+    assert device.pauses > times
+    assert 0 < device.capacity < times * rows
+
+
+class Watched(WrappedDevice):
+    """Notes which window each task reads."""
+
+    def __init__(self, inner: FaultyDevice) -> None:
+        super().__init__(inner)
+        self.windows: list[WindowBuffer] = []
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        return _WatchedKernel(self, self.inner.open(program, modes))
+
+
+class _WatchedKernel(WrappedKernel):
+    def __init__(self, device: Watched, inner: Kernel) -> None:
+        super().__init__(inner)
+        self.device = device
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        self.device.windows.append(window)
+        return super().submit(window, task)
+
+
+def test_nobody_else_gets_the_window_of_a_task_that_hangs() -> None:
+    """Should it end after all, it may still be reading."""
+    fates = iter(["hang"])
+    query = compile_query(
+        f"SELECT a.t FROM a JOIN b ON {ONS[0]} AND abs(a.t - b.t) <= 9",
+        SCHEMAS,
+        time={"a": "t", "b": "t"},
+    )
+    flow = Flow(running=Running(timeout_s=0.3))
+    with CpuDevice(threads=2) as cpu, FaultyDevice(cpu, lambda: next(fates, "ok")) as faulty:
+        device = Watched(faulty)
+        with JoinStream(query, SCHEMAS, device, flow=flow) as stream:
+            for time in range(6):
+                for name in "ba":
+                    columns = [pa.array([time]), pa.array([1], pa.int32())]
+                    stream.push(name, pa.record_batch(columns, schema=SCHEMA))
+                stream.flush()
+            hung, *others = device.windows
+            assert len(others) > 5
+            assert not any(window is hung for window in others)
+            faulty.release()
+            assert stream.close().num_rows == 36

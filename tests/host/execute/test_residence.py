@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -19,12 +20,16 @@ from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.residents import Gone
 from penstock.host.devices.remote.server.service import DeviceServer
+from penstock.host.execute.maker import Cutting
+from penstock.host.execute.prepared_blocks import PreparedBlocks
 from penstock.host.execute.residence import Residence
 from penstock.host.execute.resident_cache import BlockCache
 from penstock.host.join.step import Kept, MicroBatch, Share
+from penstock.host.keys.prepare import layout, stream_values, window_keys
 from penstock.host.rows.sides import Loaded, read_side
-from penstock.host.rows.stretches import NamedBlock
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side
+from penstock.host.rows.stretches import NamedBlock, window_parts
+from penstock.plan.plan import plan
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, named_by_side, other
 from penstock.plan.window import FOREVER, NEVER
 from penstock.query import compile_query
 from tests.host.kit.serving import HANGING_SERVER, serving, socket_address
@@ -189,6 +194,31 @@ def test_only_the_increment_travels(cpu: Device) -> None:
         assert owner.residents.gone == {Gone.UNNAMED: 9}
 
 
+def test_a_window_stays_as_long_as_a_task_reads_it(
+    remote: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed = []
+    evaluation = plan(MADE).candidates()[0]
+    side = evaluation.form.window
+    rows = block(side, 0, MADE)
+    (part,) = window_parts(rows.rows, rows.stretches)
+    options = ({LEFT: "a", RIGHT: "b"}, Cutting.of([remote]), None)
+    with closing(PreparedBlocks(f"scope {next(scopes)}", [remote], *options)) as prepared:
+        run = prepared.run_of(evaluation, part)
+        keys = window_keys(evaluation.form, rows.rows.columns, 10)
+        stream = block(other(side), 0, MADE).rows
+        values = stream_values(evaluation.form, stream.columns, 10)
+        made = layout(evaluation.form, keys, values, remote.key_widths)
+        (memory,) = prepared.memories
+        first, second = (memory.lease(run, made, 0, run.end, 10.0) for _ in range(2))
+        assert first.window is second.window
+        monkeypatch.setattr(first.window.buffer, "free", lambda: freed.append(True))
+        memory.release(first)
+        assert not freed
+        memory.release(second)
+        assert freed
+
+
 def test_without_residence_all_of_it_travels(cpu: Device) -> None:
     with serving({"cpu": InterpretingCpu(1)}) as server, RemoteDevice(str(server.address)) as one:
         assert steps(one, None, range(6)) == steps(cpu, None, range(6))
@@ -198,7 +228,7 @@ def test_without_residence_all_of_it_travels(cpu: Device) -> None:
 
 def test_another_query_never_finds_these_windows(cpu: Device) -> None:
     """Not even one that is kept under the same scope and names, of rows that are different."""
-    other = named_by_side(
+    another = named_by_side(
         compile_query(
             "SELECT a.n AS a, b.n AS b FROM a JOIN b ON abs(a.t - b.t) <= 1000 AND a.n <= b.n",
             SCHEMAS,
@@ -208,9 +238,9 @@ def test_another_query_never_finds_these_windows(cpu: Device) -> None:
     at = dict.fromkeys((LEFT, RIGHT), 0)
     with serving({"cpu": InterpretingCpu(1)}) as server, RemoteDevice(str(server.address)) as one:
         steps(one, home(scope="q"), range(1))
-        step = MicroBatch(other, one, at, at, residence=home(scope="q"))
-        plain = MicroBatch(other, cpu, at, at)
-        found, wanted = (sum(b.num_rows for b in s.run(Blocks(0, other))) for s in (step, plain))
+        step = MicroBatch(another, one, at, at, residence=home(scope="q"))
+        plain = MicroBatch(another, cpu, at, at)
+        found, wanted = (sum(b.num_rows for b in s.run(Blocks(0, another))) for s in (step, plain))
         assert found == wanted
         assert travelled(server) == 20
         assert server.owners["cpu"].residents.counts["hits"] == 1  # of the second lane above

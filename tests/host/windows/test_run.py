@@ -94,11 +94,14 @@ def test_fewer_than_half_of_the_rows_stay() -> None:
 def test_merged_runs_are_in_time_order() -> None:
     dtype = int_of(8)
     parts = [
-        WindowRun(np.array([1, 5]), [vector([1, 2], dtype)], numbered(0, 2)),
-        WindowRun(np.array([0, 5, 9]), [vector([3, None, 4], dtype)], numbered(2, 3)),
+        WindowRun(np.array([1, 5]), [vector([1, 2], dtype)], numbered(0, 2), np.array([10, 11])),
+        WindowRun(
+            np.array([0, 5, 9]), [vector([3, None, 4], dtype)], numbered(2, 3), np.arange(12, 15)
+        ),
     ]
     run = WindowRun.merged(parts)
     assert run.times.tolist() == [0, 1, 5, 5, 9]
+    assert run.snapshot().ids.tolist() == [12, 10, 11, 13, 14]
     assert run.snapshot().at(np.arange(5))[0]["n"].to_pylist() == [2, 0, 1, 3, 4]
     (v,) = run.snapshot().keys
     assert v.valid.tolist() == [True, True, True, False, True]
