@@ -235,6 +235,22 @@ class JoinPlan:
                 "column that differs from row to row and say so with unique, or use a time window"
             )
 
+    # -- tables -----------------------------------------------------------------------------------
+
+    def require_order(self) -> None:
+        """Refuse ROWS of tables whose rows have no order.
+
+        Raises
+        ------
+        QueryError
+        """
+        query = self.query
+        if query.is_rows and (query.left.time is None or query.right.time is None):
+            raise QueryError(
+                "ROWS of a table are its latest in time: name the time column of both tables "
+                "with time (or push batches in order of arrival to a stream)"
+            )
+
     # -- with data --------------------------------------------------------------------------------
 
     def without_null(self, is_never_null: Callable[[tuple[str, str]], bool]) -> JoinPlan:

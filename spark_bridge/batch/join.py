@@ -148,4 +148,6 @@ class BatchPlan:
 
 def _joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """Schema of the join's output."""
-    return table_delivery(plan(named_by_side(query)), schemas).schema
+    made = plan(named_by_side(query))
+    made.require_order()
+    return table_delivery(made, schemas).schema

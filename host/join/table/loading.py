@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError, QueryError
+from penstock.errors import DataError
+from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.ranges import arrival_order
 
@@ -49,11 +50,7 @@ class Tables:
         numbered: bool = False,
     ) -> None:
         self.numbered = numbered
-        if query.is_rows and (query.left.time is None or query.right.time is None):
-            raise QueryError(
-                "ROWS of a table are its latest in time: name the time column of both tables "
-                "with time (or push batches in order of arrival to a stream)"
-            )
+        plan(query).require_order()
         check_names(disorder, query.sides)
         loaded = {s.side: _loaded(query, s, tables[s.table], disorder) for s in query.sides}
         self.base = {side: own.table for side, own in loaded.items()}
