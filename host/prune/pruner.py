@@ -110,7 +110,7 @@ class Pruner:
 
 
 def _may_prune(program: Program, mode: Mode) -> bool:
-    """Whether a mode allows pruning, which changes the order of rows: sums of floats depend on it."""
+    """Whether a mode allows pruning, which reorders rows: sums of floats depend on the order."""
     if mode is not Mode.SUM or isinstance(program, BandProgram):
         return True
     return program.value is not None and not program.value.type.is_float
