@@ -1,7 +1,7 @@
-"""Checks of what callers pass, before anything is done with it.
+"""Checks of callers' arguments, before they are used.
 
-Each check returns the value, or raises a ``UsageError`` that names the argument and says what it
-takes.
+Each check returns the value, or raises a ``UsageError`` that names the argument and its valid
+values.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .errors import UsageError
 
 Check = Callable[[str, Any], Any]
 
-#: Greatest integer that tables, windows and files count to.
+#: Greatest count of anything in tables, windows and files.
 MOST = (1 << 63) - 1
 #: Some thirty years; waits have a limit of their own that depends on the system.
 MOST_SECONDS = 10**9
 
 
 def refuse(name: str, wanted: str, value: object) -> UsageError:
-    """Make the error for an argument that is not what is wanted."""
+    """Make the error for an unusable argument."""
     try:
         shown = repr(value)
     except Exception:  # of a foreign object, or an integer of too many digits

@@ -42,7 +42,7 @@ class DeviceError(PenstockError, RuntimeError):
 
 
 class OverloadError(PenstockError, TimeoutError):
-    """More came than a memory budget or a device can take, for longer than the caller waits."""
+    """A memory budget or a device stayed full for longer than the caller waits."""
 
     exit_code = 8
 
@@ -90,7 +90,7 @@ def memory_explained() -> Iterator[None]:
     except PenstockError:
         raise
     except (MemoryError, RuntimeError) as cause:
-        # Where no stack can be had for a thread, Python says only that.
+        # Python's only message if there is no memory for a thread's stack.
         if isinstance(cause, RuntimeError) and "can't start new thread" not in str(cause):
             raise
         why = f" ({str(cause).splitlines()[0]})" if str(cause) else ""

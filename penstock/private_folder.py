@@ -1,8 +1,8 @@
 """Folders that nobody but this user reads or writes: caches, locks.
 
-What lies in one is believed, machine code included, so the folder is looked at each time, through
-an open descriptor: a link, another owner or a mode that lets others write is an error. Files are
-opened relative to that descriptor, so that no folder can be put in its place in between.
+Files in such a folder are trusted, machine code included. So the folder is checked each time,
+through an open descriptor: a link, another owner or a mode that lets others write is an error.
+Files are opened relative to that descriptor, so that nobody can replace the folder in between.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import FileError
 
 _log = logging.getLogger("penstock.cache")
 
-#: What group and others may do in a folder or with a file.
+#: Permission bits of group and others.
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

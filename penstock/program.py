@@ -19,7 +19,7 @@ MAX_BAND_TESTS = 8
 
 
 class Mode(Enum):
-    """What a device does with the matches of a stream tuple: emit them, or fold them into one."""
+    """What becomes of a stream tuple's matches: emitted, or folded into one value."""
 
     #: Each match.
     PAIRS = "pairs"
@@ -31,7 +31,7 @@ class Mode(Enum):
     SUM = "sum"
     MIN = "min"
     MAX = "max"
-    #: The match with the smallest value, of several the one at the lowest window position.
+    #: The match with the smallest value; of several, that at the lowest window position.
     NEAREST = "nearest"
 
     @property
@@ -132,8 +132,8 @@ class WindowProgram:
     Parameters
     ----------
     a, b : BandProgram or GeneralProgram
-        By which a tuple of side A, or of side B, is matched with the window over the other side:
-        the arriving tuple is the program's stream tuple.
+        Programs that match an arriving tuple of side A, or of side B, with the window over the
+        other side; the arriving tuple is the stream tuple.
     rows : (int, int)
         ROWS of the windows over A and over B.
     """
@@ -152,5 +152,5 @@ class WindowProgram:
         return frozenset({Mode.PAIRS})
 
 
-#: What a device can be asked to open: a range join's program, or a window join's.
+#: Any program that a device opens: of a range join, or of a window join.
 AnyProgram = Program | WindowProgram

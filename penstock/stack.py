@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 #: Python calls inside one another, at most. A parser takes about twenty for a pair of parentheses.
 FRAMES = 20_000
-#: Stack of the thread in bytes, of which only what is used takes memory. Where a call goes through
-#: C, as that of ``map``, it takes about 1 KiB, so FRAMES of them leave room.
+#: Stack of the thread in bytes; only its used part takes memory. A call through C, such as that of
+#: ``map``, takes about 1 KiB, so FRAMES of them leave room.
 STACK_BYTES = 64 << 20
 
 _lock = threading.Lock()
@@ -28,7 +28,7 @@ def run_deep(work: Callable[[], T]) -> T:
     Raises
     ------
     RecursionError
-        It needs more; nothing else is harmed.
+        The work needs more; nothing else is affected.
     """
     result: Future[T] = Future()
     with _lock:

@@ -18,7 +18,7 @@ from .errors import SchemaError
 class Kind(Enum):
     """The meaning of a value. INT to DURATION are integers."""
 
-    # Members are themselves alone; Enum's own hash is written in Python, and is asked for often.
+    # Members are equal by identity only; Enum's own hash is in Python, and called often.
     __hash__ = object.__hash__
 
     INT = "integer"
@@ -58,7 +58,7 @@ class Type:
     Parameters
     ----------
     kind : Kind
-        What the value means.
+        Meaning of the value.
     lo, hi : int
         Exact bounds of an integer-like value, both included, in units of ``10**-scale`` (decimals)
         or of ``unit`` (times). Zero for the other kinds.

@@ -21,7 +21,7 @@ _DAY_S = 86_400
 #: Days and weekdays repeat after 400 years.
 _CYCLE_S = 146_097 * _DAY_S
 _FIRST_S, _LAST_S = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in (1800, 2500))
-#: Less than any zone kept an offset: Freetown had one for four days in 1939.
+#: Shorter than any zone kept an offset: Freetown had one for four days in 1939.
 _STEP_S = 2 * _DAY_S
 #: A wall clock after every other.
 _NEVER_S = 1 << 62
@@ -63,7 +63,7 @@ _OFFSET = re.compile(
     r"(?:UTC|GMT|UT)?([+-])(?:(\d{1,2})(?::(\d{1,2})|:(\d\d):(\d\d))?|(\d\d)(\d\d)(\d\d)?)"
 )
 _MOST_OFFSET_S = 18 * 3600
-#: Files among those of zones that name no place, or count leap seconds.
+#: Zone files that name no place, or count leap seconds.
 _NO_ZONES = ("right/", "posix/", "posixrules", "localtime", "Factory", "leapseconds")
 
 
@@ -230,7 +230,7 @@ def _fixed(name: str, match: re.Match[str]) -> Zone | None:
 
 
 def _transitions(info: ZoneInfo) -> tuple[list[int], list[int]]:
-    """Find when the offset changes, and the offsets; zoneinfo tells only that of a time."""
+    """Find when the offset changes, and the offsets; zoneinfo gives only the offset at a time."""
     at: list[int] = []
     moment, step = _wall(_FIRST_S), timedelta(seconds=_STEP_S)
     known = info.utcoffset(moment)

@@ -21,7 +21,7 @@ from penstock.program import AnyProgram, Mode
 
 from .window_join import WindowTask
 
-#: What a kernel is opened for unless something else is asked.
+#: Default modes of a kernel.
 PAIRS = frozenset({Mode.PAIRS})
 #: Why a device without the window-join operator refuses its programs.
 RANGE_JOINS_ONLY = "it does range joins only; use the range operator"
@@ -40,9 +40,9 @@ class Task:
         Range of window positions per stream tuple; both non-decreasing, ``start <= end``.
     room : int
         Most pairs the result may hold, at least ``Kernel.min_room``; a task that needs more
-        pauses and says where. Aggregates do not look at it.
+        pauses and says where. Ignored for aggregates.
     mode : Mode
-        One of those that the kernel was opened for.
+        One of the kernel's modes.
     """
 
     stream: Sequence[np.ndarray]
@@ -56,7 +56,7 @@ class Task:
         return len(self.start)
 
 
-#: What a kernel runs.
+#: A task of either operator.
 AnyTask = Task | WindowTask
 
 
@@ -83,9 +83,9 @@ class Folds:
     found : ndarray of bool, shape (n,)
         Whether the tuple has a match.
     value : ndarray, shape (n,)
-        Where found; 0 (False) elsewhere. COUNT: int64. EXISTS: bool, the same as ``found``. SUM,
-        MIN, MAX, NEAREST: int64, or Python integers (``object``) where it may not hold them, or
-        float64.
+        The fold; 0 (False) for tuples without a match. COUNT: int64. EXISTS: bool, equal to
+        ``found``. SUM, MIN, MAX, NEAREST: int64, or Python integers (``object``) if int64 may be
+        too narrow, or float64.
     position : ndarray of int64, shape (n,), or None
         NEAREST: window position of the match with the smallest value, the lowest one of several;
         -1 where there is none. None in other modes.
@@ -103,7 +103,7 @@ class Result:
     Parameters
     ----------
     i, j : ndarray of uint32, shape (m,)
-        Stream index within the task, and window position; of a window join rows of A and of B.
+        Stream index within the task, and window position; in a window join rows of A and of B.
         Empty if the task is not for pairs.
     pause : Pause or None
         None if the task is complete, as a task for aggregates always is. A window join pauses
@@ -114,7 +114,7 @@ class Result:
     folds : Folds or None
         None if the task is for pairs.
     ran : (float, float) or None
-        Monotonic seconds when the device began the task and ended it, where it knows.
+        Monotonic seconds when the device began and ended the task; None if it does not know.
     """
 
     i: np.ndarray
@@ -132,11 +132,11 @@ class WindowName:
     Parameters
     ----------
     scope : str
-        Whose it is: one run of one query.
+        One run of one query, which owns the window.
     block : str
-        Rows that never change.
+        Name of rows that never change.
     content : str
-        Digest of program, modes and keys, so that a name never has two contents.
+        Digest of program, modes and keys, so that no two contents share a name.
     """
 
     scope: str
@@ -157,14 +157,14 @@ class WindowBuffer(ABC):
 
     @property
     def lost(self) -> bool:
-        """Whether the device has lost what was written; such a buffer can only be freed."""
+        """Whether the device has lost the keys; such a buffer can only be freed."""
         return False
 
     @abstractmethod
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         """Copy keys (one array per window column, equal lengths) to ``offset`` and up.
 
-        It raises DeviceError if they do not fit, or the number of columns is wrong.
+        Raises DeviceError if they do not fit, or the number of columns is wrong.
         """
 
     @abstractmethod
@@ -175,7 +175,7 @@ class WindowBuffer(ABC):
 class Kernel(ABC):
     """A program loaded on a device.
 
-    Asking for memory raises DeviceError where there is no room, or no such bank.
+    Allocating memory raises DeviceError if there is no room, or no such bank.
     """
 
     #: Smallest ``Task.room`` that guarantees progress.
@@ -183,7 +183,7 @@ class Kernel(ABC):
     #: Banks of memory that its windows can lie in, each with room of its own.
     banks: int = 1
     #: Most evaluations of a task that runs faster in the calling thread than in another one; 0 for
-    #: a kernel that has no :meth:`run`.
+    #: a kernel without :meth:`run`.
     here_evaluations: int = 0
     program: Any
 
@@ -211,18 +211,18 @@ class Kernel(ABC):
     def resident(
         self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
     ) -> WindowBuffer | None:
-        """The window that is kept under a name; it is written now if it is not there yet.
+        """The window that is kept under a name; if it is missing, it is written now.
 
         Parameters
         ----------
         columns : callable
-            Gives its keys, all of them.
+            Gives all its keys.
 
         Returns
         -------
         WindowBuffer or None
-            Free it when it is not read any more; the device keeps it for whoever asks next. None
-            from a device that keeps no windows by name.
+            Free it after the last read; the device keeps it for later callers. None from a device
+            that keeps no windows by name.
         """
         return None
 
@@ -243,7 +243,7 @@ class Kernel(ABC):
         return self.submit(window, task).result()
 
     def close(self) -> None:  # noqa: B027 - many kernels hold nothing
-        """Free what the kernel holds; its buffers become invalid."""
+        """Free the kernel's resources; its buffers become invalid."""
 
 
 class Device(ABC):
@@ -253,12 +253,12 @@ class Device(ABC):
     name: str = ""
     #: Tasks that run at the same time; submit at least as many to keep the device busy.
     lanes: int = 1
-    #: Stream tuples that it holds while a window passes: tasks of a multiple of that are the best.
+    #: Stream tuples that it holds while a window passes; a multiple of it is best for a task.
     units: int = 1
     #: Widths of band codes that the device offers, ascending.
     key_widths: Sequence[int] = (16, 32, 64)
-    #: Most evaluations of a task, for a device that would need seconds for a task of the usual
-    #: size; None for others.
+    #: Most evaluations of a task, if the device would need seconds for one of the usual size; None
+    #: for others.
     task_evaluations: int | None = None
     #: Whether the time of a task follows from its evaluations: a server then cuts heavy tasks.
     is_even: bool = False
@@ -279,7 +279,7 @@ class Device(ABC):
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         """Load a program for tasks of these modes.
 
-        It raises DeviceError with the text of ``refuses(program, modes)`` if there is one.
+        Raises DeviceError with the text of ``refuses(program, modes)`` if there is one.
         """
 
     def keep_windows(self, scope: str, blocks: Collection[str]) -> None:  # noqa: B027

@@ -1,7 +1,4 @@
-"""Checks of what devices are given: writes of window keys, and tasks.
-
-Each raises DeviceError. What a column must be is said by :data:`Column`.
-"""
+"""Checks of a device's inputs: window keys and tasks. Each raises DeviceError."""
 
 from __future__ import annotations
 
@@ -17,10 +14,10 @@ from .base import AnyTask, Kernel, Task, WindowBuffer
 from .storage import key_dtype, storage_dtype
 from .window_join import WindowTask
 
-#: Positions of a window, at most: results name them with 32 bits.
+#: Most positions of a window: results name them with 32 bits.
 MAX_POSITION = (1 << 32) - 1
 
-#: What a column must be: of a dtype; of a type, with values within its bounds; None: anything.
+#: A column's required dtype, or its type with the bounds of its values; None: anything.
 Column = np.dtype | Type | None
 
 
@@ -70,9 +67,9 @@ def check_task(kernel: Kernel, capacity: int, wanted: Sequence[Column], task: Ta
     Parameters
     ----------
     capacity : int
-        Of the window.
+        Positions of the window.
     wanted : sequence of Column
-        What its stream columns must be.
+        Requirements of the stream columns.
     """
     check_columns("stream columns", wanted, task.stream)
     start, end = np.asarray(task.start), np.asarray(task.end)
@@ -108,7 +105,7 @@ def check_window_task(kernel: Kernel, task: WindowTask, *, typed: bool = False) 
     Parameters
     ----------
     typed : bool
-        Whether the columns must be what the program says, and lie within its bounds.
+        Whether to check the columns against the program's types and bounds.
     """
     tuples, program = task.tuples, kernel.program
     assert isinstance(program, WindowProgram)
@@ -132,7 +129,7 @@ def _check_room(kernel: Kernel, task: AnyTask) -> None:
 
 
 def check_columns(what: str, wanted: Sequence[Column], columns: Sequence[np.ndarray]) -> None:
-    """Refuse columns that are not what a program has."""
+    """Refuse columns that do not fit a program."""
     if len(columns) != len(wanted):
         raise DeviceError(f"the program has {len(wanted)} {what}, not {len(columns)}")
     for column, own in zip(columns, wanted, strict=True):

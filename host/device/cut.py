@@ -1,7 +1,7 @@
 """Cuts a range join into tasks.
 
-It is cut by predicted evaluations, not by rows: a cut is as large as keeps a device busy for a few
-milliseconds and as small as lets all lanes share the work.
+Tasks have equal predicted evaluations, not equal rows: enough to keep a device busy for a few
+milliseconds, and few enough for all lanes to share the work.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from .base import Pause
 
-#: Evaluations of a task, at most: 12 ms of one core at 2e10 evaluations per second. Half of it cost
-#: a stream on two cores 15 % of its rate, twice as much gained nothing.
+#: Most evaluations of a task: 12 ms of one core at 2e10 evaluations per second. Half of it cost a
+#: stream on two cores 15 % of its rate, twice as much gained nothing.
 TASK_EVALUATIONS = 1 << 28
-#: Tasks per lane that a join is cut into where it is large enough, so that lanes end together.
+#: Tasks per lane of a join that is large enough, so that lanes end together.
 TASKS_PER_LANE = 8
 #: Evaluations below which a task is not cut further: its fixed cost, about 0.1 ms, would show.
 LEAST_EVALUATIONS = 1 << 22
@@ -27,7 +27,7 @@ LEAST_ROWS = 256
 
 @dataclass(frozen=True)
 class Piece:
-    """Tuples ``rows[...]`` of the caller, with their ranges; one may come several times.
+    """Tuples ``rows[...]`` of the caller, with their ranges; a tuple may occur several times.
 
     ``rows`` is uint32, ``start`` and ``end`` int64, all of shape (n,); neither starts nor ends step
     back.
@@ -45,7 +45,7 @@ class Piece:
         return Piece(self.rows[low:high], self.start[low:high], self.end[low:high])
 
     def of(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The tuples' entries in the caller's arrays; without gaps, which is the rule, no copy."""
+        """The tuples' entries in the caller's arrays; no copy in the usual case without gaps."""
         first, last = int(self.rows[0]), int(self.rows[-1])
         if self._has_no_gap(first, last):
             return [array[first : last + 1] for array in arrays]
@@ -63,7 +63,7 @@ class Piece:
 
     @property
     def low(self) -> int:
-        """First position that it reads; it must not be empty."""
+        """First position that it reads; the piece must not be empty."""
         return int(self.start[0])
 
     @property
@@ -76,7 +76,7 @@ class Piece:
         return nonempty(self.rows, np.maximum(self.start, low), np.minimum(self.end, high))
 
     def rest(self, pause: Pause) -> list[Piece]:
-        """What a paused task left over, the later tuples first."""
+        """The pieces that a paused task left over, the later tuples first."""
         begun = self.part(pause.i0, pause.i1).clipped(pause.p, np.iinfo(np.int64).max)
         left = [self.part(pause.i1, len(self.rows)), begun]
         return [piece for piece in left if len(piece.rows)]
@@ -92,7 +92,7 @@ def whole(start: np.ndarray, end: np.ndarray) -> Piece:
 
 
 def concat(pieces: Sequence[Piece]) -> Piece:
-    """Several pieces, at least one, as one; none may read before the one before it."""
+    """Join at least one piece into one; none may read positions before those of its predecessor."""
     return Piece(
         np.concatenate([p.rows for p in pieces]),
         np.concatenate([p.start for p in pieces]),
@@ -101,7 +101,7 @@ def concat(pieces: Sequence[Piece]) -> Piece:
 
 
 def nonempty(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Piece:
-    """The tuples of which the range is not empty."""
+    """The tuples with a range that is not empty."""
     keep = start < end
     if keep.all():
         return Piece(rows, start, end)
@@ -128,8 +128,8 @@ def cut(
     most : int
         Evaluations of a piece, where it can be cut.
     units : int
-        Stream tuples that a device holds at a time: pieces have a multiple of so many, since a
-        last pass with fewer takes as long.
+        Stream tuples that a device holds at a time. Pieces have a multiple of it, since a last
+        pass with fewer takes as long.
     tasks_per_lane : int
         Pieces per lane, where they are large enough.
     least : int

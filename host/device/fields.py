@@ -1,4 +1,4 @@
-"""Fields of descriptions in JSON, which may be anything until they are looked at."""
+"""Checked access to fields of descriptions in JSON."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def field(header: Mapping[str, Any], name: str, kind: type) -> Any:
     Raises
     ------
     MalformedError
-        It is not there, or of another kind.
+        The field is missing, or of another kind.
     """
     value = header.get(name)
-    # A bool is an int to Python, and never what was meant.
+    # A bool is an int to Python, but never intended.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise MalformedError(f"a message needs {name} as {kind.__name__}, and has {value!r:.80}")
     return value

@@ -1,4 +1,4 @@
-"""Aggregates of stream tuples from partial ones, whatever the cut."""
+"""Merges partial aggregates of stream tuples, whatever the cut."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Merged:
         Parameters
         ----------
         rows : ndarray of int, shape (m,)
-            Which tuples; one may come several times.
+            The tuples' indices; they may repeat.
         part : Folds
-            Of window positions after those that were merged before, if floats are added.
+            Partial aggregates. Sums of floats must come in order of window positions.
         """
         turns = _turns(rows)
         if turns is not None:
@@ -78,7 +78,7 @@ class Merged:
 
 
 def merged_once(mode: Mode, rows: np.ndarray, part: Folds) -> tuple[np.ndarray, Folds]:
-    """Partial aggregates with each tuple once: which tuples, and their aggregates."""
+    """Merge partial aggregates by tuple; returns the distinct tuples and their aggregates."""
     if _turns(rows) is None:
         return rows, part
     once, index = np.unique(rows, return_inverse=True)

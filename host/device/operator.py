@@ -8,8 +8,8 @@ from enum import Enum
 class Operator(Enum):
     """An operation of a device; a kernel does one of them."""
 
-    #: Range joins: the host finds what each row may meet. Every query.
+    #: Range joins, for every query: the host finds the range that each row may meet.
     RANGE = "range"
-    #: The window-join operator: rows enter in order of arrival, and the device keeps the windows.
-    #: ROWS windows and band form.
+    #: The window-join operator, for ROWS windows and band form: rows enter in order of arrival, and
+    #: the device keeps the windows.
     WINDOW = "window"

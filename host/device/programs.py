@@ -1,4 +1,4 @@
-"""Programs as JSON, and back: nothing that arrives is executed, and all of it is checked.
+"""Programs as JSON, and back: a received program is never executed, and checked as a whole.
 
 A DAG is a list of nodes in which arguments come before the nodes that use them.
 """
@@ -110,7 +110,7 @@ def modes_from(names: Any) -> frozenset[Mode]:
 
 @contextmanager
 def _reading(what: str, given: Any) -> Iterator[None]:
-    """Say what is wrong where a part of a description cannot be taken apart."""
+    """Turn errors of reading a part of a description into ones that name it."""
     try:
         yield
     except (TypeError, ValueError, KeyError, OverflowError) as cause:
@@ -165,7 +165,7 @@ def _node(described: Any, nodes: Sequence[Expr], keys: dict[str, tuple[Type, ...
     if op is Op.COLUMN or (attr is not None and members is None) or not args:
         raise MalformedError(f"{op.value!r} is no step of a program on {len(args)} values")
     try:
-        # The rules of the language say which operands an operation takes, and what it gives.
+        # The language's rules say which operands an operation takes, and its result.
         ops.check_operands(op, args, own)
     except PenstockError as cause:
         raise MalformedError(f"a node of a predicate: {cause}") from cause

@@ -17,7 +17,7 @@ from .base import Device
 
 GROUP = "penstock.devices"
 
-#: Extra of this package that brings what a device imports.
+#: Extra of this package with the imports of a device.
 _EXTRAS = {"amaranth": "rtl", "rtl": "rtl", "fjoin": "rtl", "board": "board"}
 
 
@@ -69,7 +69,7 @@ def open_device(name: str, **options: Any) -> Device:
     Raises
     ------
     DeviceError
-        There is no device of that name, or it does not take one of the options.
+        No device has that name, or it does not take one of the options.
     MissingToolError
         The device needs a package that is not installed; the message names the extra.
     """

@@ -1,4 +1,4 @@
-"""How a column of prepared keys is laid out in memory."""
+"""Dtypes of prepared keys in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def storage_dtype(dtype: Type) -> np.dtype:
     Parameters
     ----------
     dtype : Type
-        Of a key: never NULL, so ``nullable`` is not looked at.
+        Type of a key; ``nullable`` is ignored, since keys are never NULL.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """The task of a window join: ROWS windows over tuples of two sides in order of arrival.
 
-Given tuples of sides A and B in order of arrival: on its arrival each tuple meets the latest
-``rows`` tuples of the other side that arrived before; emit those pairs that meet the predicate,
-each once. The first tuples may be history: they enter the windows and are not matched.
+Given tuples of sides A and B in order of arrival: each tuple meets the latest ``rows`` tuples of
+the other side that arrived before it; emit each pair that meets the predicate once. The first
+tuples may be history: they enter the windows and are not matched.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WindowTask:
     ----------
     tuples : Arrivals
     history : int
-        So many tuples at the start enter their windows and are not matched.
+        Number of tuples at the start that enter their windows and are not matched.
     room : int
         Most pairs the result may hold, at least ``Kernel.least_room(task)``; a task that needs
         more pauses between two tuples.
@@ -90,6 +90,6 @@ class WindowTask:
         return len(self.tuples)
 
     def evaluations(self, rows: tuple[int, int], done: int | None = None) -> int:
-        """Predicate tests of the task, or of its first ``done`` tuples, with these ROWS."""
+        """Predicate tests of the task, or of its first ``done`` tuples, for these windows."""
         start, end = self.tuples.met(rows)
         return int((end - start)[self.history : done].sum())

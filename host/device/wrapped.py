@@ -1,4 +1,4 @@
-"""A device around another one: a subclass changes what it wants to, the rest is the other's.
+"""A device around another one: it passes on all that a subclass does not override.
 
 Tasks never run in the caller's thread (:meth:`.base.Kernel.run`): a subclass sees each of them in
 ``submit``.
@@ -16,7 +16,7 @@ from penstock.program import AnyProgram, Mode
 
 from .base import PAIRS, Device, Kernel, Result, WindowBuffer, WindowName
 
-#: What a device says of itself.
+#: Attributes that describe a device.
 _TOLD = ("name", "lanes", "units", "key_widths", "task_evaluations", "is_even", "keeps_windows")
 
 
@@ -79,7 +79,7 @@ class WrappedKernel(Kernel):
         return WrappedBuffer(buffer)
 
     def submit(self, window: Any, task: Any) -> Future[Result]:
-        # What is not ours the other kernel refuses by itself.
+        # The other kernel itself refuses a window that is not ours.
         own = window.inner if isinstance(window, WrappedBuffer) else window
         return self.inner.submit(own, task)
 

@@ -1,1 +1,1 @@
-"""Prepared keys: what of a row a device compares, and in how many bits."""
+"""Prepared keys: the values of a row that a device compares, and their widths."""

@@ -1,4 +1,4 @@
-"""Layouts of window runs: one is kept while it covers what the run and its probes have become."""
+"""Layouts of window runs: a layout is kept while it covers the run and its probes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPARE_BITS = 16
 
 
 class KeyedRun(Protocol):
-    """A window run, by its keys."""
+    """The keys of a window run."""
 
     @property
     def run(self) -> int: ...
@@ -50,7 +50,7 @@ class Binder:
         self._seen: list[tuple[int, int]] = []
 
     def bind(self, window: KeyedRun, columns: Columns, rows: int) -> tuple[Layout, StreamKeys]:
-        """The run's layout if it still serves, otherwise a new one; and keys of stream tuples.
+        """The run's layout, a new one if the old one no longer serves; and keys of stream tuples.
 
         Parameters
         ----------

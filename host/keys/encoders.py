@@ -2,7 +2,7 @@
 
 A window run fixes an encoder per test: an offset from the run's smallest key where the range is
 narrow enough, ranks among its distinct keys otherwise (text, floats, wide integers). Codes keep the
-order of the keys, so bounds translate exactly; what no key can reach becomes the empty range.
+order of the keys, so bounds translate exactly; bounds that no key can meet become the empty range.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class OffsetEncoder:
 
     def keys(self, v: Vector, bits: int) -> np.ndarray:
         values = v.values.astype(np.int64, copy=False)
-        # The difference is right modulo 2**64 even where int64 would overflow.
+        # The difference is right modulo 2**64 even if int64 overflows.
         codes = (values.view(np.uint64) - np.uint64(self.base % (1 << 64))).astype(key_dtype(bits))
         return _with_nulls(codes, v.valid, bits)
 
     def stretched(self, bits: int) -> OffsetEncoder:
-        """The same base in the middle of all codes of this width: room for keys to come."""
+        """An encoder with the base in the middle of this width's codes: room for later keys."""
         room = _most_span(bits)
         base = max(self.base - (room - self.span) // 2, INT64[0] + 1)
         return OffsetEncoder(base, min(room, INT64[1] - 1 - base))
@@ -140,7 +140,7 @@ def after(prefix: bytes) -> bytes | None:
 
 
 def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct values, ascending, and where each row's value is among them.
+    """Distinct values, ascending, and the index of each row's value among them.
 
     Text is ordered by its UTF-8 bytes, floats with NaN last and -0.0 equal to 0.0.
     """
@@ -231,5 +231,5 @@ def bound_codes(
     possible = possible & (lo <= hi)
     dtype = key_dtype(bits)
     empty = dtype.type(empty_code(bits))
-    # Outside ``possible`` a bound may be no code: what a cast makes of it is not taken.
+    # Outside ``possible`` a bound may be no code; its cast is not used.
     return np.where(possible, lo.astype(dtype), empty), np.where(possible, hi.astype(dtype), empty)

@@ -1,6 +1,6 @@
-"""Layouts: how prepared keys of a window run become the arrays of a program.
+"""Layouts: they turn prepared keys of a window run into the arrays of a program.
 
-A layout that is made from some rows may not cover later ones; then the run is laid out anew.
+A layout that was made from some rows may not cover later ones; then the run gets a new one.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _stored(values: np.ndarray, dtype: Type) -> np.ndarray:
 
 
 def key_values(source: KeySource, columns: Columns, rows: int) -> Vector:
-    """Values of a general form's key; NULL is zero but in text that gets codes."""
+    """Values of a general form's key; NULL is zero, except in text that gets codes."""
     v = evaluate_columns(source.expr, columns, rows)
     if source.kind == "flag":
         return Vector(v.true)
@@ -185,7 +185,7 @@ def key_values(source: KeySource, columns: Columns, rows: int) -> Vector:
 
 
 def stream_side(test: BandTest) -> list[Expr]:
-    """What of a test is evaluated of stream tuples."""
+    """The expressions of a test that are evaluated on stream tuples."""
     return [*(bound.expr for bound in (*test.lo, *test.hi)), *test.when]
 
 

@@ -1,7 +1,7 @@
-"""Prepared keys of a join in one direction: what of a tuple a device compares.
+"""Prepared keys of a join in one direction: the values of a tuple that a device compares.
 
-They are values at first; a :class:`~.layouts.Layout` turns those of a window run, and of the stream
-tuples that meet it, into arrays of codes and numbers.
+A :class:`~.layouts.Layout` turns the values of a window run, and of its stream tuples, into arrays
+of codes and numbers.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def layout(
 
 
 def check(form: JoinForm, columns: Columns, rows: int, *, window: bool) -> None:
-    """Meet every CAST that can fail in tuples of one side, before they change any state.
+    """Evaluate every CAST that can fail in tuples of one side, before they change any state.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def check_casts(exprs: Iterable[Expr], columns: Columns, rows: int) -> None:
 
 
 def expressions(form: JoinForm, window: bool) -> list[Expr]:
-    """What is evaluated of a window tuple, or of a stream tuple."""
+    """Expressions that are evaluated on a window tuple, or on a stream tuple."""
     if isinstance(form.form, BandForm):
         tests = form.form.tests
         if not window:

@@ -1,4 +1,4 @@
-"""What a running join does, for people and for Prometheus."""
+"""The state of a running join, for people and for Prometheus."""
 
 from .exporter import MetricsServer, serve_metrics
 from .latency import Latency

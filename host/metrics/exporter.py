@@ -25,7 +25,7 @@ class Series:
     name, text : str
         As Prometheus shows them.
     values : mapping of tuple of str to float
-        By what the labels are.
+        Values by label values.
     labels : tuple of str
         Names of the labels.
     total : bool
@@ -40,7 +40,7 @@ class Series:
 
 
 def families(all_series: Iterable[Series]) -> Iterable[Metric]:
-    """Series as Prometheus' client wants them; several of one metric are put together."""
+    """Series in the form of Prometheus' client; several of one metric are put together."""
     found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for series in all_series:
         if series.name not in found:
@@ -51,7 +51,7 @@ def families(all_series: Iterable[Series]) -> Iterable[Metric]:
     return found.values()
 
 
-#: What gives the report of this moment: of one join, or of several by name.
+#: A function that gives the current report: of one join, or of several by name.
 Reports = Callable[[], Report | Mapping[str, Report]]
 
 
@@ -61,8 +61,7 @@ class ReportCollector(Collector):
     Parameters
     ----------
     reports : callable
-        Gives the report of this moment. Those of several joins, by name, are told apart by a label
-        ``query``.
+        Gives the current report. Reports of several joins, by name, differ in a label ``query``.
     """
 
     def __init__(self, reports: Reports) -> None:

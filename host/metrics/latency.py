@@ -1,4 +1,4 @@
-"""How long rows take: from the arrival of a pair's later tuple to the moment it can be polled."""
+"""Latency of rows: from the arrival of a pair's later tuple until the pair can be polled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 #: Upper bounds of the buckets, in seconds: 10 us to 1,000 s, each 10 % above the one before.
 BOUNDS = 1e-5 * 1.1 ** np.arange(194)
-#: Arrivals that are remembered; a pair whose later tuple is older is counted as unknown.
+#: Arrivals to remember; a pair with an older later tuple counts as unknown.
 _MOST_ARRIVALS = 1 << 16
 
 
@@ -20,8 +20,8 @@ class Latency:
         self.counts = np.zeros(len(BOUNDS) + 1, np.int64)
         self.total_s = 0.0
         self.unknown = 0
-        # The last number of each arrival and its time, the newest at the end of what is used; when
-        # the arrays are full, what is to be remembered moves to their front.
+        # The last number of each arrival and its time, the newest at the end of the used part; when
+        # the arrays are full, the entries to remember move to their front.
         self._last = np.empty(2 * _MOST_ARRIVALS, np.int64)
         self._times = np.empty(2 * _MOST_ARRIVALS)
         self._used = 0

@@ -16,7 +16,7 @@ class LaneReport:
     queued : int
         Orders that wait for it or run on it.
     busy_s : float
-        Seconds in which a task of it was on the device, all tasks added.
+        Seconds that its tasks were on the device, added up.
     failures : int
         Tasks that failed or hung; each was run again.
     parked : bool
@@ -37,19 +37,18 @@ class Report:
     Parameters
     ----------
     arrived, late : mapping of alias to int
-        Rows that came, and those of them that came too late.
+        Rows that arrived, and how many of them were late.
     rows : int
         Rows delivered.
     evaluations, pairs_pruned, pairs_in_window : int
-        Predicate tests executed, those that bounds made superfluous, and pairs that the window
-        admits.
+        Predicate tests executed, pairs that pruning left out, and pairs that the window admits.
     window_rows : int
         Rows that later ones may still meet.
     memory_bytes : mapping of str to int
-        Main memory by what it is for.
+        Main memory by purpose.
     watermark_lag : mapping of alias to int
-        How far a source's watermark lies behind the largest time that has come, in the unit of the
-        window; sources without a time are left out.
+        How far a source's watermark lies behind its largest event time, in the unit of the window;
+        sources without a time are left out.
     latency_s : mapping of float to float
         Quantiles of the latency in seconds.
     lanes : tuple of LaneReport

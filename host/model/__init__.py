@@ -1,1 +1,1 @@
-"""What a device must do for a load, what it can do, and when: paper 1, section 3.5."""
+"""Models of a device's work, capacity and latency for a load: paper 1, section 3.5."""

@@ -1,8 +1,8 @@
 """A device of this machine, calibrated by a measurement of a few seconds.
 
-Evaluations take time in the lanes. What the host does takes processor time of the same cores: per
-batch, tuple, task and joined row. That is measured as the processor time of a stream's process, its
-waits and other programs left out.
+Evaluations take time in the lanes. The host's work takes processor time of the same cores: per
+batch, tuple, task and joined row. It is measured as the processor time of a stream's process,
+without its waits and without other programs.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from ..join.session import LEAST_EVALUATIONS, TASKS_PER_LANE
 from ..join.stream import Flow, JoinStream
 from .load import BatchHalf, Load
 
-#: Two tests, both to be met: the join of the FJoin paper's figures is of this form.
+#: A conjunction of two tests: the form of the join in the FJoin paper's figures.
 PROGRAM = BandProgram(tests=2, table=0b1000, key_bits=32)
-#: The same for a stream; a tuple meets some 64 of the other side, which takes next to no time.
+#: This join for a stream; a tuple meets some 64 of the other side, which takes almost no time.
 QUERY = (
     "SELECT a.n AS i, b.n AS j FROM a JOIN b ON abs(a.x - b.x) < 500 AND abs(a.y - b.y) < 500 "
     "AND b.t BETWEEN a.t - 32 AND a.t + 32"
 )
 SCHEMA = pa.schema([(name, pa.int32()) for name in ("n", "t", "x", "y")])
-#: Keys lie in this range; of them one pair in about a hundred thousand matches.
+#: Range of the keys; about one pair in a hundred thousand matches.
 KEYS = 1 << 18
 
-#: Seconds of measuring, and the share of it for the lanes: shared machines change their speed. The
-#: rest is for the host's four costs.
+#: Seconds of measurement, since shared machines change their speed, and the lanes' share of them.
+#: The rest is for the host's four costs.
 _MEASURE_S, _LANES_SHARE = 2.5, 0.5
 #: Seconds after which a task counts as hung.
 _TIMEOUT_S = 60.0
 _STREAM_TUPLES, _WINDOW_TUPLES = 1 << 10, 1 << 17
-#: Tuples of a batch and side, small and large, from which the host's costs follow.
+#: Tuples of a small and of a large batch per side; the host's costs follow from both.
 _BATCHES = (64, 8192)
-#: Share of the tuples that have a common key where rows are to be joined.
+#: Share of the tuples with a common key, to measure joined rows.
 _MATCHING = 0.3
-#: Evaluations of a task where there are to be many tasks, of about 128 tuples.
+#: Evaluations of a task of about 128 tuples, to measure many tasks.
 _SMALL_TASK = 1 << 13
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cores:
-    """A device and its host, as they were measured.
+    """Measured costs of a device and its host.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Cores:
             + load.rows_per_s * self.row_s
         )
         device_s = load.evaluations_per_s / self.lane_evaluations_per_s
-        # The host's work is done by the same cores, and most of it by one at a time.
+        # The same cores do the host's work, mostly one at a time.
         return max(host_s, (device_s + host_s) / self.lanes)
 
     def _tasks(self, probe: BatchHalf) -> float:
@@ -100,9 +100,9 @@ def calibrate(device: Device, *, seconds: float = _MEASURE_S) -> Cores:
     Parameters
     ----------
     device : Device
-        One that runs in real time: what a simulator takes says nothing of hardware.
+        A device that runs in real time: a simulator's time says nothing about hardware.
     seconds : float
-        About how long to measure.
+        Approximate length of the measurement.
 
     Raises
     ------
@@ -194,14 +194,14 @@ def _cost(
     matching: float = 0.0,
     task_evaluations: int | None = None,
 ) -> _Cost:
-    """Cost of a batch with this many tuples of each stream, through a stream.
+    """Measure the cost of a stream's batch with this many tuples of each side.
 
     ``matching`` of the tuples of each side match each other.
     """
     rng = np.random.default_rng(2)
     schemas = {"a": SCHEMA, "b": SCHEMA}
     query = compile_query(QUERY, schemas, time={"a": "t", "b": "t"})
-    # With a target, nothing is joined before it is asked for: both sides' tuples are one batch.
+    # With a target, joining starts on demand only: both sides' tuples are one batch.
     running = Running(pruning=False, task_evaluations=task_evaluations)
     flow = Flow(latency_s=_TIMEOUT_S, running=running)
     keys = {s: rng.integers(0, KEYS, (2, tuples), np.int32) for s in "ab"}
@@ -213,7 +213,7 @@ def _cost(
     with JoinStream(query, schemas, device, flow=flow) as stream:
 
         def run() -> float:
-            # What is pushed is made before the clock starts.
+            # Batches are made before the clock starts.
             n = numbers + next(clock) * tuples
             batches = {
                 s: pa.RecordBatch.from_arrays([pa.array(c) for c in (n, n, *own)], schema=SCHEMA)

@@ -2,7 +2,7 @@
 
 Rates are tuples per second, a capacity is predicate evaluations per second. A window that reaches
 ``before_s`` into the past and ``after_s`` into the future is as much work as one of
-``window_s = (before_s + after_s) / 2`` on both sides, which is what the paper writes as ϖ.
+``window_s = (before_s + after_s) / 2`` on both sides, the paper's ϖ.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 def mean_window_s(before_s: float, after_s: float) -> float:
     """The paper's ϖ of a window ``[-before_s, +after_s]``: half of its length.
 
-    Of each pair the tuple that comes later does the evaluation, so tuples of R meet what came in
-    the ``before_s`` before them, and tuples of S what came in ``after_s``.
+    The later tuple of each pair does the evaluation. So tuples of R meet the tuples of S of the
+    last ``before_s``, and tuples of S those of R of the last ``after_s``.
     """
     return (before_s + after_s) / 2
 
@@ -72,7 +72,7 @@ def core_evaluations_per_s(
     Parameters
     ----------
     too_few_cores, enough_cores : float
-        Numbers of cores that were seen to fail and to sustain the rate.
+        Numbers of cores that failed and that sustained the rate in a measurement.
     rate_per_s, ratio, window_s : float
         As in :func:`evaluations_per_s`.
     """

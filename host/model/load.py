@@ -1,4 +1,4 @@
-"""The load of a join, and what a model of a device tells about it."""
+"""The load of a join, and the interface of a device's model."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Load:
 
     @property
     def probes(self) -> tuple[BatchHalf, BatchHalf]:
-        """What a batch does: its tuples of R against the window of S, and the other way."""
+        """The two probes of a batch: its tuples of R in the window of S, and the reverse."""
         s = self.rate_per_s / (1 + self.ratio)
         r = self.rate_per_s * self.ratio / (1 + self.ratio)
         return (
@@ -95,7 +95,7 @@ class Load:
         )
 
     def at(self, **changes: float) -> Load:
-        """The same at another rate or target: ``rate_per_s=...``, ``latency_s=...``."""
+        """The load at another rate or target: ``rate_per_s=...``, ``latency_s=...``."""
         return replace(self, **changes)
 
 
@@ -108,7 +108,7 @@ class BatchHalf:
     stream_tuples : float
         New tuples.
     window_tuples : float
-        Tuples of the other stream in the range of each.
+        Tuples of the other stream in the range of each new tuple.
     slide_tuples : float
         How far the range moves from one tuple to the next.
     """
@@ -126,13 +126,13 @@ class Model(Protocol):
     """A model of a device."""
 
     def utilisation(self, load: Load) -> float:
-        """Share of the device's time that a load takes; above 1, it is not sustained."""
+        """Share of the device's time that a load takes; above 1, the load is not sustained."""
         ...
 
 
 @dataclass(frozen=True)
 class ResultLatency:
-    """When a result leaves after the later of its tuples arrived, in seconds."""
+    """Seconds from the arrival of a pair's later tuple until the result leaves."""
 
     mean_s: float
     worst_s: float
@@ -141,9 +141,9 @@ class ResultLatency:
 def latency(model: Model, load: Load) -> ResultLatency | None:
     """Latency of a load; None if it is not sustained, since it then grows without end.
 
-    In a steady state a batch is as large as what arrives in an interval, which must be
-    ``AT_ONCE`` of what waits: tuples wait ``1 / AT_ONCE`` intervals at most, half an interval less
-    on average, and then for their batch.
+    In a steady state a batch has the tuples of an interval, which are ``AT_ONCE`` of the waiting
+    ones. So tuples wait ``1 / AT_ONCE`` intervals at most, half an interval less on average, and
+    then for their batch.
     """
     used = model.utilisation(load)
     if used > 1:

@@ -1,4 +1,4 @@
-"""Cycles of the join pipeline, from the flits that its head sends (docs/planning.md).
+"""Cycles of the join pipeline, computed from its head's flits (docs/planning.md).
 
 The constants were fitted to the counted cycles of the Verilated kernel with memory that answers at
 once; ``tests/host/model`` compares them with the simulated devices.
@@ -17,11 +17,11 @@ from .load import BatchHalf, Load, check_above_0
 LOAD_FLITS = 2
 #: Cycles of a pass besides its flits: its order and its CLEAR.
 PASS_CYCLES = 2
-#: Cycles of a task besides its passes and the way along the chain, a cycle per unit: start, first
-#: words from memory, report, header.
+#: Cycles of a task besides its passes and the chain (a cycle per unit): start, first words from
+#: memory, report, header.
 TASK_CYCLES = 21
-#: Cycles to fetch a stream tuple of two band tests, half a word of 512 bits; only the tuples of the
-#: first burst are waited for, the others come while the window flows.
+#: Cycles to fetch a stream tuple of two band tests, half a word of 512 bits. A task waits for the
+#: tuples of the first burst only; the others come while the window flows.
 FETCH_CYCLES = 0.5
 FETCH_BURST = 128
 #: Most units of one pipeline.
@@ -31,8 +31,8 @@ MOST_UNITS = 1 << 16
 def task_cycles(probe: BatchHalf, units: int) -> float:
     """Cycles of a task of one pipeline, from start to header.
 
-    A pass holds ``units`` stream tuples while the window flows past them. Where ranges slide so far
-    that a unit is free again when its next tuple comes, one pass takes all.
+    A pass holds ``units`` stream tuples while the window flows past them. If ranges slide so far
+    that each unit is free when its next tuple comes, one pass takes all tuples.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def task_cycles(probe: BatchHalf, units: int) -> float:
     tuples, window, slide = probe.stream_tuples, probe.window_tuples, probe.slide_tuples
     passes = 1 if window <= units * slide else math.ceil(tuples / units)
     window_flits = passes * window + max(tuples - passes, 0) * slide
-    # The tuples whose ranges end where the pass ends are retired by its CLEAR.
+    # The pass's CLEAR retires the tuples whose ranges end with the pass.
     at_end = passes * max(1.0, 1 / slide) if slide else tuples
     retire_flits = max(tuples - at_end, 0)
     fetch = FETCH_CYCLES * min(tuples, FETCH_BURST)
@@ -87,12 +87,12 @@ class Pipelines:
         if probe.window_tuples == 0:
             return 0.0
         share = probe.stream_tuples / self.pipelines
-        # Of less than a tuple per batch, only some batches have one.
+        # At less than one tuple per batch, only some batches have a tuple.
         own = BatchHalf(max(share, 1.0), probe.window_tuples, probe.slide_tuples * self.pipelines)
         return min(share, 1.0) * task_cycles(own, self.units)
 
     def utilisation(self, load: Load) -> float:
-        """Cycles needed over cycles there are; above 1, the load is not sustained."""
+        """Needed cycles over available cycles; above 1, the load is not sustained."""
         return self.cycles_per_s(load) / self.clock_hz
 
     def evaluating(self, load: Load) -> float:

@@ -13,11 +13,11 @@ from .load import Load, Model
 from .pipeline import MOST_UNITS, Pipelines
 from .transfers import TransferLink
 
-#: Rates that are looked at, in tuples per second.
+#: Range of the search for rates, in tuples per second.
 _LEAST_RATE, _MOST_RATE = 1e-6, 1e15
-#: Halvings of that range, as a ratio: more than a double can tell apart.
+#: Halvings of that range, as a ratio: beyond the precision of a double.
 _HALVINGS = 100
-#: Latency targets that are looked at, in seconds: from below what any host can do.
+#: Range of the search for latency targets, in seconds: its start is too short for any host.
 _TARGETS_S = np.geomspace(1e-5, 100, 1 + 7 * 200)
 
 
@@ -43,7 +43,7 @@ def units_needed(
 
 
 def lanes_needed(model: Cores, load: Load, *, most: int = 1 << 16) -> int | None:
-    """Fewest cores that sustain a load; None if the host's own work is too much for one."""
+    """Fewest cores that sustain a load; None if the host's work is too much for one core."""
     return _fewest(lambda lanes: replace(model, lanes=lanes).utilisation(load) <= 1, most)
 
 
@@ -63,7 +63,7 @@ def _fewest(enough: Callable[[int], bool], most: int) -> int | None:
 def smallest_latency_s(model: Model, load: Load, link: TransferLink | None = None) -> float | None:
     """Smallest latency target at which a load is sustained and its transfers are hidden.
 
-    A smaller target makes smaller batches, which fill a pipeline's last pass the less.
+    A smaller target makes smaller batches, which fill less of a pipeline's last pass.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Transfers between host and device memory.
 
 Two orders are in flight on a lane (:mod:`penstock.host.execute.lane`): one is transferred while the
-other is evaluated. Transfers are hidden as long as those of a batch end before the next is cut.
+other is evaluated. Transfers are hidden if a batch's transfers end before the next batch is cut.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ TRANSFERS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class TransferLink:
-    """A link, and what goes over it.
+    """A link, and the data that it carries.
 
     Parameters
     ----------
     bandwidth_bytes_per_s : float
-        12 GB/s is what is left of PCIe 3.0 with 16 lanes.
+        The default of 12 GB/s is the net rate of PCIe 3.0 with 16 lanes.
     transfer_s : float
         Fixed cost of a transfer. The default is an assumption: no board was measured.
     tuple_bytes : float
-        Of an arriving tuple, once as stream tuple and once as window tuple. The default is of two
+        Bytes of an arriving tuple, as stream tuple plus as window tuple. The default is for two
         band tests on 32-bit keys: four bounds with their range padded to 32 bytes, and two keys.
 
     Raises

@@ -1,4 +1,4 @@
-"""Cycles of the window kernel, from the rounds of its operator (docs/window-operator.md).
+"""Cycles of the window kernel, computed from its operator's rounds (docs/window-operator.md).
 
 The constants were fitted to the counted cycles of the Verilated kernel with memory that answers at
 once; ``tests/host/model`` compares them.
@@ -20,8 +20,8 @@ def round_cycles(rows: int, banks: int) -> int:
 def window_task_cycles(tuples: int, history: int, rows: int, banks: int) -> int:
     """Cycles of a task whose tuples come from both sides in turn, with few results.
 
-    Each round takes a tuple of each side. The first tuple goes alone, the others of its side with
-    the one of the other side before them: one round more than tuples per side.
+    Each round takes a tuple of each side. The first tuple goes alone, each later one of its side
+    with the other side's tuple before it: one round more than tuples per side.
 
     Parameters
     ----------

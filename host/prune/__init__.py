@@ -1,1 +1,1 @@
-"""Which pairs a device need not see, because bounds of many tuples rule a match out."""
+"""Pruning: leaves out pairs for which bounds of many tuples rule out a match."""

@@ -1,7 +1,7 @@
-"""Bounds of sets of tuples, and which sets may hold a match of a program.
+"""Bounds of sets of tuples, and tests whether two sets may hold a match of a program.
 
-A set of window tuples is a *block*, one of stream tuples a *group*. What is bounded are the keys
-that devices get: NULL, open ends and text have become codes or flags by then.
+A set of window tuples is a *block*, one of stream tuples a *group*. Bounds are those of device
+keys, in which NULL, open ends and text are codes or flags already.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.types import Kind, Type
 from ..device.storage import key_dtype
 from .intervals import Bounds, Range, Truth, bounds_of, range_of, unbounded
 
-#: Bounds of some sets, per key; None for one that the program does not use.
+#: Bounds of some sets, per key; None for a key that the program does not use.
 Boxes = list[Bounds | None]
 
 
@@ -34,8 +34,7 @@ class Tester(ABC):
     def boxes(self, side: str, columns: Sequence[np.ndarray], edges: np.ndarray) -> Boxes:
         """Bounds of tuples: per key, of each set.
 
-        ``edges`` (int, ascending, from 0 to the number of rows) cut rows into sets that are not
-        empty.
+        ``edges`` (int, ascending, from 0 to the number of rows) cut rows into nonempty sets.
         """
 
     @abstractmethod
@@ -44,7 +43,7 @@ class Tester(ABC):
 
     @abstractmethod
     def axes(self, side: str, columns: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
-        """Columns that tuples may be clustered by, by their place among the boxes."""
+        """Columns that may serve for clustering, by their place among the boxes."""
 
 
 def cut(boxes: Boxes, low: int, high: int) -> Boxes:
@@ -79,7 +78,7 @@ class BandTester(Tester):
 
     def _codes(self, columns: Sequence[np.ndarray], d: int, at: np.ndarray) -> Range:
         codes = columns[d]
-        # A NULL key matches nothing, so it is in no bounds; without any key lo > hi.
+        # A NULL key matches nothing, so bounds leave it out; without any key lo > hi.
         known = np.where(codes != self.null, codes, self.dtype.type(0))
         return Range(np.minimum.reduceat(codes, at), np.maximum.reduceat(known, at))
 

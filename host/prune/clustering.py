@@ -1,8 +1,8 @@
-"""Order in which neighbours have tight bounds: the leaves of a k-d tree, one after the other.
+"""Clustering: an order in which neighbours have tight bounds, from the leaves of a k-d tree.
 
-Each level halves every node by one key at its median, so that leaves are equally large whatever the
-distribution. Which key a level halves by is chosen from how large a part of the tuples each key
-alone leaves over: a key that rules out much is worth more halvings.
+Each level halves every node at the median of one key, so that leaves are equally large whatever the
+distribution. The key of a level depends on the share of tuples that each key alone leaves over: a
+key that rules out much is worth more halvings.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from .boxes import Boxes, Tester
 
-#: Part of the tuples that the best key may leave over for clustering to be worth anything.
+#: Largest share of the tuples that the best key may leave over if clustering is to pay.
 MOST_SHARE = 0.75
-#: Tuples of one side that are tried against bins of the other, and bins.
+#: Sample of tuples of one side to try against bins of the other, and number of bins.
 SAMPLE, BINS = 64, 64
 #: Rows that the bins of a key are cut from.
 BINNED = 4096
@@ -29,9 +29,9 @@ class TupleGroups:
     Parameters
     ----------
     members : ndarray of int64, shape (n,)
-        Which tuple each member is.
+        Tuple of each member.
     edges : ndarray of int64, shape (groups + 1,)
-        First member of each group, none of which is empty, and n.
+        First member of each group, and n; no group is empty.
     """
 
     members: np.ndarray
@@ -53,8 +53,8 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroup
     Parameters
     ----------
     keys : sequence of ndarray, each of shape (rows,)
-        What each level halves by, the first level first; the last one goes on as needed. None for
-        the order that the rows have.
+        Key of each level, from the root; the last key serves all further levels. None for the
+        order of the rows.
     rows, leaf_rows : int
         At least 1.
     """
@@ -63,7 +63,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroup
         return TupleGroups(np.arange(rows), _edges(np.arange(rows) // leaf_rows))
     leaves = 1 << levels
     size = -(-rows // leaves)
-    # Equal leaves need a multiple of their number: some rows come twice, and go again.
+    # Equal leaves need a multiple of their number: some rows are repeated, and removed again.
     spare = leaves * size - rows
     source = np.concatenate([np.arange(rows), np.linspace(0, rows - 1, spare).astype(np.int64)])
     places = np.arange(len(source))
@@ -73,7 +73,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroup
         half = nodes.shape[1] // 2
         split = np.argpartition(key[nodes], half, axis=1)
         nodes = np.take_along_axis(nodes, split, axis=1)
-        # Every other node is turned round, so that neighbours in the order are close.
+        # Every other node is reversed, so that neighbours in the order are close.
         nodes[1::2] = nodes[1::2, ::-1]
         places = nodes.reshape(-1)
     leaf = np.repeat(np.arange(leaves), size)
@@ -82,7 +82,7 @@ def cluster(keys: Sequence[np.ndarray], rows: int, leaf_rows: int) -> TupleGroup
 
 
 def _edges(leaf: np.ndarray) -> np.ndarray:
-    """Places where a new one of some ascending numbers begins, and the end."""
+    """Places where ascending numbers change, with 0 and the end."""
     starts = np.flatnonzero(np.diff(leaf)) + 1
     return np.concatenate([[0], starts, [len(leaf)]]).astype(np.int64)
 
@@ -90,9 +90,9 @@ def _edges(leaf: np.ndarray) -> np.ndarray:
 def shares(
     tester: Tester, side: str, columns: Sequence[np.ndarray], others: Sequence[np.ndarray]
 ) -> dict[int, float]:
-    """What part of the other side's tuples each key of a side leaves over, if only it is known.
+    """The share of the other side's tuples that each key of a side alone leaves over.
 
-    ``columns`` and ``others`` are those of both sides, of at least one tuple each.
+    ``columns`` and ``others`` are the columns of both sides, with at least one tuple each.
     """
     tuples = _spread(len(others[0]), SAMPLE)
     each = tester.boxes(
@@ -116,15 +116,15 @@ def shares(
 
 
 def _spread(rows: int, most: int) -> np.ndarray:
-    """Rows at equal distances, ``most`` of them at the most."""
+    """At most ``most`` rows at equal distances."""
     return np.linspace(0, rows - 1, min(rows, most)).astype(np.int64)
 
 
 def halvings(found: Mapping[int, float], levels: int) -> list[int]:
-    """Which key each level of a tree halves by; none if no key rules out enough.
+    """The key of each level of a tree; none if no key rules out enough.
 
-    A key of share q in a node of extent e, as a part of all tuples, is met by about e + q of them:
-    halving pays most where e / q is largest.
+    Let a key leave over a share q, and a node extend over a share e of all tuples: about e + q of
+    them then meet the node. Halving pays most where e / q is largest.
     """
     useful = {k: max(q, 1 / BINS) for k, q in found.items() if q <= MOST_SHARE}
     extent = dict.fromkeys(useful, 1.0)

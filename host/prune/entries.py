@@ -1,7 +1,7 @@
-"""Ranges of a clustered slab that groups of stream tuples have still to meet.
+"""Ranges of a clustered slab that are left for groups of stream tuples.
 
-A device takes ranges of which neither starts nor ends step back, so stretches of blocks are cut
-into powers of two: entries of one width, by their start, are in such an order.
+A device wants ranges in an order in which neither starts nor ends step back. So stretches of blocks
+are cut into powers of two: entries of one width, sorted by start, have such an order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def entries(
         Whether a group may match a block.
     groups : TupleGroups
     used : ndarray of bool, shape (n,)
-        The members that the entries are for.
+        Members that get entries.
     low : int
         Position of the first block.
     block_rows : int
@@ -51,7 +51,7 @@ def entries(
 
 @kept()
 def _cut(may, members, codes, counts):
-    """Where each stretch begins, as 1 + the logarithm of its width, and entries per width."""
+    """Cut stretches: 1 + the logarithm of the width where an entry begins; entries per width."""
     groups, blocks = may.shape
     for g in range(groups):
         if members[g] == 0:
@@ -75,7 +75,7 @@ def _cut(may, members, codes, counts):
 
 @kept()
 def _fill(codes, members, edges, used, low, block_rows, at, rows, start, end):
-    """Write the entries, each width by start; ``at`` is where the next of each width goes."""
+    """Write the entries, each width by start; ``at`` is the next place of each width."""
     blocks, groups = codes.shape
     for b in range(blocks):
         begin = low + b * block_rows

@@ -1,8 +1,8 @@
 """Interval arithmetic over the predicate of a general program, for many boxes of keys at once.
 
-Bounds are float64. An integer that float64 may not hold is rounded outwards, so that every bound is
-sound; floats are rounded as devices round them, which never changes the order of two values. NaN
-is above everything and is carried beside the bounds.
+Bounds are float64. Integers that float64 may not hold are rounded outwards, so that every bound is
+sound. Floats are rounded as on devices, which never swaps the order of two values. NaN is above
+everything and is carried beside the bounds.
 """
 
 from __future__ import annotations
@@ -82,13 +82,13 @@ def bounds_of(predicate: Expr, keys: Mapping[tuple[str, int], Bounds]) -> Truth:
 
 
 def range_of(lo: np.ndarray, hi: np.ndarray, dtype: Type, nan: np.ndarray = _NO) -> Range:
-    """Bounds of a key that lies between two columns of values of its type."""
+    """Bounds of a key from columns of its lower and upper bounds."""
     low, high = np.asarray(lo, np.float64), np.asarray(hi, np.float64)
     return _outwards(low, high, dtype) if dtype.is_integral else Range(low, high, nan)
 
 
 def unbounded(dtype: Type) -> Bounds:
-    """What the type of a value says of it."""
+    """The bounds that follow from a value's type."""
     if dtype.kind is Kind.BOOL:
         return _UNKNOWN
     if dtype.is_integral and _is_finite(dtype):
@@ -97,7 +97,7 @@ def unbounded(dtype: Type) -> Bounds:
 
 
 def _one(value: float) -> np.ndarray:
-    """A bound that is the same for all boxes."""
+    """A bound shared by all boxes."""
     return np.full((1, 1), float(value))
 
 
@@ -144,7 +144,7 @@ def _numbers(compute: Callable[..., tuple[np.ndarray, np.ndarray]]) -> _Rule:
 
 
 def _floats(dtype: Type, lo: np.ndarray, hi: np.ndarray, args: Sequence[Range]) -> Range:
-    """Bounds of a float: where an operand has no number, or infinities meet, anything is left."""
+    """Bounds of a float: unbounded where an operand has no number, or infinities meet."""
     strange = np.isnan(lo) | np.isnan(hi)
     for a in args:
         strange = strange | (a.lo > a.hi) | np.isinf(a.lo) | np.isinf(a.hi)
@@ -169,7 +169,7 @@ def _square(a: Range) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _even(a: Range, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of a square or magnitude, of which these are the values at both ends of a range."""
+    """Bounds of a square or magnitude, from its values at both ends of a range."""
     has_zero = (a.lo <= 0) & (a.hi >= 0)
     return np.where(has_zero, 0.0, np.minimum(low, high)), np.maximum(low, high)
 
@@ -177,13 +177,13 @@ def _even(a: Range, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.n
 def _extreme(expr: Expr, args: Sequence[Bounds]) -> Bounds:
     a, b = args
     if not isinstance(a, Range) or not isinstance(b, Range) or expr.type.is_float:
-        return _either(expr.type, a, b)  # one of two floats may be NaN, and the other the result
+        return _either(expr.type, a, b)  # one float may be NaN: the other is the result
     pick = np.minimum if expr.op is Op.LEAST else np.maximum
     return Range(pick(a.lo, b.lo), pick(a.hi, b.hi))
 
 
 def _either(dtype: Type, a: Bounds, b: Bounds) -> Bounds:
-    """Bounds of a number that is one of two."""
+    """Bounds of a number that is one of two numbers."""
     if not isinstance(a, Range) or not isinstance(b, Range):
         return unbounded(dtype)
     return Range(np.minimum(a.lo, b.lo), np.maximum(a.hi, b.hi), a.nan | b.nan)
@@ -192,7 +192,7 @@ def _either(dtype: Type, a: Bounds, b: Bounds) -> Bounds:
 def _cast(expr: Expr, args: Sequence[Bounds]) -> Bounds:
     (a,) = args
     source, target = expr.args[0].type, expr.type
-    # Casts of decimals and times may scale; what only changes its width keeps its bounds.
+    # Casts of decimals and times may scale; a change of width only keeps the bounds.
     same = source.scale == target.scale == 0 and source.unit == target.unit
     if not isinstance(a, Range) or not same or (source.is_float and not target.is_float):
         return unbounded(target)
@@ -234,7 +234,7 @@ def _case(expr: Expr, args: Sequence[Bounds]) -> Bounds:
     )
 
 
-#: What is not here (remainders, bits, shifts, prefixes of text) lies in the bounds of its type.
+#: Other operations (remainders, bits, shifts, prefixes of text) have the bounds of their type.
 _RULES: Mapping[Op, _Rule] = {
     Op.CONST: _const,
     Op.ADD: _numbers(lambda a, b: (a.lo + b.lo, a.hi + b.hi)),

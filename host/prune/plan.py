@@ -18,10 +18,9 @@ from .entries import WIDTHS, entries
 from .sizes import Pruning
 from .slabs import Level, Rearranged, RunSlabs, Slab
 
-#: Blocks that could be evaluated in the time that it takes to begin a range: a device has to load
-#: its tuple.
+#: The time to begin a range, for which a device loads its tuple, in evaluations of blocks.
 RANGE_COST = 1
-#: Ranges of one probe, at most; what is left then is not pruned, so that memory stays bounded.
+#: Most ranges of one probe; beyond it nothing is pruned, so that memory stays bounded.
 MOST_RANGES = 1 << 23
 
 
@@ -33,9 +32,9 @@ class PrunedRanges:
     ----------
     source : Snapshot or Rearranged
     pieces : tuple of Piece
-        Not empty; positions are those of the source.
+        At least one; positions are those of the source.
     inside : bool
-        Whether all of the ranges hold nothing that lies outside their tuples' own ranges.
+        Whether all ranges lie within their tuples' own ranges.
     """
 
     source: Snapshot | Rearranged
@@ -45,12 +44,12 @@ class PrunedRanges:
     def matches(
         self, rows: np.ndarray, places: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Matches that count: tuples, and positions in the run.
+        """The matches within their tuples' own ranges: tuples, and positions in the run.
 
         Parameters
         ----------
         rows, places : ndarray of int, shape (m,)
-            Tuples, and where in the source they matched.
+            Tuples, and places of their matches in the source.
         start, end : ndarray of int64
             Ranges of all tuples.
         """
@@ -99,7 +98,7 @@ class Plan:
         self.start, self.end = self.ranges.start[members], self.ranges.end[members]
 
     def _grouped(self) -> TupleGroups:
-        """Stream tuples in groups: which of the probe's, and where each group begins."""
+        """Stream tuples in groups: indices into the probe, and the start of each group."""
         rows, size = self.ranges.rows, self.sizes.chunk_rows
         axes = self.tester.axes("s", self.stream)
         members, edges, at = [], [np.zeros(1, np.int64)], 0
@@ -144,7 +143,7 @@ class Plan:
     def _stretches(
         self, low: int, high: int, top: int
     ) -> Iterator[tuple[Slab | None, int, int, int]]:
-        """``[low, high)`` in the largest slabs that there are, and what lies between them."""
+        """Split ``[low, high)`` into the largest available slabs, and stretches between them."""
         levels: list[Level] = self.slabs.levels
         while low < high:
             for level in range(top, -1, -1):
@@ -159,7 +158,7 @@ class Plan:
                 low = stop
 
     def _prune(self, slab: Slab, level: int, active: np.ndarray) -> np.ndarray:
-        """Plan a slab for those members to which pruning is worth it; the members that are left."""
+        """Plan a slab for members for which pruning pays; returns the other members."""
         overlap = np.minimum(self.end, slab.high) - np.maximum(self.start, slab.low)
         overlap = np.where(active, np.maximum(overlap, 0), 0)
         meeting = np.flatnonzero(np.maximum.reduceat(overlap, self.groups.edges[:-1]))
@@ -194,7 +193,7 @@ class Plan:
         return remaining
 
     def _in_time(self, low: int, high: int, active: np.ndarray) -> None:
-        """Leave the positions ``[low, high)`` of active members to the device as they are."""
+        """Leave the positions ``[low, high)`` of active members to the device unpruned."""
         chosen = np.sort(self.groups.members[active])
         piece = nonempty(
             self.ranges.rows[chosen],
@@ -207,12 +206,12 @@ class Plan:
 
 @kept()
 def _keep(rows, places, first, order, start, end, own, positions):
-    """Write the matches that lie in their tuples' ranges; how many there are."""
+    """Write the matches that lie in their tuples' ranges; returns their number."""
     count = 0
     for k in range(len(rows)):
         row = rows[k]
         position = order[places[k] - first]
-        # Written in any case, so that nothing has to be predicted.
+        # Always written, which saves a branch that would be mispredicted.
         own[count] = row
         positions[count] = position
         count += (start[row] <= position) & (position < end[row])

@@ -1,7 +1,7 @@
-"""Decides which probes to prune, and gives the ranges of them that are left.
+"""Decides which probes to prune, and gives their remaining ranges.
 
-Where it gains little it soon costs nothing: after a probe of which little was pruned, the next
-ones are left alone, twice as many each time. All decisions follow from counts, none from a clock.
+Where pruning gains little it soon costs nothing: after a probe with little gain the next ones are
+not pruned, twice as many each time. All decisions follow from counts, none from a clock.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .plan import Plan, PrunedRanges
 from .sizes import Pruning
 from .slabs import RunSlabs
 
-#: Part of a probe's pairs that must be pruned for the next probe to be looked at, too.
+#: Share of a probe's pairs to prune if the next probe is to be tried, too.
 LEAST_GAIN = 0.2
-#: Probes that are left alone at most before the next attempt.
+#: Most probes without an attempt before the next one.
 MOST_SKIPPED = 64
 
 
@@ -33,7 +33,7 @@ class Pruner:
     pruning : Pruning or None
         None leaves every probe as it is.
     task_evaluations : int
-        Of the device's tasks: it says how fast the device is.
+        Evaluations of the device's tasks, from which its speed follows.
     """
 
     def __init__(self, pruning: Pruning | None, task_evaluations: int = TASK_EVALUATIONS) -> None:
@@ -50,7 +50,7 @@ class Pruner:
         end: np.ndarray,
         mode: Mode,
     ) -> list[PrunedRanges]:
-        """What of a probe a device has to evaluate.
+        """The ranges of a probe that a device has to evaluate.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Pruner:
         pairs = everything.evaluations
         if sizes is None or not _may_prune(layout.program, mode):
             return unpruned
-        # Of equally near matches the one at the lowest position counts, so rows keep their order.
+        # Of equally near matches the lowest position counts, so rows keep their order.
         clustered = mode is not Mode.NEAREST
         key = (window.run, clustered)
         if key not in self._runs:
@@ -98,7 +98,7 @@ class Pruner:
         return parts
 
     def keep(self, runs: Collection[int]) -> set[int]:
-        """Forget all other runs; the numbers of what is left, to be kept in device memory."""
+        """Forget all other runs; returns the numbers of runs to keep in device memory."""
         for key in [key for key in self._runs if key[0] not in runs]:
             del self._runs[key]
         return {level.number for slabs in self._runs.values() for level in slabs.levels}
@@ -110,7 +110,7 @@ class Pruner:
 
 
 def _may_prune(program: Program, mode: Mode) -> bool:
-    """Sums of floats depend on the order of the rows, which tasks of several ranges do not keep."""
+    """Whether a mode allows pruning, which reorders rows: sums of floats depend on the order."""
     if mode is not Mode.SUM or isinstance(program, BandProgram):
         return True
     return program.value is not None and not program.value.type.is_float

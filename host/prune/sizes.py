@@ -11,27 +11,27 @@ from penstock.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning:
-    """Sizes that pruning works with; none of them changes a result.
+    """Sizes for pruning; none of them changes a result.
 
     Parameters
     ----------
     least_pairs : int
-        Pairs of a probe below which it is not looked at, for a device as fast as a CPU.
+        Fewest pairs of a probe to prune, for a device as fast as a CPU.
     pairs_per_row : int
-        Pairs that must have come for each row that has been clustered, stream tuples and window
-        rows alike: with fewer, evaluating them takes less time than clustering. For a device as
-        fast as a CPU; a slower one needs fewer of both.
+        Pairs that must have come for each clustered row, stream tuples and window rows alike: with
+        fewer, evaluating them takes less time than clustering. For a device as fast as a CPU; a
+        slower one needs fewer, here and in ``least_pairs``.
     free_rows : int
-        Rows that are clustered before any pairs have come for them, some 0.1 s of work.
+        Rows to cluster before any pairs have come for them, some 0.1 s of work.
     slab_rows : tuple of int
         Sizes of the stretches of a window that are clustered, ascending, each a multiple of the one
         before.
     block_rows : int
-        Window tuples that have bounds together; the smallest slab is a multiple.
+        Window tuples with common bounds; the smallest slab is a multiple of it.
     chunk_rows : int
         Stream tuples that are clustered together.
     group_rows : int
-        Stream tuples that have bounds together.
+        Stream tuples with common bounds.
     """
 
     least_pairs: int = 1 << 22
@@ -61,12 +61,12 @@ class Pruning:
             )
 
 
-#: What is used where nothing else is said.
+#: The default.
 DEFAULT_PRUNING = Pruning()
 
 
 def pruning_sizes(pruning: bool | Pruning) -> Pruning | None:
-    """What a caller's True, False or sizes mean; None leaves every probe as it is."""
+    """Sizes from a caller's True, False or sizes; None leaves every probe as it is."""
     if isinstance(pruning, bool):
         return DEFAULT_PRUNING if pruning else None
     return arguments.instance(Pruning, "True, False or a penstock.Pruning")("pruning", pruning)

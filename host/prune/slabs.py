@@ -21,7 +21,7 @@ from .clustering import BINNED, cluster, halvings, shares
 
 @dataclass(frozen=True)
 class Rearranged:
-    """Rows of a run in another order, as devices read them: a run of its own.
+    """Rows of a run in another order: for devices, a run of its own.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Level:
 
 
 class RunSlabs:
-    """All slabs of a run, and how its rows are clustered.
+    """All slabs of a run, and the clustering of its rows.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class RunSlabs:
         self._layout: Layout | None = None
         #: Pairs that came, and rows that were clustered.
         self.pairs = self.rows = 0
-        #: Probes in a row that gained little, and how many are still to be left alone.
+        #: Consecutive probes with little gain, and probes still to leave unpruned.
         self.misses = self.skip = 0
 
     @property
@@ -140,13 +140,13 @@ class RunSlabs:
         return sum(level.rows * len(level.missing(window)) for level in self.levels)
 
     def extend(self, window: Snapshot, layout: Layout, stream: Sequence[np.ndarray]) -> bool:
-        """Add the slabs that the run has filled; whether there is anything to prune by.
+        """Add the slabs that the run has filled; returns whether there is anything to prune by.
 
         Parameters
         ----------
         window : Snapshot
         layout : Layout
-            Of the run; bounds are of its codes.
+            The run's layout; bounds are in its codes.
         stream : sequence of ndarray
             Keys of some stream tuples, at least one.
         """
@@ -183,7 +183,7 @@ class RunSlabs:
         order = np.arange(rows)
         if self.clustered:
             axes = self.tester.axes("w", columns)
-            # In another layout a key may have vanished, or need more than a machine's integer.
+            # In another layout a key may be missing, or exceed machine integers.
             keys = [axes[k] for k in self.keys["w"] if k in axes]
             order = cluster(keys, rows, self.block_rows).members
         return Slab(low, low + rows, order.astype(np.int32), self._boxes(columns, order))

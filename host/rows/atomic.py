@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic writes: a file exists as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 
 @contextmanager
 def atomic(path: Path, *, replace: bool = True, durable: bool = False) -> Iterator[Path]:
-    """Give a name to write under; the file gets its own one when the ``with`` block ends well.
+    """Give a temporary name to write to; the file gets its own when the ``with`` block succeeds.
 
     Parameters
     ----------
     path : Path
-        Its folder must be there.
+        Its folder must exist.
     replace : bool
-        Whether a file of that name is replaced; otherwise it stays.
+        Whether to replace an existing file.
     durable : bool
         Whether file and name are flushed to the disk, to survive a crash of the machine.
 
     Raises
     ------
     FileExistsError
-        There is a file of that name, and it is not to be replaced.
+        The file exists, and ``replace`` is false.
     OSError
     """
     # In the same folder, since a rename is atomic only within a file system. Hidden: programs that

@@ -1,4 +1,4 @@
-"""How many bytes a batch takes; asking Arrow takes long where batches are small and many."""
+"""Bytes of batches; asking Arrow takes long if batches are small and many."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pyarrow as pa
 
 
 def byte_counter(schema: pa.Schema) -> Callable[[pa.RecordBatch], int]:
-    """What counts the bytes of batches with this schema.
+    """A function that counts the bytes of batches with this schema.
 
-    Where all columns have a fixed width, rows are counted, each with a bit per column that says
-    whether its value is known; that is at most a bit per value too much. Else Arrow counts.
+    If all columns have a fixed width, it multiplies rows by their bits, with a validity bit per
+    nullable value: at most a bit per value too much. Otherwise Arrow counts.
     """
     bits = 0
     for field in schema:

@@ -1,4 +1,4 @@
-"""Checksums: what is read is what was written, and under the same name.
+"""Checksums, to detect content that has changed or is under another name.
 
 SHA-256, which processors compute by themselves, cut to 128 bits. It guards against disks, copies
 and accidents, not against someone who can write the files.
@@ -15,7 +15,7 @@ _DIGITS = 32
 
 
 def checksum(content: Any) -> str:
-    """Checksum of bytes, or of anything that shows its memory as bytes."""
+    """Checksum of bytes, or of any object with the buffer protocol."""
     return sha256(content).hexdigest()[:_DIGITS]
 
 
@@ -31,7 +31,7 @@ def unsealed(name: str, content: bytes | str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        The content is not what was written under this name; says why.
+        The content is not what was written under this name; the message says why.
     """
     seal = json.loads(content)
     if not isinstance(seal, dict) or seal.keys() != {"name", "checksum", "values"}:

@@ -1,9 +1,9 @@
 """Files by name below one root: in a folder, in S3 and what speaks its protocol, Google's, Azure's.
 
-Each file is there as a whole or not at all. In a folder it is written under another name and then
-renamed. An object is there once its upload has ended, and cannot be renamed: so whoever writes one
-should give it a name that no other attempt uses, and tell that name. What a listing shows is only
-ever cleaned up.
+Each file exists as a whole or not at all. In a folder it is written under another name and then
+renamed. An object exists once its upload has ended, and cannot be renamed: so its writer should
+choose a name that no other attempt uses, and pass that name on. Listings serve for cleaning up
+only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.errors import FileError, UsageError
 from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
 
-#: What Hadoop calls stores, and pyarrow does.
+#: Hadoop's names of stores, and pyarrow's.
 _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",
             "abfss": "abfss"}  # fmt: skip
 
@@ -50,8 +50,7 @@ class FileStore:
         ``?scheme=http&endpoint_override=127.0.0.1:9000``. Credentials are best left to the
         environment of the driver and the workers.
     lost, again : str
-        Ends of error messages: what to do where a file is lost or damaged, and where one could not
-        be written.
+        Ends of error messages: what to do if a file is lost or damaged, or could not be written.
 
     Attributes
     ----------
@@ -97,7 +96,7 @@ class FileStore:
         return f"{self._path}/{name}"
 
     def make(self, folders: Iterable[str]) -> None:
-        """Make folders, if they are not there; names of objects need none.
+        """Make missing folders; names of objects need none.
 
         Raises
         ------
@@ -118,7 +117,7 @@ class FileStore:
         Parameters
         ----------
         name : str
-            New, but for files that are replaced, which only the driver does.
+            A new name; only the driver replaces files.
         content : bytes or pyarrow.Buffer
 
         Raises
@@ -177,8 +176,8 @@ class FileStore:
         ----------
         name : str
         wanted : str
-            Checksum of the file, which is compared before anything else of it is looked at. A
-            process sums a file of a folder once, and again if it changes.
+            Checksum of the file, compared before anything else is read. A process computes that of
+            a file in a folder once, and again if the file changes.
 
         Raises
         ------
@@ -266,7 +265,7 @@ class FileStore:
 
 
 def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileError:
-    """What to say of a file that could not be written.
+    """The message for a file that could not be written.
 
     Parameters
     ----------
@@ -276,7 +275,7 @@ def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileEr
     again : str
         What to do when the cause is removed.
     also : str
-        What else to see to.
+        What else to check.
     """
     remedy = f"see that {also}the driver and all workers can write there"
     if error.errno in _NO_ROOM:

@@ -29,7 +29,7 @@ _SUFFIXES = {
 
 
 class Writer(Protocol):
-    """What the three formats' writers share."""
+    """The common interface of the three formats' writers."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None: ...
 
@@ -126,7 +126,7 @@ def open_writer(path: str | PathLike, schema: pa.Schema) -> Iterator[Writer]:
 
 
 def check_writable(path: str | PathLike) -> None:
-    """Meet what would keep a file from being written, before the work that it is to hold.
+    """Check that a file can be written, before the work whose result it will hold.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def write_text(path: str | PathLike, text: str) -> None:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[Path]:
-    """A name to write under; the file gets its own one if nothing fails."""
+    """Give a temporary name to write to; the file gets its own name if nothing fails."""
     with _explained(path, "write"):
         _check_place(path)
         with atomic(path) as partial:

@@ -1,8 +1,8 @@
 """Rows of Arrow arrays by index.
 
-Arrow's own ``take`` gives up the interpreter's lock, and a thread of a busy process waits for it a
-whole switch interval: for a few rows that is many times the work. So few rows of plain numbers are
-gathered by NumPy, which keeps it.
+Arrow's own ``take`` releases the interpreter's lock, and a thread of a busy process waits a whole
+switch interval to get it back: many times the work of a few rows. So NumPy, which keeps the lock,
+gathers small numbers of rows of plain numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def word(dtype: pa.DataType) -> np.dtype | None:
 
 
 def values(array: pa.Array, of: np.dtype) -> np.ndarray:
-    """The values of an array of plain numbers, without a copy; anything where it is NULL."""
+    """The values of an array of plain numbers, without a copy; arbitrary where NULL."""
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array), of)

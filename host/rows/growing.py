@@ -1,7 +1,7 @@
-"""Storage of a window run: grows at the end, forgets at the front, and is read while it does.
+"""Storage of a window run: grows at the end and shrinks at the front while it is read.
 
-Readers hold views. A view stays what it was: appending writes beyond it or into new memory, and
-dropping leaves what is left where it is, or moves it to new memory.
+Readers hold views, which never change: appending writes beyond them or into new memory, and
+dropping leaves the remaining values in place, or moves them to new memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.expr.columns import Vector
 
-#: What an array grows by when it is full, as a factor: memory that is not in use yet counts, too.
+#: Factor by which a full array grows: unused memory counts, too.
 LEAST_GROWTH, GROWTH = 1.25, 1.5
 #: Where between the two.
 _phases = itertools.cycle(phase / 8 for phase in (0, 5, 2, 7, 4, 1, 6, 3))
@@ -60,7 +60,7 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, at most: an array that is about to grow counts as grown."""
+        """Upper bound of the bytes of memory: an array that is about to grow counts as grown."""
         return max(len(self._store), int(GROWTH * self.count)) * self._store.itemsize
 
 

@@ -37,7 +37,7 @@ def read_group(path: str | PathLike, group: int, columns: Sequence[str]) -> pa.T
 
 
 def _with_instants(schema: pa.Schema, files: Sequence[str | PathLike]) -> pa.Schema:
-    """The schema with a zone for timestamps that the first of some files has as INT96."""
+    """The schema with a zone for the timestamps that are INT96 in the first of some files."""
     naive = [f.name for f in schema if pa.types.is_timestamp(f.type) and f.type.tz is None]
     if not naive or not files:
         return schema

@@ -26,7 +26,7 @@ class SideRows:
     Parameters
     ----------
     row : ndarray of int64, shape (n,)
-        Row of the base table or batch that each tuple is.
+        Each tuple's row in the base table or batch.
     time : ndarray of int64, shape (n,)
         Zeros for a side without a time column.
     columns : mapping of (side, name) to Vector
@@ -46,7 +46,7 @@ class SideRows:
         return SideRows(self.row[chosen], self.time[chosen], picked)
 
     def moved(self, by: int) -> SideRows:
-        """The same tuples of a table before which there are so many rows."""
+        """The same tuples, with rows counted from this many rows earlier in a longer table."""
         return replace(self, row=self.row + by)
 
     def in_time_order(self) -> SideRows:
@@ -71,7 +71,7 @@ class SideRows:
 
 @dataclass(frozen=True)
 class Arrival:
-    """Tuples of one side, and the base rows that the output needs of them.
+    """Tuples of one side, and their base rows for the output.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Arrival:
     ids : ndarray of int64, shape (n,)
         Arrival numbers.
     row : ndarray of int64, shape (n,), optional
-        Which row of ``base`` each tuple is; by default they are the same, row by row.
+        Each tuple's row in ``base``; by default tuple k is row k.
     """
 
     side: str
@@ -91,17 +91,17 @@ class Arrival:
     row: np.ndarray | None = None
 
     def at(self, tuples: np.ndarray) -> np.ndarray:
-        """Rows of ``base`` that some tuples are."""
+        """Rows of some tuples in ``base``."""
         return tuples if self.row is None else self.row[tuples]
 
     @staticmethod
     def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:
-        """From tuples whose ``row`` points into ``batch``."""
+        """Make an arrival of tuples; their ``row`` points into ``batch``."""
         kept = batch.select(list(query.output_columns_of(side)))
-        if kept.num_columns == 0:  # a batch without columns forgets how many rows it has
+        if kept.num_columns == 0:  # a batch without columns loses its number of rows
             kept = pa.record_batch([pa.nulls(batch.num_rows)], names=["no column"])
         unnumbered = np.full(len(rows), -1, np.int64)
-        # Rows are picked in order, so as many as there are is all of them.
+        # Rows are picked in order, so if their number is the batch's, they are all of it.
         base = kept if len(rows) == batch.num_rows else take_batch(kept, rows.row)
         return Arrival(side, rows, base, unnumbered)
 
@@ -135,7 +135,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Read:
-    """All rows of a table or batch: those with an event time, and those without.
+    """Unfiltered rows of a table or batch: those with an event time, and timeless ones.
 
     A row without a time meets nothing, but an outer join preserves it.
     """
@@ -152,8 +152,8 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     SchemaError
         A column is missing.
     DataError
-        A value is off its declared grid; a time needs more than 64 bits; or a row without a time
-        would need a place in the order of ROWS.
+        A value is off its declared grid, a time needs more than 64 bits, or ROWS would have to
+        order a row without a time.
     """
     names = query.join_columns_of(side.side)
     loaded = load(table, names, query.scale_of(side.side), side.alias)
@@ -184,7 +184,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
 
 @dataclass(frozen=True)
 class Loaded:
-    """Rows of one input as joins of whole tables take them.
+    """Rows of one input of a join of whole tables.
 
     Parameters
     ----------
@@ -193,9 +193,9 @@ class Loaded:
     rows : SideRows
         Tuples that pass the side's filter, in the order of time; ``row`` points into ``table``.
     timeless : SideRows
-        Those of which the time is not known.
+        Tuples that pass the filter and have no event time.
     stretches : tuple of Stretch
-        Rows of the table that are rows of a block.
+        Rows of the table that belong to blocks.
     """
 
     table: pa.Table
@@ -205,12 +205,12 @@ class Loaded:
 
     @staticmethod
     def of(side: Side, table: pa.Table, read: Read) -> Loaded:
-        """From a table of whole chunks and what was read of it."""
+        """Make it of a table with one chunk per column, and of the rows read from it."""
         timed = filtered(side, read.timed).in_time_order()
         return Loaded(table, timed, filtered(side, read.timeless))
 
     def pick(self, chosen: np.ndarray | slice) -> Loaded:
-        """Some of the tuples whose time is known, by index in the order of time."""
+        """Some of the tuples with an event time, by index in the order of time."""
         return replace(self, rows=self.rows.pick(chosen), timeless=self.timeless.pick(slice(0)))
 
     def between(self, low: int, high: int) -> Loaded:
@@ -225,7 +225,7 @@ class Loaded:
         Parameters
         ----------
         block : NamedBlock
-            Whose rows are those of the table, one by one.
+            Row k of the block is row k of the table.
         table : pyarrow.Table
         low, high : int
         """
@@ -239,7 +239,7 @@ class Loaded:
         return Loaded(table, rows, none, (Stretch(block, first, 0, last - first),))
 
     def unnamed(self) -> Loaded:
-        """The same tuples without the blocks that they are of."""
+        """The same tuples without their blocks."""
         return replace(self, stretches=())
 
     @staticmethod
@@ -273,7 +273,7 @@ def filtered(side: Side, rows: SideRows) -> SideRows:
 
 
 def take(v: Vector, row: np.ndarray | slice) -> Vector:
-    """The given rows of a vector, with the bounds that those have."""
+    """Some rows of a vector, with their own bounds."""
     valid = None if v.valid is None else v.valid[row]
     if v.values.dtype.kind in "iu":
         return int_vector(v.values[row], valid)

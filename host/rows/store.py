@@ -1,6 +1,6 @@
-"""Base rows behind a run: what the output needs of tuples, found by position.
+"""Base rows behind a run, which the output needs, found by position.
 
-As in ``growing.py``, readers hold views that stay what they were.
+As in ``growing.py``, readers hold views, which never change.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .growing import Column
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Base rows of a run as they were.
+    """An immutable view of a run's base rows.
 
     Parameters
     ----------
     schema : Schema
     plain : dict of int to (ndarray, ndarray or None)
-        By number of column: values as :func:`.gather.word`, and where they are valid.
+        By number of column: values as integers of :func:`.gather.word`, and where they are valid.
     others : tuple of RecordBatch
         The other columns, one batch after the other.
     """
@@ -41,7 +41,7 @@ class StoredRows:
         return self._batch(plain, _taken(self.others, positions))
 
     def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
-        """Rows, and which of them are those at some positions."""
+        """Base rows, and the indices among them of some positions."""
         return self.take(positions), np.arange(len(positions))
 
     def all(self) -> pa.RecordBatch:
@@ -64,14 +64,14 @@ class StoredRows:
 class TableRows:
     """Base rows of a run that are rows of a table, which is not copied.
 
-    ``row`` says which row of the table each is: int64 of shape (n,).
+    ``row`` has the table's row for each position: int64 of shape (n,).
     """
 
     table: pa.Table
     row: np.ndarray
 
     def at(self, positions: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-        """The table, and which of its rows are those at some positions."""
+        """The table, and the indices of its rows at some positions."""
         return self.table, self.row[positions]
 
 
@@ -107,7 +107,7 @@ class RowStore:
             self._append(batch.select(self._others))
 
     def _append(self, others: pa.RecordBatch) -> None:
-        """Neighbours of like size are joined, so that few parts remain."""
+        """Add a part; neighbours of similar size are joined, so that few parts remain."""
         self._parts.append(others)
         self._sizes.append(others.nbytes)
         while len(self._parts) > 1 and self._parts[-2].num_rows < 2 * self._parts[-1].num_rows:
@@ -123,7 +123,7 @@ class RowStore:
         while count and self._parts:
             first = self._parts[0]
             if first.num_rows > count:
-                # A slice would keep the whole batch alive, so the rest is copied.
+                # A slice would keep the whole batch alive, so the remaining rows are copied.
                 self._parts[0] = pa.concat_batches([first.slice(count), first.slice(0, 0)])
                 self._sizes[0] = self._parts[0].nbytes
                 return

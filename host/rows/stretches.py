@@ -1,4 +1,4 @@
-"""Rows of an input that lie together in a block: which block they are of, and where in it."""
+"""Stretches of an input that lie together in a block, with the block and their place in it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NamedBlock:
-    """Rows that never change, so that what was made of them is found again by their name.
+    """Rows that never change, so that results computed from them can be found by their name.
 
     Parameters
     ----------
     name : str
-        Within the scope of one query.
+        Unique within the scope of one query.
     rows : SideRows
-        All of them, in the order of time.
+        All rows, in the order of time.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Stretch:
     ----------
     block : NamedBlock
     first : int
-        Which of the block is the first one.
+        Index in the block of the first row.
     at : int
-        Where in the table that lies.
+        Index in the table of the first row.
     rows : int
-        How many.
+        Number of rows.
     """
 
     block: NamedBlock
@@ -49,7 +49,7 @@ class Stretch:
     rows: int
 
     def moved(self, by: int) -> Stretch:
-        """The same rows of a table before which there are so many rows."""
+        """The same rows, counted from this many rows earlier in a longer table."""
         return replace(self, at=self.at + by)
 
 
@@ -60,13 +60,13 @@ class WindowPart:
     Parameters
     ----------
     rows : SideRows
-        Of the run.
+        Rows of the run.
     block : NamedBlock or None
-        What the run is, if it is one.
+        The run's block, if it is one.
     first : int
-        Position in the run of the first row that is in the window; the others follow.
+        Position in the run of the part's first row; the others follow.
     place : ndarray of int64
-        Place in the window of each, ascending.
+        Place of each row in the window, ascending.
     """
 
     rows: SideRows
@@ -75,7 +75,7 @@ class WindowPart:
     place: np.ndarray
 
     def ranges(self, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What of ranges of places lies in this part, as ranges of positions in the run."""
+        """Clip ranges of places to this part, as ranges of positions in the run."""
         place, count = self.place, len(self.place)
         if place[-1] - place[0] == count - 1:  # without gaps: no search
             low = int(place[0])
@@ -91,7 +91,7 @@ class WindowPart:
 
 
 def window_parts(window: SideRows, stretches: Sequence[Stretch]) -> list[WindowPart]:
-    """A window by the blocks that its rows are of; the last part is what is of none."""
+    """Split a window by its rows' blocks; the last part has the rows without a block."""
     row = window.row
     found, left = [], np.ones(len(row), bool)
     is_ordered = bool(np.all(row[1:] > row[:-1]))
@@ -105,7 +105,7 @@ def window_parts(window: SideRows, stretches: Sequence[Stretch]) -> list[WindowP
         if not len(place):
             continue
         own = row[place]
-        # Only some of its rows, or in another order: then they are not what the block is.
+        # Only some of the block's rows, or in another order: not the block itself.
         if np.any(own[1:] != own[:-1] + 1):
             continue
         first = stretch.first + int(own[0]) - stretch.at

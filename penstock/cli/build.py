@@ -1,4 +1,4 @@
-"""Options of ``synth``, ``export`` and ``board``: which pipeline is to be built."""
+"""Options of ``synth``, ``export`` and ``board`` that describe a pipeline."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from .options import group, option
 if TYPE_CHECKING:
     from penstock.hw.join.config import JoinConfig
 
-#: Keys of a build are rounded up to a multiple of this, so that it serves more than the files it
-#: was made from.
+#: Bits of a build's keys are rounded up to a multiple of this, so that it serves other files, too.
 KEY_STEP_BITS = 8
 
-#: What a build has unless options say otherwise.
+#: Default sizes of a build.
 TESTS, KEY_BITS = 2, 32
 
 #: Width of the window-side value that sum, min and max of a band build fold.

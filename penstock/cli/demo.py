@@ -82,7 +82,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the join: its rows, and what it took."""
+    """One run of the join: its rows, and its time."""
 
     table: pa.Table
     evaluations: int

@@ -1,4 +1,4 @@
-"""``penstock devices``: lists what can run a join here."""
+"""``penstock devices``: lists the devices that can run a join here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock explain``: shows what the compiler makes of a query."""
+"""``penstock explain``: shows how a query is compiled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command(asked: inputs.Asked, no_band: inputs.NoBand = False) -> None:
 
 
 class _Explanation:
-    """Prints a query with the names that its author gave."""
+    """Prints a query with its author's names."""
 
     def __init__(self, query: JoinQuery, join: TableJoin) -> None:
         self.compiled = query
@@ -223,7 +223,7 @@ def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
         what = "a time window" if query.aggregation is None else "aggregates"
         _line("none", f"it gives the pairs of ROWS windows; this query has {what}")
         return
-    # The window over the right side comes first: by it rows of the left side are matched.
+    # The window over the right side comes first: it matches rows of the left side.
     a, b = programs
     program = WindowProgram(a, b, (rows.left, rows.right))
     _show_devices(lambda device: device.refuses(program))

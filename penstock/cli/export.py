@@ -1,4 +1,4 @@
-"""``penstock export``: writes a kernel's Verilog, and what packaging and host software need."""
+"""``penstock export``: writes a kernel's Verilog, and files for packaging and host software."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ Package = Annotated[
     typer.Option(help="Folder of a package for the board device; several with commas between."),
 ]
 
-#: The device that is in a server.
+#: Name of the device behind a server.
 REMOTE = "remote"
-#: The device whose address is that of a board.
+#: Name of the device with the address of a board.
 BOARD = "board"
 
 
@@ -62,7 +62,7 @@ class Inputs:
         loaded: dict[tuple[Path, tuple[str, ...]], pa.Table] = {}
         tables = {}
         for name, columns in needed.items():
-            # A query may need no column of a side but its number of rows: one column tells that.
+            # A query may need only a side's number of rows; one column gives it.
             names = sorted(columns) or read_schema(self.files[name]).names[:1]
             key = (self.files[name], tuple(names))
             if key not in loaded:

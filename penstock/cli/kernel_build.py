@@ -1,4 +1,4 @@
-"""Options of ``export``, ``board package`` and ``board build``: which kernel is to be built."""
+"""Options of ``export``, ``board package`` and ``board build`` that describe a kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.hw.window.config import WindowConfig
     from penstock.hw.window.kernel.config import WindowKernelConfig
 
-#: What a window kernel has unless options say otherwise.
+#: Default sizes of a window kernel.
 DEPTH, BANKS = 1 << 12, 8
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")]

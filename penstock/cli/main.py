@@ -99,7 +99,7 @@ def _status() -> int:
     except BrokenPipeError:
         return _unread()
     except SystemExit as error:
-        # How Rich says that the reader of its pipe went away.
+        # Rich's sign that the reader of its pipe went away.
         if isinstance(error.__context__, BrokenPipeError):
             return _unread()
         raise
@@ -113,7 +113,7 @@ def _status() -> int:
 
 
 def _unread() -> int:
-    """End quietly and without failure: the reader of a pipe has read enough."""
+    """End quietly and successfully, since the reader of a pipe has read enough."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

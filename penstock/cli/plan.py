@@ -23,7 +23,7 @@ from .plan_picture import check, cores_against_rate, units_against_rate
 from .plan_table import show
 from .terminal import errors
 
-#: Rate of a load of which the rate is asked for.
+#: Placeholder rate of a load with an unknown rate.
 _ANY_RATE = 1.0
 
 #: The range of all numbers of a plan.
@@ -226,7 +226,7 @@ def _cores(load: Load, is_rated: bool, picture: Path | None) -> dict[str, Any]:
 def _answers(
     model: Model, load: Load, is_rated: bool, asked: dict[str, Any]
 ) -> tuple[Load, dict[str, Any]]:
-    """Give the load, at the sustained rate if no rate is given, and what follows from it."""
+    """Give the load, at the sustained rate if no rate is given, and the results for it."""
     sustained = solve.sustainable_rate_per_s(model, load)
     if not is_rated:
         load = load.at(rate_per_s=sustained)

@@ -15,10 +15,10 @@ from penstock.host.model.load import Load
 from ..errors import FileError, MissingToolError, UsageError
 
 _INK, _SHADES = "#1b2a41", ("#9cc5d3", "#2a7f9e", "#12495e")
-#: Windows that are drawn, as multiples of the one asked for.
+#: Windows to draw, as multiples of the requested one.
 _WINDOWS = (0.5, 1.0, 2.0)
 _POINTS = 240
-#: Where the axis of rates ends, in rates of the plan.
+#: End of the axis of rates, in rates of the plan.
 _REACH = 1.6
 _FORMATS = ("png", "svg", "pdf")
 
@@ -40,7 +40,7 @@ def units_against_rate(path: Path, load: Load, clock_hz: float, pipelines: int, 
 
 
 def cores_against_rate(path: Path, load: Load, model: Cores) -> None:
-    """Draw the cores that a rate needs; those that were measured are a point."""
+    """Draw the cores that a rate needs; the measured cores are a point."""
     speed = f"of {model.lane_evaluations_per_s / 1e9:.1f} G evaluations/s each"
     _draw(path, load, "cores", lambda at: solve.lanes_needed(model, at), model.lanes, speed)
 

@@ -22,8 +22,8 @@ from .options import group, grouped, option
 from .stopping import stops
 from .terminal import note, say
 
-#: Seconds between switches of Python threads. With the default of 5 ms a task's answer would wait
-#: for whichever thread is busy; with this one it takes 0.3 ms.
+#: Seconds between switches of Python threads. At the default of 5 ms a task's answer would wait for
+#: busy threads; at this one it takes 0.3 ms.
 _SWITCH_S = 50e-6
 #: Seconds that running tasks get to end when the server is stopped.
 _GRACE_S = 10.0
@@ -84,7 +84,7 @@ def command(
     ] = None,
 ) -> None:
     """Own devices, and run the tasks of other processes on them until interrupted."""
-    # Imported here, since other commands need none of it.
+    # Imported here, since other commands do not need it.
     from penstock.host.devices.remote.server.metrics import ServerCollector
     from penstock.host.devices.remote.server.service import DeviceServer
     from penstock.host.metrics.exporter import serve_collector

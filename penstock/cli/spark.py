@@ -18,8 +18,8 @@ app = typer.Typer(
 )
 
 _FOLDER = Path("build/cluster")
-#: Seconds between two looks. Ends of processes come at once, but a signal that the system gave to
-#: another thread does not end a wait, and its handler runs only here.
+#: Seconds between two checks. The end of a process ends a wait at once. A signal that the system
+#: gave to another thread does not, and its handler runs only in this thread.
 _IDLE_S = 1.0
 
 Folder = Annotated[Path, typer.Option(help="Settings, logs and scratch space of the cluster.")]
@@ -50,7 +50,7 @@ def cluster(*, folder: Folder = _FOLDER, made_of: ClusterArguments) -> None:
 
     given = asdict(made_of)
     config = ClusterConfig(devices=given.pop("device") or (), **given)
-    # Until it is up, Ctrl-C ends what has started, by the exception that Python makes of it.
+    # Until the cluster is up, Ctrl-C raises Python's exception, which ends the started processes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Cluster(folder, config) as started:
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,8 +1,8 @@
 """Waits for the signals that end a server.
 
-The system may give a signal to any thread. Python's handlers run in the main thread only, and one
-that waits for a lock does not wake up for a signal that another thread was given: it would be lost.
-What Python writes to a descriptor for each signal, whichever thread it came to, is not.
+The system may give a signal to any thread, but Python's handlers run in the main thread only. If
+that thread waits for a lock, a signal to another thread does not wake it. So it waits for a
+descriptor instead, to which Python writes for each signal, whichever thread got it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def stops() -> Iterator[Callable[[], None]]:
-    """Let SIGINT and SIGTERM only end a function that waits for one; for the main thread.
+    """Give a function that waits for SIGINT or SIGTERM; they have no other effect meanwhile.
 
-    A signal that came before the call ends it at once.
+    For the main thread. A signal that came before the call ends the wait at once.
     """
     told, tell = socket.socketpair()
 

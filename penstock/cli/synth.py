@@ -1,4 +1,4 @@
-"""``penstock synth``: counts how large a build is, and its share of each board."""
+"""``penstock synth``: counts a build's cells, and their share of each board."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Sizes:
 
     units: int
     cells: Cells
-    #: Whether cells are the sum of parts that were synthesised by themselves.
+    #: Whether cells are the sum of separately synthesised parts.
     composed: bool = False
     path: LogicPath | None = None
     #: MHz on an ECP5 for each seed.
@@ -48,7 +48,7 @@ class Sizes:
 
 @group
 class Extra:
-    """How the cells of a build are counted, and what else is measured."""
+    """The method of counting a build's cells, and further measurements."""
 
     parts: bool = option(
         "Synthesise unit and block by themselves and add up: for builds that are too "
@@ -63,7 +63,7 @@ class Extra:
     )
 
     def measured(self, text: str, top: str, units: int) -> Sizes:
-        """Count the cells of a design, and measure what else is asked for.
+        """Count the cells of a design, and take the requested further measurements.
 
         Raises
         ------

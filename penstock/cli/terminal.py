@@ -14,7 +14,7 @@ from rich.table import Table
 errors = Console(stderr=True, soft_wrap=True)
 results = Console()
 if not results.is_terminal:
-    # A file or pipe has no width; tables should not be folded for one that was assumed.
+    # A file or pipe has no width, so tables should not be folded to an assumed one.
     results = Console(width=160)
 
 #: All columns but the first.

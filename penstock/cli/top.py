@@ -1,4 +1,4 @@
-"""``penstock top``: shows what a running join does, live."""
+"""``penstock top``: shows the state of running joins, live."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def screen(before: Joins, now: Joins, seconds: float) -> Group:
     for name, values in now.items():
         if name:
             parts.append(Text(name, style="bold underline"))
-        # One that was not there before has no rates yet.
+        # A join that is new has no rates yet.
         known = name in before
         parts.append(_join(before[name] if known else values, values, seconds if known else 0.0))
     return Group(*parts)

@@ -1,8 +1,8 @@
 """Evaluate expressions over whole columns, exactly.
 
 Integers are held in int64 while their bounds allow it and in arrays of Python integers beyond, so
-no operation overflows. This is what computes prepared keys, filters and SELECT expressions; the
-per-pair work is the devices'.
+no operation overflows. This computes prepared keys, filters and SELECT expressions; devices do the
+work per pair.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def evaluate_columns(expr: Expr, columns: Mapping[Any, Vector], rows: int) -> Ve
     Parameters
     ----------
     expr : Expr
-        One of both sides needs the columns of both, one row per pair.
+        An expression of both sides needs the columns of both, one row per pair.
     columns : mapping of (side, name) to Vector
     rows : int
-        How many rows the result has, where it is the same for all.
+        Number of rows of a constant result.
 
     Raises
     ------

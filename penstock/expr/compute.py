@@ -18,10 +18,10 @@ _STEPWISE = {Op.AND: 1, Op.OR: 1, Op.LEAST: 1, Op.GREATEST: 1, Op.CASE: 2}
 def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
     """Compute the root by ``rule(node, values of its operands)``, operands first.
 
-    AND, OR, LEAST, GREATEST and CASE of many operands take them up one by one, so that a thousand
-    values do not stand in memory together: the rule is called for the first two operands, then for
-    what that gave and the third, and so on; for CASE from the end, with a condition, its value
-    and what holds otherwise.
+    AND, OR, LEAST, GREATEST and CASE take many operands one by one, so that a thousand values are
+    never in memory together: the rule is called for the first two operands, then for its result and
+    the third, and so on; for CASE from the end, with a condition, its value and the ELSE value so
+    far.
     """
     uses = _uses(root).copy()
     done: dict[Expr, T] = {}
@@ -51,8 +51,8 @@ def _uses(root: Expr) -> Counter[Expr]:
 class _Open(Generic[T]):
     """A node that waits for operands.
 
-    ``waiting`` are operands that are not computed yet, the next one last; ``taken`` are values that
-    are not yet in ``so_far``.
+    ``waiting`` has the operands to compute, the next one last; ``taken`` the values that are not
+    yet in ``so_far``.
     """
 
     def __init__(self, expr: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> None:

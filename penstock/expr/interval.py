@@ -82,7 +82,7 @@ def hull(*parts: Interval) -> Interval:
     return min(lo for lo, _ in parts), max(hi for _, hi in parts)
 
 
-#: Bounds of what an operation gives, for those that follow from its operands' bounds alone.
+#: Bounds of an operation's result, for operations where its operands' bounds suffice.
 BOUNDS: dict[Op, Callable[..., Interval]] = {
     Op.ADD: add,
     Op.SUB: sub,

@@ -12,7 +12,7 @@ import numpy as np
 from ..types import INT64
 from .values import order_key
 
-#: Values that a text shows of a list.
+#: Most values of a list in a text.
 _SHOWN = 8
 
 

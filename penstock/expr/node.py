@@ -25,7 +25,7 @@ PRESENT = None
 class Op(Enum):
     """The operation of a node: on ``Expr.args``, with constants in ``Expr.attr``."""
 
-    # Members are themselves alone; Enum's own hash is written in Python, and is asked for often.
+    # Members are equal by identity only; Enum's own hash is in Python, and called often.
     __hash__ = object.__hash__
 
     CONST = "const"  # attr: the value (int, bool, float, str, bytes) or None for NULL
@@ -77,7 +77,7 @@ class Expr:
             self.sides = frozenset().union(*(arg.sides for arg in args))
         #: Whether there is a CAST in it, which may fail.
         self.casts: bool = op is Op.CAST or any(arg.casts for arg in args)
-        #: What :func:`once_per_node` keeps.
+        #: Results cached by :func:`once_per_node`.
         self.remembered: dict[Any, Any] | None = None
 
     @property
@@ -148,7 +148,7 @@ def once_per_node(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
 
 
 def remembered(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
-    """Cache the results of a function of a node, as long as what is returned lives."""
+    """Cache the results of a function of a node, for as long as the results live."""
     done: dict[Expr, T] = {}
 
     def kept(expr: Expr) -> T:
@@ -162,7 +162,7 @@ def remembered(rule: Callable[[Expr], T]) -> Callable[[Expr], T]:
 def show(expr: Expr, names: Mapping[str, str] | None = None) -> str:
     """Write an expression for a person to read, cut where it is long.
 
-    ``names`` are what the sides are called instead of "l" and "r".
+    ``names`` has the sides' names instead of "l" and "r".
     """
     texts: dict[Expr, str] = {}
     for current in walk(expr):

@@ -233,8 +233,8 @@ _ARITHMETIC: dict[Op, Callable] = {
     Op.BIT_XOR: xor,
     Op.BIT_NOT: invert,
 }
-#: How nodes are evaluated: the node, its operands. AND, OR, LEAST and GREATEST get two at a time,
-#: CASE a condition, its value and what holds otherwise, as :func:`~.compute.compute` gives them.
+#: Rules of evaluation, called with the node and its operands: for AND, OR, LEAST and GREATEST two
+#: at a time, for CASE a condition, its value and the ELSE value, see :func:`~.compute.compute`.
 RULES: dict[Op, Callable[[Expr, Sequence[Vector]], Vector]] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     **dict.fromkeys((Op.SHL, Op.SHR), _shift),

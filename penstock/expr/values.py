@@ -1,4 +1,4 @@
-"""Single values: their order, what stands for NULL, and CAST."""
+"""Single values: their order, their substitutes for NULL, and CAST."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _single(value: float, divisor: int) -> float:
             return float(near)
         around = [np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf)]
     exact = Fraction(value, divisor)
-    # Of two at one distance, the one whose last bit is 0.
+    # Of two at equal distance, the one with 0 as its last bit.
     candidates = [x for x in (near, *around) if np.isfinite(x)]
     best = min(
         candidates, key=lambda x: (abs(Fraction(float(x)) - exact), int(x.view(np.uint32)) & 1)

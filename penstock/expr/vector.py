@@ -1,4 +1,4 @@
-"""Columns of values, which expressions are evaluated on."""
+"""Columns of values, the inputs and results of expressions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Vector:
     Parameters
     ----------
     values : ndarray, shape (n,) or () for a constant
-        int64 or object (integers), bool, float32, float64, or object (str, bytes). What the slot of
-        a NULL holds says nothing.
+        int64 or object (integers), bool, float32, float64, or object (str, bytes). Arbitrary where
+        NULL.
     valid : ndarray of bool or None
-        False where NULL; None if nothing is.
+        False where NULL; None if there is no NULL.
     lo, hi : int
         Bounds of the integers in ``values``, 0 for other values.
     """

@@ -21,9 +21,9 @@ class NotBandError(Exception):
     Parameters
     ----------
     reason : str
-        Why, with ``{}`` for each part.
+        The reason, with ``{}`` for each part.
     *parts : Expr
-        What part of the predicate it is about.
+        Parts of the predicate that the reason names.
     """
 
     def __init__(self, reason: str, *parts: Expr) -> None:
@@ -97,8 +97,8 @@ class BandForm:
     need: Expr | None = None
 
     def with_need(self, need: Expr) -> BandForm:
-        """The same form with another condition that window tuples need."""
+        """The form with a further condition on window tuples."""
         if self.table & 1:
-            # True whatever the tests say: one test that only a NULL key fails.
+            # True for every outcome: one test that only a NULL key fails.
             return replace(self, tests=(ALWAYS,), table=0b10, need=need)
         return replace(self, need=need)

@@ -1,7 +1,7 @@
-"""When groups of a stream are complete: which key says so, or why none does.
+"""The closing rule of groups in a stream, or the reason why there is none.
 
-A group is complete when no later row can join it. That is known where a key follows the event time
-(the time column, a tumbling window or a date of it), or where no two rows share their key.
+A group is complete when no later row can join it. This is known if a key follows the event time
+(the time column, a tumbling window or a date of it), or if no two rows share their key.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def time_key(query: JoinQuery) -> TimeKey | None:
 
 
 def floor_of(key: Expr) -> Expr:
-    """The least that a time key is from an instant on; it never falls while that rises.
+    """The least value of a time key from an instant on; it never falls while the instant rises.
 
     Wall clocks do fall, where they are put back.
     """
@@ -70,7 +70,7 @@ def is_per_row(query: JoinQuery) -> bool:
 
 
 def require_closing(query: JoinQuery) -> None:
-    """Refuse a query with groups that a stream could never let go, or with times of two kinds.
+    """Refuse a query with groups that a stream could never complete, or with times of two kinds.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def time_column(time: Expr) -> Expr:
 
 
 def nondecreasing(expr: Expr, column: Expr) -> bool:
-    """Whether the floor of an integer expression of one column never falls while that rises."""
+    """Whether an integer expression's floor never falls while its only column rises."""
     current: Expr | None = expr
     while current is not column:
         if current is None or not current.type.is_integral:
@@ -136,7 +136,7 @@ def nondecreasing(expr: Expr, column: Expr) -> bool:
 
 
 def _followed(expr: Expr) -> Expr | None:
-    """The operand with which an expression never falls; None if it may fall with any."""
+    """The operand such that the expression never falls while it rises; None if there is none."""
     tumbling, op, args = as_tumbling(expr), expr.op, expr.args
     if tumbling is not None:
         return tumbling.time

@@ -1,7 +1,7 @@
-"""Which folds a query's aggregates need, each of them computed once.
+"""The folds that a query's aggregates need, each computed once.
 
-An aggregate of the group's own side alone needs no value on the device: it follows from how many
-matches each row has. Others fold their value where it is not NULL.
+An aggregate of the group's own side alone needs no value on the device: it follows from each row's
+number of matches. Others fold their value where it is not NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MODES = {"sum": Mode.SUM, "avg": Mode.SUM, "min": Mode.MIN, "max": Mode.MAX}
 
 @dataclass(frozen=True)
 class FoldKey:
-    """What is folded: a value (None: the matches themselves), and whether positions are wanted."""
+    """A fold's value (None: the matches themselves), and whether positions are wanted."""
 
     value: Expr | None
     nearest: bool = False
@@ -27,14 +27,14 @@ class FoldKey:
 
 @dataclass(frozen=True)
 class Needs:
-    """Where an aggregate comes from.
+    """The folds from which an aggregate is computed.
 
     Parameters
     ----------
     fold : (FoldKey, Mode) or None
-        What gives its value; None if the matches' number and the group's own side do.
+        Gives its value; None if the number of matches and the group's own side suffice.
     count : (FoldKey, Mode) or None
-        What gives the number of its rows.
+        Gives the number of its rows.
     """
 
     fold: tuple[FoldKey, Mode] | None = None
@@ -48,13 +48,13 @@ class FoldPlan:
     Parameters
     ----------
     modes : dict of FoldKey to set of Mode
-        What each program is asked for.
+        Modes of each fold's program.
     needs : list of Needs
         One per aggregate.
     found : (FoldKey, Mode)
-        What says whether a row has any match.
+        Tells whether a row has a match.
     texts : dict of FoldKey to list of str
-        The aggregates that need it, for messages.
+        The aggregates that need each fold, for messages.
     """
 
     modes: dict[FoldKey, set[Mode]] = field(default_factory=dict)
@@ -111,13 +111,13 @@ def fold_plan(aggregation: Aggregation) -> FoldPlan:
 
 
 def least_of(one: Aggregate) -> Expr:
-    """What ``min_by`` or ``max_by`` takes the least of."""
+    """The expression whose least value decides ``min_by`` or ``max_by``."""
     assert one.by is not None
     # Times have no negative, the integers that count them do.
     return ops.neg(as_integer(one.by)) if one.function == "max_by" else one.by
 
 
 def _every_match(plan: FoldPlan) -> FoldKey | None:
-    """A fold over all matches, since its value is never NULL; one without a value if there is."""
+    """A fold over all matches: without a value, or else with one that is never NULL."""
     keys = [k for k in plan.modes if k.value is None or not k.value.type.nullable]
     return min(keys, key=lambda k: (k.value is not None, k.nearest), default=None)

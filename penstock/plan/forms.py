@@ -1,4 +1,4 @@
-"""Which form a predicate takes for a given direction of the join."""
+"""The form of a predicate for a given direction of the join."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .splitting import band_form
 class JoinForm:
     """Form of a predicate with the side ``window`` flowing past the other.
 
-    ``not_band`` says why it is not a band, None if it is.
+    ``not_band`` is the reason for not being in band form; None if it is.
     """
 
     window: str
@@ -78,9 +78,9 @@ def fold_form(
     window : str
         Side that flows past the other, whose tuples get the aggregates.
     value : Expr or None
-        What is folded, over both sides; pairs for which it is NULL are no matches.
+        Value to fold, over both sides; pairs for which it is NULL are no matches.
     modes : frozenset of Mode
-        What is asked for. Without ``value`` those that need none.
+        Without ``value`` only modes that need none.
     band : bool
         Whether band form is allowed.
 
@@ -115,7 +115,7 @@ def _fold_form(
 
 
 def _with_room(make: Callable[[], JoinForm], *exprs: Expr) -> JoinForm:
-    """What ``make`` gives, in a thread with room for recursion where the expressions are large.
+    """Call ``make``, for large expressions in a thread with room for recursion; returns its result.
 
     Raises
     ------

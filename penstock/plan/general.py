@@ -1,4 +1,4 @@
-"""General form: what is not a band keeps its expression DAG, over keys prepared per tuple.
+"""General form: a predicate that is no band keeps its expression DAG, over prepared keys.
 
 A sub-expression of one side is computed once per tuple (hoisted to a prepared key), not once per
 pair. Keys are never NULL: zero stands in, and a boolean key guards every comparison that could
@@ -54,7 +54,7 @@ class KeySource:
 
 @dataclass(frozen=True)
 class GeneralForm:
-    """A predicate over prepared keys, where they come from, and what is folded of its matches."""
+    """A predicate over prepared keys, the sources of the keys, and the value to fold."""
 
     window: str
     stream_keys: tuple[KeySource, ...]
@@ -225,7 +225,7 @@ class _Hoister:
         return ops.and_(*tests) if form.table == 1 << ((1 << len(tests)) - 1) else ops.or_(*tests)
 
     def _flags(self, expr: Expr) -> Expr:
-        """Hoist what is left one-sided after guarding: tests for NULL and their combinations."""
+        """Hoist parts that are one-sided after guarding: tests for NULL and their combinations."""
         if expr.is_const or expr.op is Op.KEY:
             return expr
         if len(expr.sides) == 1 and expr.type.kind is Kind.BOOL:

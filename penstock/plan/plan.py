@@ -1,4 +1,4 @@
-"""How a query is run, told without data: every driver asks here, and nobody chooses again."""
+"""The plan of a query, made without data: the only place that decides how a query is run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .query import LEFT, RIGHT, JoinQuery, other
 
 
 class Output(Enum):
-    """What leaves a join, and of what it is made."""
+    """The kind of a join's output."""
 
     PAIRS = "pairs"
     #: Rows of one side by whether they match.
@@ -33,7 +33,7 @@ class Output(Enum):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What devices compute of tuples of one side against the window of the other.
+    """A computation of devices on tuples of one side and the window of the other.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Evaluation:
     modes : tuple of Mode
         What becomes of the matches.
     needed_by : str
-        What needs it, for messages.
+        The part of the query that needs it, for messages.
     fold : FoldKey, optional
-        Which fold of the plan it computes.
+        The fold of the plan that it computes.
     """
 
     form: JoinForm
@@ -61,7 +61,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """How a query is run, see :func:`plan`.
+    """The plan of a query, see :func:`plan`.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class JoinPlan:
     band : bool
         Whether band form is allowed.
     about : str, optional
-        The side of which the join gives the rows that match, or that do not, and nothing else; by
-        default what the query asks for. Of an outer join it gives rows that match nothing.
+        A side: the join then gives only this side's rows with a match, or those without; of an
+        outer join those without. By default the join gives what the query asks for.
     """
 
     query: JoinQuery
@@ -106,7 +106,7 @@ class JoinPlan:
 
     @cached_property
     def met_later(self) -> tuple[str, ...]:
-        """Sides whose rows others meet after their own step."""
+        """Sides with rows that later rows may meet after the rows' own step."""
         return (LEFT, RIGHT) if self.output is Output.PAIRS else (other(self.decided_once[0]),)
 
     # -- what is evaluated ------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class JoinPlan:
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
-        """What devices evaluate where rows keep coming: by window side, or by :func:`fold_name`.
+        """The evaluations of a stream: by window side, or by :func:`fold_name`.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class JoinPlan:
         return self.time_key
 
     def require_closing(self) -> None:
-        """Refuse groups that a stream could never let go.
+        """Refuse groups that a stream could never complete.
 
         Raises
         ------
@@ -256,12 +256,12 @@ class JoinPlan:
     def without_null(self, is_never_null: Callable[[tuple[str, str]], bool]) -> JoinPlan:
         """The plan for rows of which some columns hold no NULL, though their types allow it.
 
-        What cannot be NULL needs no test, and ``count(e)`` is then ``count(*)``.
+        A value that cannot be NULL needs no test, and its ``count(e)`` is ``count(*)``.
 
         Parameters
         ----------
         is_never_null : callable
-            Says so of a column, given as (side, name).
+            Takes a column as (side, name).
         """
 
         def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:

@@ -1,4 +1,4 @@
-"""A compiled join query: two filtered sides, a window, a predicate, and what to output."""
+"""A compiled join query: two filtered sides, a window, a predicate, and an output."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Aggregate:
     value : Expr or None
         Over columns of both sides; None for ``count(*)``.
     by : Expr or None
-        What ``min_by`` and ``max_by`` order by.
+        Value by which ``min_by`` and ``max_by`` order.
     type : Type
         Of the result.
     text : str
@@ -104,20 +104,20 @@ class Aggregate:
 
     @property
     def inputs(self) -> tuple[Expr, ...]:
-        """What is computed of each pair to fold it; the value of ``min_by`` is not."""
+        """Values to compute for each pair and fold; the value of ``min_by`` is not among them."""
         folded = self.by if self.by is not None else self.value
         return () if folded is None else (folded,)
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What a query with groups gives instead of pairs.
+    """The groups that a query gives instead of pairs.
 
     Parameters
     ----------
     side : str or None
-        The side whose columns the keys are; each of its rows is folded over its matches. None if
-        they are of both sides: the pairs are grouped.
+        The side of all keys; each of its rows is folded over its matches. None if keys are of both
+        sides: then pairs are grouped.
     keys : tuple of Expr
         Empty: all matches are one group.
     aggregates : tuple of Aggregate
@@ -145,7 +145,7 @@ class JoinQuery:
     left, right : Side
     window : TimeWindow or RowsWindow
     predicate : Expr
-        What is left of the join condition beside the window; a pair joins where it is TRUE.
+        The join condition without the window; a pair joins where it is TRUE.
     select : tuple of (str, Expr)
         Output columns, over columns of both sides.
     scales : tuple of ((side, column), digits)
@@ -154,7 +154,7 @@ class JoinQuery:
         None if the query gives pairs; otherwise ``select`` is empty.
     kind : JoinKind
     unique : tuple of (side, columns)
-        Columns of which no two rows of a side have the same values, as the caller declared.
+        Columns that differ between any two rows of a side, as the caller declared.
     time_zone : str or None
         Of the session, if one was given.
     """

@@ -74,7 +74,7 @@ def shifted(times: np.ndarray, by: int) -> np.ndarray:
 
 
 def _beyond(times: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of ``times + by`` lie above, and which below, all of int64."""
+    """Masks of ``times + by`` above and below the range of int64."""
     none = np.zeros(len(times), dtype=bool)
     most, least = _MAX - by, _MIN - by  # of a time that stays inside
     above = none if by <= 0 else ~none if most < _MIN else times > most

@@ -1,4 +1,4 @@
-"""How time bounds are found in a join condition.
+"""Finds time bounds in a join condition.
 
 A conjunct is a bound on ``T = right.time - left.time`` if it is additive in the two time columns in
 any spelling.
@@ -27,7 +27,7 @@ class _Bound:
 
 
 def _all_of(bounds: Sequence[_Bound]) -> _Bound:
-    """Bounds on T that keep all of these."""
+    """The intersection of bounds on T."""
     return _Bound(
         max((b.low for b in bounds if b.low is not None), default=None),
         min((b.high for b in bounds if b.high is not None), default=None),
@@ -83,7 +83,7 @@ class _Finder:
         return self._at_most_zero(form)
 
     def _both(self, *forms: Linear) -> _Bound | None:
-        """Bound on T that follows if all of the forms are at most zero; None if one gives none."""
+        """Bound on T that follows if all forms are at most zero; None if some form gives none."""
         bounds = [self._at_most_zero(form) for form in forms]
         return None if None in bounds else _all_of([b for b in bounds if b is not None])
 

@@ -1,4 +1,4 @@
-"""Time and ROWS windows: which rows can meet.
+"""Time and ROWS windows: they say which rows can meet.
 
 ``T = right.time - left.time`` in the finer of the two units; a time window is ``-before <= T <=
 after``.
@@ -19,7 +19,7 @@ LEFT, RIGHT = "l", "r"
 
 #: Before any watermark: the least time, below which no row can be.
 NEVER = INT64[0]
-#: After the end of a source: above the last time that a row can have, which is one like others.
+#: After the end of a source: above the greatest time that a row can have.
 FOREVER = INT64[1] + 1
 
 #: Positions of a window, ``[start, end)`` per tuple: int64, both non-decreasing.
@@ -58,7 +58,7 @@ class TimeWindow:
         return self.ranges(other(side), times[side], times[other(side)])
 
     def reach(self, window: str, least: int, most: int) -> tuple[int, int]:
-        """First and last time of a side that rows of the other from ``least`` to ``most`` meet."""
+        """First and last time of a side that the other side's times ``least`` to ``most`` meet."""
         low, high = self.offsets(window)
         return NEVER if low is None else least + low, FOREVER if high is None else most + high
 

@@ -38,7 +38,7 @@ def has_aggregate(tree: exp.Expr) -> bool:
 
 
 def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
-    """Read one aggregate; ``plain`` lowers what it is of.
+    """Read one aggregate; ``plain`` lowers its arguments.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def read_aggregate(tree: exp.AggFunc, plain: Lowering) -> Aggregate:
 def _read(
     name: str, tree: exp.AggFunc, plain: Lowering
 ) -> tuple[str, Expr | None, Expr | None, Type]:
-    """Function, value, what it orders by, and type."""
+    """Function, value, order value and type of an aggregate."""
     argument = tree.this
     if isinstance(argument, exp.Distinct):
         raise refused(f"DISTINCT inside an aggregate is not supported: {WHAT_INSTEAD}", tree)

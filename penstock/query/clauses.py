@@ -1,4 +1,4 @@
-"""Which clauses of a SELECT and of an item of FROM are read; any other is an error."""
+"""Known clauses of a SELECT and of an item of FROM; any other clause is an error."""
 
 from __future__ import annotations
 

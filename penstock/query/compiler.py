@@ -148,7 +148,7 @@ def _conditions(statement: Statement) -> tuple[list[list[Expr]], list[Expr]]:
     never = [member for member in where if member.is_const]
     for conjunct in never[:1] or where:
         if not conjunct.sides:
-            # As a part of ON, it would leave the rows of an outer join that match nothing.
+            # In ON, it would keep an outer join's rows without a match.
             for own in filters:
                 own.append(conjunct)
         elif conjunct.sides & nulls:
@@ -171,7 +171,7 @@ def _members(condition: Expr) -> list[Expr]:
     found = []
     for member in conjuncts_of(condition):
         value = simplify(member)
-        # A bound on the time that every time keeps still says the window.
+        # A bound on the time that holds for every time still defines the window.
         bounds = value is ops.TRUE and len(member.sides) > 1
         if bounds or value is not ops.TRUE:
             found.append(member if bounds or value.sides else value)

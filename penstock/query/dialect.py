@@ -1,4 +1,4 @@
-"""The SQL that Penstock reads: Spark's, plus how the papers write windows and exclusive or.
+"""The SQL that Penstock reads: Spark's, plus the papers' notation of windows and exclusive or.
 
 ``FROM a [ROWS 100], b [ROWS 50]`` (paper 4, figure 1) gives a side a window of its last rows;
 ``⊕`` (paper 1, section 5.1) is ``^``. ``''`` inside a string is a quote, as in Spark 4.

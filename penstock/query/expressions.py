@@ -22,8 +22,8 @@ from .time_literals import time_literal
 from .time_rules import TRUNCATIONS, TimeRules
 from .window_function import is_window, read_window, window_field
 
-#: Branches of a CASE, and values that LEAST, GREATEST or COALESCE choose among, at most: each is
-#: tested for NULL together with all before it.
+#: Most branches of a CASE, and most values of LEAST, GREATEST or COALESCE: each is tested for NULL
+#: together with all before it.
 _MOST_CHOICES = 250
 
 
@@ -114,7 +114,7 @@ class Lowering:
     # -- leaves -----------------------------------------------------------------------------------
 
     def value(self, tree: exp.Expr) -> Expr:
-        """Lower an expression; if it is just a column, that may be of any type."""
+        """Lower an expression; a plain column may be of any type."""
         return self.column(tree) if isinstance(tree, exp.Column) else self.lower(tree)
 
     def column(self, tree: exp.Column) -> Expr:

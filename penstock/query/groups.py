@@ -1,4 +1,4 @@
-"""What a SELECT with GROUP BY, DISTINCT or aggregates asks for.
+"""Reads a SELECT with GROUP BY, DISTINCT or aggregates.
 
 The output is computed from two kinds of columns that no table has: ``("key", k)``, the group's
 k-th key, and ``("agg", k)``, its k-th aggregate.
@@ -21,8 +21,8 @@ from .expressions import Lowering
 from .output import check_output, is_star, output_name
 from .window_function import is_window, window_field
 
-#: Values computed from both tables that one query may aggregate: the first time, each takes some
-#: half a second to compile.
+#: Most values computed from both tables that one query may aggregate: each takes some half a second
+#: to compile once.
 _MOST_COMPUTED = 8
 
 
@@ -72,7 +72,7 @@ def read_aggregation(tree: exp.Select, plain: Lowering) -> Aggregation:
 
 
 def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
-    """What the query groups by."""
+    """Syntax trees of the group keys."""
     group, distinct = tree.args.get("group"), tree.args.get("distinct")
     if distinct:
         if group or any(map(has_aggregate, tree.expressions)):
@@ -90,7 +90,7 @@ def _key_trees(tree: exp.Select, plain: Lowering) -> list[exp.Expr]:
 
 
 def _referred(item: exp.Expr, tree: exp.Select, plain: Lowering) -> exp.Expr:
-    """What a key of GROUP BY stands for: itself, an output column by number, or one by name."""
+    """The tree that a key of GROUP BY means: itself, or an output column by number or name."""
     if isinstance(item, exp.Literal) and not item.is_string:
         text = str(item.this)
         number = int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
@@ -177,7 +177,7 @@ class _GroupLowering(Lowering):
         return ops.column("key", str(self.keys[key]), key.type)
 
     def _window_of(self, tree: exp.Expr) -> Tumbling | None:
-        """The key whose field ``window.start``, or ``window(...).start``, is; None for others."""
+        """The key of a field ``window.start`` or ``window(...).start``; None for others."""
         if self._is_bare(tree):
             raise refused("a window is not one value; take window.start or window.end", tree)
         if self._is_field(tree):

@@ -57,7 +57,7 @@ def _of(values: Mapping[str, Any], source: Source, scope: Scope) -> Any:
 
 @dataclass(frozen=True)
 class SideTimes:
-    """When the rows of both sides happen.
+    """Event times of both sides' rows.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def side_times(
 ) -> SideTimes:
     """Find the event times of both sides.
 
-    Where they are not needed, it is both or none: without a common clock the order of ROWS is that
-    of arrival.
+    If they are not needed, both sides get a time or neither does: without a common clock ROWS are
+    in order of arrival.
     """
     scope = statement.scope
     left, right = (_time(source, scope, times) for source in statement.sources)
@@ -134,12 +134,12 @@ def time_window(
     within: Within | None,
     is_empty: bool,
 ) -> tuple[TimeWindow, list[Expr]]:
-    """Find the bounds of the time window, and what is left of the join condition beside them.
+    """Find the bounds of the time window, and the rest of the join condition.
 
     Raises
     ------
     QueryError
-        A side has no time, or the condition has no bounds, or none that a pair can keep.
+        A side has no time, or the condition has no bounds, or bounds that no pair can meet.
     """
     left, right = clock.times
     if left is None or right is None:

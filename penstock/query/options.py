@@ -1,4 +1,4 @@
-"""What a query means beside its text, spelt once for Python, the shell and Spark."""
+"""Options of a query beside its text, defined once for Python, the shell and Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Within = int | timedelta
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """Says what the text of a query leaves open.
+    """Options that the text of a query leaves open.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a SELECT gives: its columns and their names."""
+"""The output of a SELECT: its columns and their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find arithmetic that may overflow Spark's types: exact here, wrapped or rounded there."""
+"""Finds arithmetic that may overflow Spark's types: exact here, wrapped or rounded in Spark."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..types import Kind, Type
 #: Spark's integers by their bits.
 _INTEGERS = {8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}
 _LITERALS = (32, 64)
-#: Spark's widest decimal has 38 digits, of which a sum takes one more than its terms have.
+#: Spark's widest decimal has 38 digits; a sum has one more than its terms.
 _WIDEST, _MOST = "DECIMAL(38)", 10**37
 _ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.ABS, Op.SHL})
-#: Expressions that a note names.
+#: Most expressions that a note names.
 _SHOWN = 3
 
 

@@ -22,7 +22,7 @@ MOST_CHARACTERS = 2 << 20
 #: Words, numbers, texts and signs of a query, at most: 50,000 negative numbers with their commas
 #: fit. Each takes the parser about 10 us and 700 bytes.
 MOST_TOKENS = 160_000
-#: Tables of a query that are read before they are refused: the parser's time doubles with each.
+#: Most tables of a query to read before it is refused: the parser's time doubles with each.
 _MOST_JOINS = 8
 #: Characters of a query that nearly any thread has room for.
 _SHORT = 1000
@@ -31,7 +31,7 @@ _SHORT = 1000
 #: begun, so the time is linear.
 _TOKEN = re.compile(
     r"--[^\n]*"
-    # Possessive, since each step that could be taken back would take memory.
+    # Possessive, since backtracking would take memory for each step.
     r"|/\*(?:[^*]++|\*(?!/))*+"
     r"|'(?:[^'\\]++|\\.)*+'?"
     r'|"(?:[^"\\]++|\\.)*+"?'
@@ -87,14 +87,14 @@ def canonical(text: str) -> str:
 
 
 def with_room(work: Callable[[], T], text: str) -> T:
-    """What ``work`` returns, which reads a text, with room for its recursion.
+    """Call ``work``, which reads a text, with room for its recursion; returns its result.
 
     Raises
     ------
     QueryError
         It is nested too deeply even so.
     """
-    if len(text) <= _SHORT:  # a thread would take as long as all the rest
+    if len(text) <= _SHORT:  # a thread would double the time
         with suppress(RecursionError):
             return work()
     try:

@@ -21,7 +21,7 @@ class Source:
     table : str
         The base table that feeds it.
     columns : mapping of str to Expr
-        What each visible column is, over columns of the base table.
+        Expression of each visible column, over columns of the base table.
     filter : Expr
         Condition from subqueries below, TRUE if none.
     rows : int or None
@@ -106,7 +106,7 @@ class Scope:
         return f"unknown {kind} {name}{owner}{hint}"
 
     def unit_of(self, expr: Expr) -> str | None:
-        """The unit in which all columns of an integer expression are declared, if it is one."""
+        """The one unit in which all columns of an integer expression are declared, if any."""
         leaves = [leaf for leaf in walk(expr) if leaf.op is Op.COLUMN]
         found = {self.units.get(leaf) for leaf in leaves}
         return found.pop() if len(found) == 1 else None

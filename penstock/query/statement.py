@@ -18,7 +18,7 @@ from .output import select_columns
 from .scope import Scope, Source
 from .sources import SourceReader
 
-#: What may stand before JOIN.
+#: Words before JOIN.
 _KINDS = {
     **{kind.value: kind for kind in JoinKind},
     "": JoinKind.INNER,

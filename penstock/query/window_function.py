@@ -72,7 +72,7 @@ def _as_interval(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
 
 
 def _span(length: Expr, time: Expr, tree: exp.Expr, call: exp.Expr) -> Expr:
-    """Check that a size is a constant that the time is counted in."""
+    """Check that a size is a constant in a unit of the time."""
     if not length.is_const or length.attr is None:
         raise refused(f"window takes constant sizes, not {snippet(tree)}", call)
     is_integer = time.type.kind is Kind.INT

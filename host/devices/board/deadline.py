@@ -1,6 +1,6 @@
-"""Every call to a remote board has a deadline: PYNQ's client would wait for ever.
+"""Deadlines for calls to a remote board: PYNQ's client would wait for ever.
 
-A board that lost its power or its cable closes no connection; nothing but time tells that it is
+A board that loses its power or its cable closes no connection; only a timeout shows that it is
 gone.
 """
 
@@ -13,12 +13,12 @@ import grpc  # pyright: ignore
 
 #: Seconds for a call that may load a bitstream; a virtual board compiles Verilog then.
 _LOAD_S = 600.0
-#: The service whose calls those are, as PYNQ's client names it.
+#: PYNQ's name of the service with such calls.
 _LOADER = "device"
 
 
 class _Details(grpc.ClientCallDetails):
-    """What gRPC asks of a call."""
+    """The details of a call, as gRPC wants them."""
 
     def __init__(self, given: Any, timeout_s: float) -> None:
         for name in ("method", "metadata", "credentials", "wait_for_ready", "compression"):
@@ -50,7 +50,7 @@ def limit_calls(target: Any, timeout_s: float) -> None:
     Parameters
     ----------
     target : RemoteDevice
-        PYNQ's; nothing was allocated through it yet.
+        Nothing was allocated through it yet.
     timeout_s : float
         Seconds for one access to registers or memory.
     """
@@ -61,7 +61,7 @@ def limit_calls(target: Any, timeout_s: float) -> None:
 
 
 def is_gone(error: BaseException | None) -> bool:
-    """Whether the cause of an error is that nobody answers any more."""
+    """Whether an error was caused by a board that no longer answers."""
     while error is not None:
         if isinstance(error, grpc.Call):
             return error.code() in (

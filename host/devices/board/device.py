@@ -19,8 +19,8 @@ from .kernel import BoardKernel, BoardWindowKernel
 from .link import TIMEOUT_S, BoardLink
 from .package import Package, choose
 
-#: Cycles of a task, about: 10 ms at 200 MHz, some seconds on a virtual board. Less would make the
-#: calls that start a task on a remote board count, which take some milliseconds.
+#: Approximate cycles of a task: 10 ms at 200 MHz, some seconds on a virtual board. In shorter tasks
+#: the few milliseconds of the calls that start one on a remote board would count.
 _TASK_CYCLES = 1 << 21
 
 
@@ -44,7 +44,7 @@ class BoardDevice(Device):
     Attributes
     ----------
     packages : list of Package
-        What can be loaded; of several that run a program, the first is taken.
+        Packages to load from; of several that run a program, the first is taken.
     """
 
     name = "board"
@@ -116,7 +116,7 @@ class BoardDevice(Device):
         return kernel
 
     def load(self, package: Package) -> KernelInstances:
-        """The kernels of a package; it is loaded if need be.
+        """Kernels of a package, which is loaded if need be.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Whether a predicate that is built in serves a program whose keys have narrower bounds."""
+"""Checks whether a built-in predicate serves a program with narrower bounds of keys."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock.types import Kind, Type
 def fits(program: Program, built: Program) -> bool:
     """Whether a build computes a program.
 
-    Arithmetic is exact, so the same operations on wider keys have the same results. A build also
-    looks at keys that say where a column is NULL; a program whose columns have no NULL leaves them
-    out, and they are true then.
+    Arithmetic is exact, so the same operations on wider keys have the same results. A build may
+    have keys that say where a column is NULL. A program without NULL in that column leaves such a
+    key out, and it then counts as true.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _is_flag(expr: Expr) -> bool:
 
 
 def _within(keys: Sequence[Type], built: Sequence[Type]) -> bool:
-    """Whether the bounds of keys lie in those of a build, the kinds being the same."""
+    """Whether keys are of the kinds of a build's keys, and within their bounds."""
     return len(keys) == len(built) and all(
         key.within(0, 0) == other.within(0, 0) and other.lo <= key.lo and key.hi <= other.hi
         for key, other in zip(keys, built, strict=True)

@@ -37,13 +37,13 @@ class KernelInstance:
         self._memories: dict[str, BoardMemory] = {}
 
     def run(self, task: KernelTask, addresses: Mapping[str, int], timeout_s: float) -> np.ndarray:
-        """Run a task; the memory of its results.
+        """Run a task; returns the memory of its results.
 
         Parameters
         ----------
         task : KernelTask
         addresses : mapping
-            Pointers to what is in the board's memory already.
+            Pointers to resident data in the board's memory.
         timeout_s : float
             Seconds after which the kernel counts as hung.
 
@@ -75,7 +75,7 @@ class KernelInstance:
         return known
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         for memory in self._memories.values():
             self.link.free(memory)
         self._memories.clear()
@@ -87,7 +87,7 @@ class KernelInstances:
     Parameters
     ----------
     links : sequence of BoardLink
-        The boards, which the overlay is loaded into.
+        The boards, with the overlay loaded.
     package : Package
     timeout_s : float
         Seconds that a task may take.
@@ -105,12 +105,12 @@ class KernelInstances:
         self._free: SimpleQueue[KernelInstance] = SimpleQueue()
         for instance in self.all:
             self._free.put(instance)
-        #: Seconds after which a kernel should be free however many tasks wait for it.
+        #: Seconds after which a kernel should be free, however many tasks wait.
         self.patience_s = timeout_s * (len(self.all) + 1)
 
     @contextmanager
     def lend(self) -> Iterator[KernelInstance]:
-        """A free kernel, for the length of a block."""
+        """Lend a free kernel for the length of a ``with`` block."""
         try:
             instance = self._free.get(timeout=self.patience_s)
         except Empty:
@@ -123,13 +123,13 @@ class KernelInstances:
             self._free.put(instance)
 
     def close(self) -> None:
-        """Give their memory back."""
+        """Free the kernels' memory."""
         for instance in self.all:
             instance.close()
 
 
 class KernelUse:
-    """A program's use of the kernels, which other programs use as well.
+    """A program's use of kernels that it shares with other programs.
 
     Parameters
     ----------
@@ -144,18 +144,18 @@ class KernelUse:
     def run(
         self, task: KernelTask, addresses: Callable[[BoardLink], Mapping[str, int]] | None = None
     ) -> np.ndarray:
-        """Run a task on a kernel that is free; the memory of its results.
+        """Run a task on a free kernel; returns the memory of its results.
 
         Parameters
         ----------
         task : KernelTask
         addresses : callable, optional
-            Pointers to what is in a board's memory.
+            Pointers to resident data in a board's memory.
 
         Raises
         ------
         DeviceError
-            The program was closed, or the task failed; what PYNQ raises is the cause.
+            The program was closed, or the task failed; PYNQ's exception is the cause.
         """
         with self._changed:
             if self._closed:
@@ -173,12 +173,12 @@ class KernelUse:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let no task begin, and wait for those that run.
+        """Refuse new tasks, and wait for the running ones.
 
         Raises
         ------
         DeviceError
-            They did not end in time.
+            The tasks did not end in time.
         """
         patience_s = self.instances.patience_s
         with self._changed:

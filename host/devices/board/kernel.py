@@ -24,8 +24,8 @@ from .link import BoardLink
 if TYPE_CHECKING:
     from .device import BoardDevice
 
-#: Most result words of a task beyond what the kernel insists on, 1 MiB. More makes each task
-#: slower on a remote board, which sends its whole result buffer; a task that needs more pauses.
+#: Most result words of a task beyond the kernel's minimum, 1 MiB. A remote board sends its whole
+#: result buffer, so a larger one makes each task slower; a task that needs more pauses.
 MOST_RESULT_WORDS = 1 << 14
 
 
@@ -54,7 +54,7 @@ class BoardWindow(PipelineWindow):
                 self._stale.add(link)
 
     def on(self, link: BoardLink) -> int:
-        """Address on a board, whose memory has all that was written."""
+        """The window's address on a board, after all keys were copied there."""
         memory = self._memories[link]
         with self._lock:
             if link in self._stale:

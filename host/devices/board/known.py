@@ -1,4 +1,4 @@
-"""Known joins for the self-tests of both sorts of kernels: keys, and checks of what they give."""
+"""Known joins for the self-tests of both sorts of kernels: keys, and checks of results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLERANCE = 0.05
 
 
 def all_tests(package: Package) -> BandProgram:
-    """The program that is true where all tests of a kernel are."""
+    """The program that is true where all tests of a kernel pass."""
     geometry = package.table["geometry"]
     tests = geometry["tests"]
     bits = max(width for width in (16, 32, 64) if width <= geometry["key_bits"])
@@ -49,7 +49,7 @@ def bounds(rng: np.random.Generator, program: BandProgram, count: int) -> list[n
 
 
 def no_bounds(program: BandProgram, count: int) -> list[np.ndarray]:
-    """Stream keys that nothing matches, so that no result waits for the memory."""
+    """Stream keys without a match, so that no result waits for the memory."""
     dtype = dtype_of(program)
     return [np.full(count, high, dtype) for _ in range(program.tests) for high in (1, 0)]
 
@@ -99,7 +99,7 @@ def timed(cycles: int, expected: float, rate: str) -> str:
     Raises
     ------
     DeviceError
-        Not what the model has.
+        The cycles differ from the model's.
     """
     text = f"{cycles:,} cycles, the model has {expected:,.0f}: {rate}"
     if abs(cycles / expected - 1) > _TOLERANCE:

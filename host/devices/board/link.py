@@ -1,4 +1,4 @@
-"""A board that PYNQ reaches, with the overlay that is loaded into it."""
+"""A board that PYNQ reaches, and the overlay loaded into it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.errors import DeviceError, MissingToolError
 from .package import DESCRIPTION, Package
 from .port import BoardMemory, Port
 
-#: Where a deploy folder lies on a board.
+#: Path of the deploy folder on a board.
 DEPLOYED = "/home/xilinx/penstock"
-#: Its file that names the packages, one a line.
+#: File of the deploy folder that lists the packages, one a line.
 INDEX = "packages"
-#: Where a virtual board says what went wrong in it.
+#: File in which a virtual board describes its own failure.
 FAULTS = "/sys/kernel/debug/penstock/faults"
 _DEFAULT_PORT = 7967
 #: Seconds that one access to a remote board may take.
 TIMEOUT_S = 60.0
-#: PLL that the logic's clocks of a Zynq-7000 come from, in MHz.
+#: PLL of the logic's clocks on a Zynq-7000, in MHz.
 _ZYNQ_PLL_MHZ = 1000
 
 #: Held while PYNQ's cache of handoffs is off.
@@ -42,7 +42,7 @@ def _talking(name: str) -> Iterator[None]:
             f"the board device needs the package {error.name}, which is not installed; "
             "pip install 'penstock[board]'"
         ) from error
-    except Exception as error:  # PYNQ raises what its layers raise: RuntimeError, grpc.RpcError ...
+    except Exception as error:  # PYNQ passes on its layers': RuntimeError, grpc.RpcError ...
         said = getattr(error, "details", None)
         text = said() if callable(said) else str(error)
         raise DeviceError(f"{name}: {text}") from error
@@ -56,14 +56,14 @@ class BoardLink:
     target : object
         PYNQ's device.
     name : str
-        What messages call it.
+        Name in messages.
     is_gone : callable, optional
-        Whether an error says that the board answers no more; what was on it is lost then.
+        Whether an error means that the board no longer answers; its contents are lost then.
 
     Attributes
     ----------
     overlay : object
-        PYNQ's overlay that is loaded; None before :meth:`load`.
+        PYNQ's object of the loaded overlay; None before :meth:`load`.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class BoardLink:
         ----------
         address : str
         timeout_s : float
-            Seconds after which a call that is not answered is an error.
+            Seconds to wait for the answer of a call.
 
         Raises
         ------
         MissingToolError
             PYNQ is not installed, or is too old for it.
         DeviceError
-            Nobody answers there.
+            Nothing answers at the address.
         """
         host, _, port = address.partition(":")
         with _talking(f"board {address}"):
@@ -131,7 +131,7 @@ class BoardLink:
         Raises
         ------
         DeviceError
-            There is none.
+            The board has no deploy folder.
         """
         with self._call():
             index = f"{DEPLOYED}/{INDEX}"
@@ -173,22 +173,22 @@ class BoardLink:
             return _open_overlay(Path(folder, package.overlay), self._target)
 
     def allocate(self, size: int) -> BoardMemory:
-        """Memory that the kernels reach."""
+        """Allocate memory that the kernels reach."""
         with self._call():
             return BoardMemory(self._target, size)
 
     def free(self, memory: BoardMemory) -> None:
-        """Give memory back; the memory of a board that is gone is gone, too."""
+        """Free memory; that of a board that is gone needs no call."""
         if self._gone is not None:
             return
         try:
             self.talk(memory.free)
         except DeviceError:
-            if self._gone is None:  # else this call is the first that finds it gone
+            if self._gone is None:  # otherwise this call is the first to find it gone
                 raise
 
     def talk(self, act: Callable[[], Any]) -> Any:
-        """Do something that talks to the board; errors say what the board says of the cause."""
+        """Do something that talks to the board; errors include the board's own message."""
         try:
             with self._call():
                 return act()
@@ -199,7 +199,7 @@ class BoardLink:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """Guard calls to the board; none are made once it is gone."""
+        """Guard calls to the board; once it is gone no call is made."""
         if self._gone is not None:
             raise DeviceError(self._gone)
         try:
@@ -217,16 +217,16 @@ class BoardLink:
         try:
             if self._target.exists_file(FAULTS).exists:
                 return self._target.read_file(FAULTS).decode().strip().replace("\n", "; ")
-        except Exception:  # it is not remote: there is nothing to add
+        except Exception:  # not remote: nothing to add
             pass
         return ""
 
 
 def _open_overlay(path: Path, target: Any) -> Any:
-    """An overlay whose clocks are all known, and are those of this board.
+    """Open an overlay, and make sure that PYNQ knows all its clocks and sets them on this board.
 
-    PYNQ sets the clocks of the active device, and keeps the first one that it did so for; and 4.0
-    cannot set clocks of a Zynq-7000, whose handoff names dividers, not frequencies.
+    PYNQ sets the clocks of the active device, and remembers the first such device. PYNQ 4.0 cannot
+    set clocks of a Zynq-7000: its handoff names dividers, not frequencies.
     """
     from pynq import Device, Overlay  # pyright: ignore
     from pynq.ps import Clocks  # pyright: ignore
@@ -248,9 +248,9 @@ def _open_overlay(path: Path, target: Any) -> Any:
 def _uncached() -> Iterator[None]:
     """Let PYNQ read handoffs from their files.
 
-    It keeps the latest one it read in its own folder, for all processes that use it, and takes it
-    for every overlay whose bitstream has the same hash: a handoff that was changed would be
-    ignored, and two processes that load overlays at a time may get each other's.
+    PYNQ keeps the latest handoff in its own folder, for all processes, and uses it for every
+    overlay with the same hash of the bitstream. So a changed handoff would be ignored, and two
+    processes that load overlays at the same time might get each other's.
     """
     from pynq.pl_server import embedded_device  # pyright: ignore
 

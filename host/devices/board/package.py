@@ -1,4 +1,4 @@
-"""A build for a board as a folder: the overlay, and what its kernels say of themselves."""
+"""A build for a board as a folder: the overlay, and the description of its kernels."""
 
 from __future__ import annotations
 
@@ -29,22 +29,21 @@ class Package:
     Parameters
     ----------
     board : str
-        The board that it is for.
+        Name of the board.
     clock_mhz : float
         Clock of its kernels.
     overlay : str
-        Name of the file that PYNQ loads. It has the hash of its contents in it: PYNQ does not send
-        a file again whose name it has sent.
+        Name of the file that PYNQ loads. It includes a hash of the contents, since PYNQ sends a
+        name to the board only once.
     instances : list of str
         Names of the kernels in the overlay.
     table : mapping
         The kernel's exported table.
     program : mapping, optional
-        The program that is built in (``device.programs.program_header``), which serves those that
-        :func:`.fits.fits` it; None where programs are band programs and are loaded at run time.
+        The built-in program (``device.programs.program_header``); :func:`.fits.fits` says which
+        programs it serves. None for kernels that load band programs at run time.
     operator : str
-        What its kernels are for, a value of :class:`penstock.host.device.operator.Operator`: an
-        overlay has kernels of one sort.
+        Operator of all its kernels, a value of :class:`penstock.host.device.operator.Operator`.
     folder : Path, optional
         Where the files are.
     """
@@ -120,7 +119,7 @@ class Package:
 
     @cached_property
     def built(self) -> Program | None:
-        """The program that is built in."""
+        """The built-in program."""
         return None if self.program is None else program_from(dict(self.program))
 
     @property
@@ -130,7 +129,7 @@ class Package:
 
     @property
     def evaluations_per_cycle(self) -> int:
-        """Most tests of pairs that one of its kernels does per cycle."""
+        """Most pairs that one of its kernels tests per cycle."""
         geometry = self.table["geometry"]
         if self.is_window:
             return geometry["banks"] * (2 if geometry["parallel"] else 1)

@@ -1,9 +1,13 @@
 """One kernel of a board as PYNQ shows it: registers by name, memory, and the end of a task.
 
-PYNQ's traps, and what is done about them here: a buffer of a remote board is synchronised whole,
-since a slice would land at the start of its parent; register values are masked to 32 bits and
-given as ``int``, since some versions read them signed and refuse NumPy's integers; CTRL is written
-once and polled, since looking at it clears ap_done; buffers stay below 2 GiB.
+Traps of PYNQ that this module avoids:
+
+- A slice of a remote board's buffer would be copied to the start of its parent, so buffers are
+  synchronised whole.
+- Some versions read registers as signed, and refuse NumPy's integers: values are masked to 32 bits
+  and passed as ``int``.
+- Reading CTRL clears ap_done, so CTRL is written once and polled.
+- Buffers stay below 2 GiB.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from penstock.errors import DeviceError
 _MASK = 0xFFFFFFFF
 #: Most bytes of a buffer: PYNQ passes sizes as signed 32-bit numbers.
 MAX_BUFFER_BYTES = (1 << 31) - 1
-#: Seconds between two looks at a kernel: the first ones are the shortest.
+#: Seconds between two polls of a kernel: the first ones are the shortest.
 _FIRST_POLL_S, _LAST_POLL_S = 20e-6, 2e-3
 
 
@@ -44,15 +48,15 @@ class BoardMemory:
         self.address = int(self._buffer.device_address)
 
     def to_device(self) -> None:
-        """Let the kernels see what was written."""
+        """Copy the host's writes to where the kernels read."""
         self._buffer.sync_to_device()
 
     def from_device(self) -> None:
-        """See what the kernels wrote."""
+        """Copy the kernels' writes to where the host reads."""
         self._buffer.sync_from_device()
 
     def free(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._buffer.freebuffer()
 
 

@@ -32,8 +32,8 @@ class Finding:
 def selftest(device: BoardDevice) -> Iterator[Finding]:
     """Test each board of a device with each of its packages.
 
-    A package with a predicate built in is tested for registers and memory only: what it should
-    find depends on the predicate.
+    A package with a built-in predicate is tested for registers and memory only, since the correct
+    result depends on the predicate.
     """
     for package in device.packages:
         for link in device.links:

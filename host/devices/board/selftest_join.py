@@ -14,7 +14,7 @@ from .device import BoardDevice
 from .known import all_tests, bounds, codes, compare, no_bounds, timed
 from .package import Package
 
-#: Tuples and window of the known join.
+#: Sizes of the known join: stream tuples and window.
 _TUPLES, _WINDOW = 100, 4000
 
 

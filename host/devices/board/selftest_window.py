@@ -18,7 +18,7 @@ from .package import Package
 
 #: Tuples of the known join, of both sides, and the most ROWS of its windows.
 _TUPLES, _ROWS = 600, 64
-#: Most ROWS of the windows whose throughput is measured, and tuples that are matched then.
+#: For the throughput test: most ROWS of the windows, and tuples to match.
 _FULL_ROWS, _MATCHED = 1024, 400
 
 
@@ -33,7 +33,7 @@ def _rows(package: Package, most: int) -> tuple[int, int]:
 
 
 def _arrivals(program: BandProgram, is_b: np.ndarray, *, match: bool) -> Arrivals:
-    """Tuples with random codes; about every other pair matches, or none."""
+    """Tuples with random codes; either about every other pair matches, or none does."""
     rng = np.random.default_rng(2)
     counts = int((~is_b).sum()), int(is_b.sum())
     a, b = (codes(rng, program, count) for count in counts)
@@ -62,7 +62,7 @@ def known_join(device: BoardDevice, package: Package) -> str:
 
 
 def cycles(device: BoardDevice, package: Package) -> str:
-    """Compare the cycles of a task with full windows with the model.
+    """Compare the cycles of a task on full windows with the model.
 
     Raises
     ------

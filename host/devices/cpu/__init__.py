@@ -1,4 +1,4 @@
-"""The CPU device: SIMD kernels compiled by Numba, and the default where nothing else is at hand."""
+"""The CPU device, the default: SIMD kernels compiled by Numba."""
 
 from .device import CpuDevice
 

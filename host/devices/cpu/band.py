@@ -19,8 +19,8 @@ from .vector import GRANULE
 
 #: Stream tuples per block: enough to reuse a tile of the window many times.
 BLOCK_ROWS = 256
-#: Window keys per tile in bytes, over all tests: what a first-level data cache holds. Tiles of half
-#: and of twice the size are within 3 % of it, since two tuples share each load.
+#: Bytes of window keys per tile, over all tests: a first-level data cache. Tiles of half and of
+#: twice the size are within 3 % of its speed, since two tuples share each load.
 TILE_BYTES = 32 * 1024
 
 
@@ -42,7 +42,7 @@ class BandKernel(CpuKernel):
         if program.payload is not None:
             self._window = *self._window[:-1], _payload_dtype(self._window[-1])
         cubes = program.cubes
-        # Tests that no cube needs are not run; a single cube then is the AND of all tests.
+        # Tests that no cube needs are not run. A single cube is then the AND of all tests.
         needed = int(np.bitwise_or.reduce(np.array(cubes, np.int64), initial=0))
         self._tests = tuple(d for d in range(program.tests) if needed >> d & 1)
         packed = [sum(1 << k for k, d in enumerate(self._tests) if c >> d & 1) for c in cubes]
@@ -51,7 +51,7 @@ class BandKernel(CpuKernel):
             self._tests = (0,)
         elif len(packed) == 1:
             packed = []
-        #: Sets of tests that suffice, by their numbers in ``_tests``; None: all must hold.
+        #: Cubes over the tests in ``_tests``; None: all tests must hold.
         self._cubes = np.array(packed, np.int64) if packed else None
         self._compile()
 
@@ -71,7 +71,7 @@ class BandKernel(CpuKernel):
         return self._fold_beyond(window, payload, task)
 
     def _fold_beyond(self, window: Columns, payload: np.ndarray, task: Task) -> Folds:
-        """The fold of payloads beyond int64: ranks stand for them, or 32 bits of them at a time."""
+        """Fold payloads beyond int64: by their ranks, or 32 bits at a time."""
         low, high = (int(task.start[0]), int(task.end[-1])) if task.rows else (0, 0)
         column = np.zeros(len(payload), np.int64)
         part = payload[low:high].astype(object)
@@ -93,7 +93,7 @@ class BandKernel(CpuKernel):
     def _pass(
         self, window: Columns, payload: np.ndarray | None, task: Task, value: Type | None = None
     ) -> Folds:
-        """The fold of a payload in machine integers; ``value`` is its type, where known."""
+        """Fold a payload in machine integers; ``value`` is its type, where known."""
         tile = self._tile(0 if payload is None else payload.itemsize)
         fold = Fold(task, BLOCK_ROWS, tile, value)
         if self.program.table:
@@ -114,8 +114,8 @@ class BandKernel(CpuKernel):
     def _bounds(self, task: Task, test: int) -> tuple[np.ndarray, np.ndarray]:
         """Lower bound and span of a test: one subtraction and one comparison per key.
 
-        That is sound only without wrap from the lower to the upper bound, so any other empty range
-        becomes the canonical one here.
+        This is sound only if the upper bound is not below the lower one, so every other empty
+        range becomes the canonical one.
         """
         low = np.array(task.stream[2 * test], self._key)
         high = np.asarray(task.stream[2 * test + 1], self._key)
@@ -127,5 +127,5 @@ class BandKernel(CpuKernel):
 
 
 def _payload_dtype(stored: np.dtype) -> np.dtype:
-    """Dtype of a payload in memory: int32 for narrow ones, so that fewer loops are compiled."""
+    """Dtype of a payload in memory: int32 if narrow, so that fewer loops are compiled."""
     return np.dtype(np.int32) if stored.kind == "i" and stored.itemsize < 4 else stored

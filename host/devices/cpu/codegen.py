@@ -19,7 +19,7 @@ from ...device.storage import storage_dtype
 from .operations import RULES, NotCompilable, Steps, leaf
 from .templates import FoldKind, module_source
 
-#: Most keys of both sides: the time that their arrays take grows with the square, to seconds at 32.
+#: Most keys of both sides: compile time grows with their square, to seconds at 32.
 MAX_KEYS = 24
 
 
@@ -51,7 +51,7 @@ def generate(program: GeneralProgram, folded: FoldKind | None = None) -> str:
     names: dict[Expr, str] = {}
     steps = Steps()
     for current in nodes:
-        # What depends on the stream tuple alone is computed once per tuple.
+        # Steps of the stream tuple alone are computed once per tuple.
         steps.per_pair = "w" in current.sides
         args = [names[a] for a in current.args]
         text = RULES[current.op](current, args, steps) if current.args else leaf(current)
@@ -67,7 +67,7 @@ def generate(program: GeneralProgram, folded: FoldKind | None = None) -> str:
     return module_source(f"{steps.count} steps, {layout}", stream, slices, body, folded)
 
 
-#: Element of the values buffer, by how values are held.
+#: Dtype of the values buffer, by fold kind.
 _VALUES: dict[FoldKind | None, Callable[[str], str]] = {
     FoldKind.INTEGER: lambda name: f"np.int64({name})",
     FoldKind.ORDER: lambda name: f"order_key(np.float64({name}))",

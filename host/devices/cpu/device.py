@@ -25,8 +25,8 @@ MOST_THREADS = 1 << 12
 class CpuDevice(Device):
     """Runs every program on the cores of this machine, one task per thread.
 
-    It refuses no program, in any mode that the program has: band keys of any width are stored in
-    the next of 16, 32 and 64 bits, and general programs beyond machine integers are interpreted.
+    It runs any program in any of the program's modes: band keys are stored in the next of 16, 32
+    and 64 bits, and general programs beyond machine integers are interpreted.
 
     Parameters
     ----------

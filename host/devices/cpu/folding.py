@@ -22,9 +22,9 @@ _RULES = {
     Mode.MAX: folds.MAX,
     Mode.NEAREST: folds.NEAREST,
 }
-#: Float64 NaN as :func:`ordered` gives it: above every other value.
+#: The :func:`ordered` key of a float64 NaN: above every other key.
 NAN_KEY = _INT64.max
-#: Parts that integers beyond int64 are summed in: a window of 2**32 of them fits int64.
+#: Bits of the parts in which integers beyond int64 are summed: 2**32 such parts fit int64.
 LIMB_BITS = 31
 
 
@@ -38,7 +38,7 @@ class Fold:
     block, tile : int
         Most stream tuples and window positions of a tile.
     value : Type, optional
-        Of what is folded. Sums of integers need 64 bits unless it says so; floats are folded as
+        Type of the folded value; without it sums of integers take 64 bits. Floats are folded by
         their :func:`ordered` keys, except in sums.
     """
 
@@ -67,7 +67,7 @@ class Fold:
         return self.rule, self.count, self.value, self.extra
 
     def folds(self) -> Folds:
-        """The outcome, as the device contract has it."""
+        """The aggregates, in the form of the device contract."""
         found = self.count > 0
         if self.mode is Mode.COUNT:
             return Folds(found, self.count)
@@ -107,7 +107,7 @@ def limbs(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     ------
     shift : int
     part : ndarray of int64, shape (n,)
-        The highest one signed.
+        The highest part is signed.
     """
     bits = max((int(v).bit_length() for v in values), default=0) + 1
     for shift in range(0, bits, LIMB_BITS):

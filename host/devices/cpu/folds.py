@@ -1,7 +1,7 @@
 """Folds of the matches of a stream tuple, and the band loops that fold.
 
-A task is walked as for pairs, but there is no room to run out of: every tile is done once. Window
-positions ascend for each tuple.
+A task is walked as for pairs, but folds need no room, so every tile is done once. Window positions
+ascend for each tuple.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def fold(mask, values, at, position, i, rule, count, value, extra):
     rule : int
         COUNT to NEAREST.
     count, value, extra : ndarray of int64, shape (n,)
-        Matches so far; SUM, MIN, MAX: the fold so far; WIDE_SUM: the sum of the low halves, with
-        that of the high halves in ``extra``; NEAREST: the least value, with its position in
-        ``extra``. MIN and NEAREST begin at the greatest int64, MAX at the least.
+        ``count`` has the matches so far. ``value`` has, for SUM, MIN and MAX, the fold so far; for
+        WIDE_SUM the sum of the low halves, and ``extra`` that of the high halves; for NEAREST the
+        least value, and ``extra`` its position. MIN and NEAREST begin at the greatest int64, MAX at
+        the least.
     """
     if values is not None:
         if rule == SUM:
@@ -97,9 +98,9 @@ def granules(window, payload, cubes, lo, sp, i, start, end, rule, count, value, 
 
 @njit(nogil=True)
 def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, value, extra):
-    """As :func:`granules` for tuples i and i + 1 over whole chunks; returns where it stopped.
+    """As :func:`granules` for tuples i and i + 1 over whole chunks; returns the end position.
 
-    It stops early for EXISTS, once one of the two is found.
+    EXISTS ends early, once either tuple has a match.
     """
     lo, sp = (row_of(low, i), row_of(low, i + 1)), (row_of(span, i), row_of(span, i + 1))
     for chunk in range(start, end, CHUNK):
@@ -140,7 +141,7 @@ def run_band(window, payload, cubes, low, span, start, end, walk, rule, count, v
             known = count[i]
             both, middle, rest = 1, b, b
             if cubes is None and i + 1 < last:
-                # Ranges never step back, so two neighbours share what lies in the middle of both.
+                # Ranges never step back, so two neighbours share their middle.
                 a2 = max(start[i + 1], position)
                 middle = (a2 + GRANULE - 1) & ~(GRANULE - 1)
                 rest = middle + (b - middle) // CHUNK * CHUNK

@@ -1,6 +1,6 @@
 """The general kernel: compiled from the program's DAG, or interpreted.
 
-It is interpreted where it cannot be compiled, or compilation would take longer than the join.
+A program is interpreted if it cannot be compiled, or if that would take longer than the join.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class CompiledKernel(CpuKernel):
         return fold.folds()
 
     def _loop(self, window: Columns, task: Task, walked: Output | Fold, *outcome: Any) -> None:
-        """Run the compiled loop of the task's mode; ``outcome`` is what it writes."""
+        """Run the compiled loop of the task's mode, which writes ``outcome``."""
         stream = tuple(map(np.array, task.stream, self._stream))
         flags = np.empty(FLAGS, np.uint8)
         run = self._modules[self._folded(task.mode)].run

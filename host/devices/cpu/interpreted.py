@@ -1,4 +1,4 @@
-"""General programs beyond machine integers, or too long to compile, interpreted on columns."""
+"""Interprets general programs on columns: those beyond machine integers or too long to compile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
 
 
 class InterpretedKernel(CpuKernel):
-    """A general program on NumPy columns, of Python integers where others are too narrow.
+    """A general program on NumPy columns, with Python integers where needed.
 
     Exact for any bounds, and ready at once, whatever the program's length; slow per pair.
     """
@@ -58,7 +58,7 @@ class InterpretedKernel(CpuKernel):
                 continue
             assert self.program.value is not None
             values = self._evaluate(self.program.value, window, task, i, j).values.tolist()
-            # Within a tile as from tile to tile, positions ascend for each tuple.
+            # Positions ascend for each tuple, within a tile and from tile to tile.
             for row, position, value in zip(i.tolist(), j.tolist(), values, strict=True):
                 if row not in best:
                     best[row] = value, position
@@ -108,7 +108,7 @@ class InterpretedKernel(CpuKernel):
 class _Keys(Mapping[tuple[str, int], Vector]):
     """Keys of pairs by side: columns, types, and the row of each pair.
 
-    A key is gathered when it is asked for, since there may be thousands.
+    A key is gathered on first use, since there may be thousands.
     """
 
     sides: Mapping[str, tuple[Sequence[np.ndarray], tuple[Type, ...], np.ndarray]]
@@ -133,7 +133,7 @@ _BETTER: dict[Mode, Callable[[Any, Any], bool]] = {
 
 
 def key_vector(values: np.ndarray, dtype: Type) -> Vector:
-    """A stored key column as expressions take it."""
+    """A stored key column as a vector for expressions."""
     if not dtype.is_integral:
         return Vector(values)
     return int_vector(values.astype(np.int64 if values.dtype.kind == "i" else object))

@@ -21,7 +21,7 @@ from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
 from .window import CpuWindow
 
-#: Window columns as the compiled loops take them.
+#: Window columns in the form of the compiled loops.
 Columns = tuple[np.ndarray, ...]
 
 
@@ -51,7 +51,7 @@ class CpuKernel(Kernel):
     program : Program
     resources : CpuResources
     modes : frozenset of Mode
-        What tasks may ask for.
+        Modes of its tasks.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class CpuKernel(Kernel):
         return result
 
     def _compile(self) -> None:
-        """Compile now, or load what an earlier process compiled; not in the first task."""
+        """Compile now rather than in the first task, or load an earlier process's machine code."""
         window, stream = ([np.zeros(0, t) for t in s] for s in (self._window, self._stream))
         none = np.zeros(0, np.int64)
         for mode in self.modes:
@@ -105,7 +105,7 @@ class CpuKernel(Kernel):
         """Run a checked task for aggregates."""
 
     def _check(self, window: WindowBuffer, task: Task) -> Columns:
-        """Refuse a task that the loops cannot run; the window's columns."""
+        """Refuse a task that the loops cannot run; returns the window's columns."""
         if not isinstance(window, CpuWindow):
             raise DeviceError(
                 f"a {type(window).__name__} was passed to device cpu; use the window buffer that "
@@ -141,7 +141,7 @@ class Output:
         self.i, self.j = block_of_both[:entries], block_of_both[entries : 2 * entries]
 
     def result(self) -> Result:
-        """The result; if it fills little of the memory it is copied, so that the memory is free."""
+        """The result; a small one is copied, which frees the memory."""
         walk = self.walk
         count = int(walk[COUNT])
         i, j = self.i[:count], self.j[:count]

@@ -1,4 +1,4 @@
-"""How a task is walked, and the compiled loops of the band kernel.
+"""The walk through a task, and the compiled loops of the band kernel.
 
 A task is walked in blocks of stream tuples, and each block in tiles of window positions, so that a
 tile of keys stays in the first-level cache while the block's tuples pass over it. Room for results
@@ -20,14 +20,14 @@ from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
 SLACK = GRANULE
 
-# Fields of a walk, an int64 array: what a finished or paused task reports, ...
+# Fields of a walk, an int64 array: the report of a finished or paused task, ...
 COUNT, EVALUATIONS, PAUSED, I0, I1, POSITION = range(6)
-# ... the tuples [FIRST, LAST) and the end of the tile that is tried, and the sizes of the walk.
+# ... the tuples [FIRST, LAST) and the end of the current tile, and the sizes of the walk.
 FIRST, LAST, EDGE, BLOCK, TILE, ROOM = range(6, 12)
 WALK_FIELDS = 12
 
-#: Evaluations per match below which chunks are not tested as a whole: a third of them would have
-#: a match, and the test costs two thirds of what it saves.
+#: Evaluations per match below which chunks are not tested as a whole: a third of the chunks would
+#: have a match, and the test costs two thirds of its savings.
 DENSE = 1024
 
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
@@ -42,7 +42,7 @@ def new_walk(block: int, tile: int, room: int = 0) -> np.ndarray:
     block, tile : int
         Most stream tuples and window positions of a tile, the latter at least GRANULE.
     room : int
-        Most pairs to write; not looked at by loops that fold.
+        Most pairs to write; loops that fold ignore it.
     """
     walk = np.zeros(WALK_FIELDS, np.int64)
     walk[BLOCK], walk[TILE], walk[ROOM] = block, tile, room
@@ -127,8 +127,8 @@ def emit(mask, i, position, room, out_i, out_j, count):
     total = count + popcount(mask)
     if total > room:
         return -1
-    # Four entries a turn, whether or not there are as many: a loop that ends by the number of
-    # bits would be mispredicted each time. Entries beyond the last pair lie in the slack.
+    # Always four entries a turn: a loop whose end depends on the number of bits would be
+    # mispredicted each time. Entries beyond the last pair lie in the slack.
     while True:
         for k in range(4):
             out_i[count + k] = i
@@ -146,7 +146,7 @@ def granule(window, cubes, position, lo, sp, start, end):
     Parameters
     ----------
     cubes : ndarray of int64, or None
-        Sets of tests that together suffice, as bits; None: all tests must hold.
+        Sets of tests that suffice, as bit masks; None: all tests must hold.
     """
     if cubes is None:
         mask = match_all(window, position, lo, sp)
@@ -204,7 +204,7 @@ def tile_all(window, low, span, start, end, dense, walk, out_i, out_j):
         a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
         middle, rest, a2, b2 = b, b, 0, 0
         if i + 1 < walk[LAST]:
-            # Ranges never step back, so two neighbours share what lies in the middle of both.
+            # Ranges never step back, so two neighbours share their middle.
             a2, b2 = max(start[i + 1], walk[POSITION]), min(end[i + 1], walk[EDGE])
             aligned = (a2 + GRANULE - 1) & ~(GRANULE - 1)
             chunks = (b - aligned) // CHUNK

@@ -1,8 +1,8 @@
-"""Result memory that is used again.
+"""Reuse of result memory.
 
-The first write to fresh memory costs more than the kernel's own work once a percent of the pairs
-match, since the system clears each page. So a task writes into memory of an earlier task whose
-result is no longer held by anyone.
+The system clears each page of fresh memory: from a percent of matching pairs on, that costs more
+than the kernel's own work. So a task reuses the memory of an earlier task once nobody holds its
+result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LARGEST_KEPT_BYTES = 64 << 20
 
 
 class ResultMemory:
-    """Blocks of uint32, lent until the last array that looks into them is gone.
+    """Blocks of uint32, each lent until its last view is gone.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What each operation of a general program becomes in generated source."""
+"""Generated source for each operation of a general program."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _EXACT_POWER_OF_TEN = 22
 #: Integers up to this magnitude are exact in float64.
 _EXACT_FLOAT64 = 1 << 53
 
-#: Most steps that are compiled: each takes Numba several milliseconds. A longer program is done
-#: with the pairs of a usual join, interpreted, before it would be compiled.
+#: Most steps to compile: each takes Numba several milliseconds. Interpreting a longer program on
+#: the pairs of a usual join takes less time than compiling it.
 MAX_STEPS = 256
 _SPECIAL = {"inf": "np.inf", "-inf": "-np.inf", "nan": "np.nan"}
 
@@ -87,7 +87,7 @@ def leaf(expr: Expr) -> str:
 
 
 def _arithmetic(symbol: str) -> _Rule:
-    """Rule of an operation whose symbol stands between its operands."""
+    """Rule of an infix operation."""
 
     def rule(expr: Expr, args: list[str], steps: Steps) -> str:
         if expr.type.is_float:
@@ -145,7 +145,7 @@ def _shift(symbol: str) -> _Rule:
         by = expr.args[1]
         if by.type.lo < 0 or by.type.hi > 63:
             raise NotCompilable("a shift by less than 0 or more than 63")
-        # Bounds are exact, so a longer shift has only 0 to move left, and only the sign to keep.
+        # Bounds are exact, so a longer shift moves only 0 to the left, and leaves only the sign.
         amount = f"({args[1]} & {most})" if symbol == "<<" else f"min({args[1]}, {most})"
         return f"{_cast_to(expr)}({width}({args[0]}) {symbol} {width}({amount}))"
 

@@ -21,9 +21,9 @@ def _reduction(operation: str, neutral: Callable[[int], int], widen: bool) -> In
     operation : str
         LLVM's name of the reduction.
     neutral : callable
-        From the width in bits to what lanes that are not selected count as.
+        From the width in bits to the value of lanes that are not selected.
     widen : bool
-        Whether to reduce in 64 bits whatever the values have.
+        Whether to reduce in 64 bits whatever the width of the values.
     """
 
     @intrinsic
@@ -52,6 +52,6 @@ def _reduction(operation: str, neutral: Callable[[int], int], widen: bool) -> In
 
 #: Sum of 64 signed integers, modulo 2**64.
 masked_sum = _reduction("add", lambda bits: 0, widen=True)
-#: Smallest and greatest of 64 signed integers; of none, the greatest and smallest of their type.
+#: Smallest and greatest of 64 signed integers; without any, the greatest and smallest of the type.
 masked_min = _reduction("smin", lambda bits: (1 << (bits - 1)) - 1, widen=False)
 masked_max = _reduction("smax", lambda bits: -(1 << (bits - 1)), widen=False)

@@ -1,4 +1,4 @@
-"""Generated kernels as modules, whose machine code is kept from run to run."""
+"""Generated kernels as modules; their machine code is kept from run to run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from weakref import WeakValueDictionary, finalize
 from ...kept_code import keep
 from . import folds, loops, reduce, vector
 
-#: Sources that stay loaded though nobody uses them; each takes from half a MB to some MB.
+#: Unused sources that stay loaded; each takes from half a MB to some MB.
 MOST_IDLE = 64
-#: What generated kernels call.
+#: Functions that generated kernels call.
 _CALLED = (folds, loops, reduce, vector)
 
 _lock = threading.Lock()
@@ -25,13 +25,13 @@ _lock = threading.Lock()
 class CompiledSource:
     """A loaded source.
 
-    Its module and machine code last as long as this does: Numba's own references go round, and are
-    never found to be garbage.
+    Module and machine code last as long as this object. Numba's own references to them are cycles
+    that are never collected.
 
     Parameters
     ----------
     name : str
-        Of its module.
+        Name of the module.
     text : str
     """
 
@@ -42,20 +42,20 @@ class CompiledSource:
         finalize(self, _forget, module).atexit = False
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
         called = (Path(str(other.__file__)).read_bytes() for other in _CALLED)
-        #: Its function ``run``, compiled by Numba.
+        #: The source's function ``run``, compiled by Numba.
         self.run: Any = keep(module.run, text.encode(), *called)
 
 
 _used: WeakValueDictionary[str, CompiledSource] = WeakValueDictionary()
 _latest: OrderedDict[str, CompiledSource] = OrderedDict()
-#: Modules of sources that have gone.
+#: Modules of sources that no longer exist.
 _over: deque[ModuleType] = deque()
 
 
 def load_source(text: str) -> CompiledSource:
     """Load a source once; the latest sources stay loaded."""
     name = f"penstock_kernel_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    # A source that leaves is freed after the lock is released, since that takes a lock of LLVM.
+    # An evicted source is freed after this lock is released, since freeing takes a lock of LLVM.
     oldest = None
     with _lock:
         source = _used.get(name)
@@ -71,7 +71,7 @@ def load_source(text: str) -> CompiledSource:
 
 
 def _forget(module: ModuleType) -> None:
-    """Note that a source is gone. Any thread may call, holding any lock, so this waits for none."""
+    """Note that a source is gone. Any thread may call it with any lock held, so it never waits."""
     _over.append(module)
     _tidy()
 

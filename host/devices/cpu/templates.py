@@ -84,7 +84,7 @@ def run(stream, window, start, end, walk, flags, values, rule, count, value, ext
 
 
 class FoldKind(Enum):
-    """What a generated loop is to fold, and how its values are held."""
+    """What a generated loop folds, and how it holds the values."""
 
     #: Nothing: the matches are counted.
     NONE = "none"

@@ -3,7 +3,7 @@
 Each works on a *granule*: 64 consecutive window positions, whose outcomes are the bits of one
 uint64. They are written as LLVM vector code of 64 lanes, because loops that the compiler vectorises
 by itself change with its version and with every detail of the loop around them. LLVM cuts 64
-lanes into whatever the machine has: 512-bit registers, 256-bit ones, or none.
+lanes to the machine's vector registers, if any: 512-bit or 256-bit.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numba.core import cgutils
 
 
 class Intrinsic(Protocol):
-    """An intrinsic as compiled code calls it: without the typing context."""
+    """An intrinsic's signature in compiled code: without the typing context."""
 
     def __call__(self, *args: Any) -> Any: ...
 
 
 def intrinsic(function: Callable[..., Any]) -> Intrinsic:
-    """Numba's decorator, with a type that says what it does to the parameters."""
+    """Numba's decorator, with a type that drops the typing context from the parameters."""
     return extending.intrinsic(function)
 
 
@@ -32,7 +32,7 @@ def intrinsic(function: Callable[..., Any]) -> Intrinsic:
 GRANULE = 64
 #: Window positions that are tested together before any mask is built.
 CHUNK = 4 * GRANULE
-#: Width of a full vector register; LLVM splits it on machines that have narrower ones.
+#: Width of a full vector register; LLVM splits it on machines with narrower ones.
 REGISTER_BITS = 512
 
 _I32 = ir.IntType(32)
@@ -226,7 +226,7 @@ def truncated_remainder(typingctx, a, b):
 
     def codegen(context, builder, signature, args):
         a_value, b_value = args
-        # The processor traps on x / 0 and on min / -1; the remainder by 1 is what both need.
+        # The processor traps on x / 0 and on min / -1; in both cases the remainder by 1 is right.
         constant = ir.Constant(b_value.type, 1)
         shifted = builder.add(b_value, constant)
         unsafe = builder.icmp_unsigned("<=", shifted, constant)

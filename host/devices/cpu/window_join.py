@@ -18,8 +18,8 @@ from ...execute.run import run_task
 class WindowJoinKernel(Kernel):
     """Both directions of a window join as range joins.
 
-    What a tuple meets is a range of the other side's tuples, and both ends of the range only grow
-    with the tuples that arrive: so each direction is an ordinary range join.
+    A tuple meets a range of the other side's tuples, and neither end of the range steps back from
+    one tuple to the next: so each direction is an ordinary range join.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class WindowJoinKernel(Kernel):
         self.min_room = max(*program.rows, 1)
         self._device = device
         self._kernels = (device.open(program.a), device.open(program.b))
-        # A thread of its own: the device's may not wait for each other.
+        # A thread of its own, since the device's threads must not wait for each other.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-window")
 
     def least_room(self, task: WindowTask) -> int:
@@ -43,7 +43,7 @@ class WindowJoinKernel(Kernel):
         return self._thread.submit(self._run, task)
 
     def close(self) -> None:
-        # Whoever heard of the last task may be its thread, so nobody waits here.
+        # The caller may be the thread of the last task, so this does not wait.
         self._thread.shutdown(wait=False)
 
     def _run(self, task: WindowTask) -> Result:
@@ -54,7 +54,7 @@ class WindowJoinKernel(Kernel):
         (a_stream, b_window), (b_stream, a_window) = (
             self._probe(task, bool(is_b), start, end, counters) for is_b in (0, 1)
         )
-        # Arrival of the later tuple of each pair: pairs of complete tuples are what is kept.
+        # Arrival of the later tuple of each pair: only pairs of complete tuples are kept.
         arrived = [np.flatnonzero(tuples.is_b == is_b) for is_b in (False, True)]
         later = np.concatenate([arrived[0][a_stream], arrived[1][b_stream]])
         pause, keep = None, slice(None)

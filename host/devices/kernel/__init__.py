@@ -1,1 +1,1 @@
-"""How host software runs tasks on a join kernel, by the table that the kernel exports."""
+"""Runs tasks on a kernel of any sort, by the table that the kernel exports."""

@@ -1,4 +1,4 @@
-"""Tasks as arguments and memory of a kernel, and outcomes from what the kernel wrote there."""
+"""Turns tasks into a join kernel's arguments and memory, and its result memory into outcomes."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ class KernelDriver:
     Parameters
     ----------
     table : mapping
-        What the kernel exports.
+        The kernel's exported table.
     program : Program
     result_words : int
-        Most result words of a task beyond what the kernel insists on. A task that needs more
-        pauses.
+        Most result words of a task beyond the kernel's minimum. A task that needs more pauses.
     """
 
     def __init__(self, table: Mapping[str, Any], program: Program, result_words: int) -> None:
@@ -143,22 +142,22 @@ class KernelDriver:
 
 
 def _fit(ordinal: np.ndarray, seen: int, room: int) -> tuple[np.ndarray, int]:
-    """Which matches count, and the ordinal below which they are complete.
+    """Select the matches to return, and find the ordinal below which they are complete.
 
-    Matches below ``seen`` are there; where there are more than the room, the kernel having counted
-    words and the contract counting pairs, what is too much is cut off at a window tuple.
+    All matches below ``seen`` are there. The kernel counts words and the contract counts pairs, so
+    there may be more than ``room``: the surplus is cut off at a window tuple.
     """
     keep = ordinal < seen
     there = ordinal[keep]
     if len(there) <= room:
         return keep, seen
-    # The first ordinal whose matches do not all fit; those before it do.
+    # The first ordinal with a match beyond the room.
     cut = int(np.partition(there, room)[room])
     return ordinal < cut, cut
 
 
 def _stop(cut: int, work: PipelineTask, passes: Sequence[Pass]) -> Stop:
-    """Where a task stops of which the matches below an ordinal count."""
+    """Where a task stops if only its matches below an ordinal count."""
     upto = np.cumsum([part.end - part.begin for part in passes])
     number = int(np.searchsorted(upto, cut, side="right"))
     part = passes[number]

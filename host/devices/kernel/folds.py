@@ -1,4 +1,4 @@
-"""Aggregates by the device contract from the values that a pipeline gives for stream tuples."""
+"""Turns a pipeline's values for stream tuples into the device contract's aggregates."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def read_folds(
     Parameters
     ----------
     fields : mapping of str to int
-        Widths of what the build gives for a tuple, from bit 0 on: ``value``, ``found`` and
-        ``position``, those that it has.
+        Widths of the build's fields of a tuple, from bit 0 on: some of ``value``, ``found`` and
+        ``position``.
     operand_bits : int
-        Width of the value that is folded.
+        Width of the folded value.
     mode : Mode
         The task's mode; not PAIRS.
     given : sequence of int, of length n
-        What the pipeline gave for each tuple.
+        The pipeline's word for each tuple.
     start : ndarray of int64, shape (n,)
         Where the tuples' ranges start.
     """

@@ -1,4 +1,4 @@
-"""A task as memory words, and results out of memory words, by the table that a kernel exports.
+"""Packs tasks as memory words, and reads results from them, by a kernel's exported table.
 
 Nothing here knows the hardware's sources: all sizes come from the table.
 """
@@ -43,14 +43,14 @@ class KernelLayout:
         return self._geometry["word_bytes"]
 
     def _whole(self, rows: np.ndarray) -> np.ndarray:
-        """Slots of items one after the other, filled up to a whole word with zeros."""
+        """Slots of items one after the other, padded with zeros to whole words."""
         flat = rows.reshape(-1)
         padded = np.zeros(self._rounded(len(flat)), np.uint8)
         padded[: len(flat)] = flat
         return padded
 
     def _rounded(self, size: int) -> int:
-        """Bytes of the whole words that so many bytes take."""
+        """A number of bytes, rounded up to whole words."""
         return -(-size // self.word_bytes) * self.word_bytes
 
 
@@ -61,16 +61,16 @@ class Packing(KernelLayout):
     Parameters
     ----------
     window_keys : int
-        Window keys of the program, where the kernel has more; the others are 0.
+        Window keys of the program; further keys of the kernel are 0.
     window_values : int
-        Columns behind the keys, 0 or 1: values that the kernel may fold.
+        Columns of values to fold, after the keys: 0 or 1.
     """
 
     window_keys: int
     window_values: int = 0
 
     def window_bytes(self, positions: int) -> int:
-        """Memory that a window takes, in whole words."""
+        """Bytes of a window, in whole words."""
         return self._rounded(positions * self._geometry["window_slot_bits"] // 8)
 
     def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -158,7 +158,7 @@ def item_slots(columns: Sequence[np.ndarray], widths: Sequence[int], slot_bits: 
 def _byte_slots(
     columns: Sequence[np.ndarray], widths: Sequence[int], slot_bytes: int
 ) -> np.ndarray:
-    """As :func:`item_slots` where each column fills whole bytes: columns are copied."""
+    """As :func:`item_slots` for columns of whole bytes, which are copied."""
     kinds = [f"<u{width // 8}" for width in widths]
     names = [f"k{number}" for number in range(len(widths))]
     rows = np.zeros(

@@ -1,4 +1,4 @@
-"""Tasks of kernels of every sort: memory and arguments, and how they ended."""
+"""Tasks of kernels of every sort: memory, arguments and result header."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _GOOD = ("OK", "PAUSED")
 
 @dataclass(frozen=True, kw_only=True)
 class KernelTask:
-    """A task as a kernel sees it.
+    """A task as memory and arguments of a kernel.
 
     Parameters
     ----------
     images : mapping of str to ndarray of uint8
         Contents of memory, in whole words, by the argument that points to them.
     result_bytes : int
-        Room for the results, of which the first word is the header.
+        Room for the results; their first word is the header.
     arguments : mapping of str to int
-        Values of all registers but for pointers.
+        Values of all registers except pointers.
     """
 
     images: Mapping[str, np.ndarray]
@@ -73,7 +73,7 @@ def truth_table(table: int, tests: int, built: int, name: str) -> dict[str, int]
     tests, built : int
         Tests of the program, and of the kernel.
     name : str
-        What the registers' names begin with.
+        Prefix of the registers' names.
     """
     own, entries = (1 << tests) - 1, 1 << built
     value = sum((table >> (index & own) & 1) << index for index in range(entries))

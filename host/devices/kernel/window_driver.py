@@ -1,4 +1,4 @@
-"""Window tasks as arguments and memory of a window kernel, and results from what it wrote."""
+"""Turns window tasks into a window kernel's arguments and memory, and its memory into results."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class WindowDriver:
     Parameters
     ----------
     table : mapping
-        What the kernel exports.
+        The kernel's exported table.
     program : WindowProgram
         In band form, with no more tests than the kernel.
     most_results : int
-        Most results of a task beyond what the kernel insists on. A task that needs more pauses.
+        Most results of a task beyond the kernel's minimum. A task that needs more pauses.
     """
 
     def __init__(self, table: Mapping[str, Any], program: WindowProgram, most_results: int) -> None:
@@ -63,7 +63,7 @@ class WindowDriver:
         self.least_room = self._packing.least_room(program.rows)
         self._most_results = self.least_room + most_results
         geometry = table["geometry"]
-        #: Sizes of the operator and of the windows, as results report them.
+        #: Sizes of the operator and of the windows, for the counters of results.
         self.facts: dict[str, int] = {
             **{name: geometry[name] for name in ("banks", "depth")},
             **dict(zip(("rows_a", "rows_b"), program.rows, strict=True)),

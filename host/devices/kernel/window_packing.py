@@ -1,4 +1,4 @@
-"""A window task as memory words, and its results, by the table that the kernel exports."""
+"""Packs window tasks as memory words, and reads their results, by a kernel's exported table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WindowPacking(KernelLayout):
     def tuples(self, tuples: Arrivals) -> np.ndarray:
         """Tuples in order of arrival, as whole words.
 
-        Band programs may have fewer tests than the kernel; what the others compare is 0.
+        Band programs may have fewer tests than the kernel; keys of the other tests are 0.
         """
         geometry = self._geometry
         tests, bits = geometry["tests"], geometry["key_bits"]
@@ -45,7 +45,7 @@ class WindowPacking(KernelLayout):
         return pairs[:, 0], pairs[:, 1]
 
     def least_room(self, rows: Sequence[int]) -> int:
-        """Results that the kernel needs room for with windows of these sizes, in whole words."""
+        """Least room, in results of whole words, for windows of these sizes."""
         geometry = self._geometry
         results = geometry["tuples_in_flight"] * max(rows) + geometry["spare_results"]
         return -(-results // geometry["results_per_word"]) * geometry["results_per_word"]

@@ -1,4 +1,4 @@
-"""Kernels of join pipelines by the device contract: checks, order of columns, empty ranges."""
+"""Fits join pipelines to the device contract: checks, order of columns, empty ranges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...device.merge import Merged
 
 
 class PipelineWindow(WindowBuffer):
-    """Window keys in the form that a pipeline reads."""
+    """Window keys in a pipeline's form."""
 
     def __init__(self, capacity: int, keys: int) -> None:
         check_capacity(capacity)
@@ -32,7 +32,7 @@ class PipelineWindow(WindowBuffer):
 
     @abstractmethod
     def _store(self, offset: int, count: int, columns: Sequence[np.ndarray]) -> None:
-        """Write ``count`` tuples, which fit."""
+        """Write ``count`` tuples; the caller has checked that they fit."""
 
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         if self.freed:
@@ -43,7 +43,7 @@ class PipelineWindow(WindowBuffer):
 
 @dataclass(frozen=True)
 class PipelineTask:
-    """A task as the pipeline takes it: no empty range, columns in the order of its loads.
+    """A task in a pipeline's form: no empty range, columns in the order of its loads.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class PipelineKernel(Kernel):
     units : int
         Join units.
     tests : int
-        Band tests of the build, where it has more than the program; what they find must not
+        Band tests of the build. If it has more than the program, the others' outcomes must not
         matter.
     count : callable
         Takes the counters of each task.
@@ -129,10 +129,10 @@ class PipelineKernel(Kernel):
 
     @abstractmethod
     def _execute(self, window: WindowBuffer, work: PipelineTask) -> Outcome:
-        """Run a task with at least one tuple."""
+        """Run a task of at least one tuple."""
 
     def _run(self, window: WindowBuffer, task: Task) -> Result:
-        """Check a task and run it; indices and counters are the caller's."""
+        """Check a task and run it; the result has the caller's indices and counters."""
         self._check(window, task)
         start, end = np.asarray(task.start, np.int64), np.asarray(task.end, np.int64)
         kept = np.flatnonzero(start < end)
@@ -175,7 +175,7 @@ class PipelineKernel(Kernel):
         pause: Pause | None,
         counters: dict[str, int],
     ) -> Result:
-        """The outcome for all tuples of a task; those that are not ``kept`` have no matches."""
+        """The result for all tuples of a task; tuples that are not ``kept`` have no matches."""
         self._count(counters)
         counters = counters | {"units": self._units}
         i, j = kept[outcome.i].astype(np.uint32), outcome.j.astype(np.uint32)

@@ -1,1 +1,1 @@
-"""A device behind a server: what goes over the wire, the client and the server."""
+"""A device behind a server: wire format, client and server."""

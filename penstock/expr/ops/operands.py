@@ -13,7 +13,7 @@ _NUMBERS = ("integer", Kind.FLOAT32.value, Kind.FLOAT64.value)
 _CONDITION = Kind.BOOL.value
 _TEXTS = (Kind.STRING.value, Kind.BINARY.value)
 _MANY = 1 << 31
-#: Operations whose operands are of the result's family: which it may be, least and most operands.
+#: Operations on operands of the result's family: allowed families, least and most operands.
 _OF_ONE_FAMILY = {
     **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.MOD), (_NUMBERS, 2, 2)),
     **dict.fromkeys((Op.NEG, Op.ABS), (_NUMBERS, 1, 1)),
@@ -38,7 +38,7 @@ def check_operands(op: Op, args: Sequence[Expr], own: Type) -> None:
         Of a node with operands.
     args : sequence of Expr
     own : Type
-        What the node says that it gives.
+        The node's claimed type.
 
     Raises
     ------

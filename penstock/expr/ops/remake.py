@@ -30,7 +30,7 @@ def remake(expr: Expr, args: Sequence[Expr]) -> Expr:
         return _LOGIC[expr.op](*args)
     like = expr.type
     if expr.op is Op.CAST and keeps_raw(expr.args[0].type, like):
-        # It can never overflow, so its bounds are no check: they follow the operand's.
+        # The CAST never overflows, so its bounds check nothing: they follow the operand's.
         like = like.within(args[0].type.lo, args[0].type.hi)
     made = typed(expr.op, args, like, expr.attr)
     if not expr.type.nullable and is_nullable(expr.op, expr.args):
@@ -39,9 +39,9 @@ def remake(expr: Expr, args: Sequence[Expr]) -> Expr:
 
 
 def two_valued(expr: Expr, args: Sequence[Expr]) -> Expr:
-    """Repeat the operation on operands that are never NULL; its type says that it is not, either.
+    """Repeat the operation on operands that are never NULL; the result is not nullable, either.
 
-    A remainder by zero then is any number: a guard beside it ignores it.
+    A remainder by zero is then an arbitrary number, which a guard beside it ignores.
     """
     return _without_null(remake(expr, args))
 

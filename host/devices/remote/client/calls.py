@@ -1,4 +1,4 @@
-"""Connections for calls to a server, and where the columns of calls lie."""
+"""Connections for calls to a server, and the memory of the calls' columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..wire.segment import Segment
 if TYPE_CHECKING:
     from .session import RemoteSession
 
-#: Most characters that are shown of a server's reason for the end of a session.
+#: Most characters to show of a server's reason for ending a session.
 MOST_REASON = 500
 
 
@@ -33,9 +33,9 @@ class CallStream:
     Parameters
     ----------
     frames : Frames
-        Greeted for calls; closed with it.
+        After the greeting for calls; closed with the stream.
     session : RemoteSession
-        Whether columns are shared is noted there when it turns out that they cannot be.
+        Told if columns turn out not to be shareable.
     """
 
     def __init__(self, frames: Frames, session: RemoteSession) -> None:
@@ -57,7 +57,7 @@ class CallStream:
             answer, body = self._exchange({**header, **where}, parts)
             found = self._bodies.unpack(answer, body)
             if body is not None:
-                # The next answer of this size finds room.
+                # Makes room for the next answer of this size.
                 self._share("replies", ColumnLayout.parsed(answer[BODY]).size)
         finally:
             self._deadline = None
@@ -69,7 +69,7 @@ class CallStream:
         return deadline is not None and now > deadline
 
     def cancel(self) -> None:
-        """Let the call that waits fail; any thread may do so."""
+        """Make the waiting call fail. Any thread may call this."""
         self._frames.cancel()
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class CallStream:
         return answer, body
 
     def _share(self, direction: str, size: int) -> None:
-        """Make shared memory for columns of this size, where there is none and it may be used."""
+        """Make shared memory for columns of this size, if allowed and not there yet."""
         session, bodies = self._session, self._bodies
         if session.shared is False:
             return

@@ -25,7 +25,7 @@ from .session import RemoteSession
 _RETRY_S = 0.05
 #: Most programs whose refusals are remembered.
 _REMEMBERED = 256
-#: Most calls that wait for tasks at a time, however many lanes a server says it has.
+#: Most calls that wait for tasks at a time, whatever number of lanes a server claims.
 _MOST_THREADS = 64
 
 #: Whether columns go through shared memory, by the name of the transport; None: if possible.
@@ -35,16 +35,16 @@ TRANSPORTS = {"auto": None, "shared": True, "socket": False}
 class RemoteDevice(Device):
     """Runs tasks on a device that a server on this machine owns.
 
-    Windows stay in the server; only what is new of them travels. A server that dies fails the tasks
-    that run and takes the windows with it; the next call waits for a server to be there again, and
-    windows are allocated and written anew.
+    Windows stay in the server; only new rows travel. If the server dies, running tasks fail and the
+    windows are lost. The next call waits for a new server, and windows are allocated and written
+    again.
 
     Parameters
     ----------
     address : str
         ``unix:///run/penstock.sock`` or ``tcp://127.0.0.1:4317``; what ``penstock serve`` printed.
     device : str, optional
-        Which of the server's devices; by default its first.
+        Name of a device of the server; by default its first.
     token_file : str or path, optional
         File with the server's token.
     transport : str
@@ -53,7 +53,7 @@ class RemoteDevice(Device):
     connect_s : float
         Seconds to wait for a server's first answer.
     resume_s : float
-        Seconds to wait for a server that went away to be there again.
+        Seconds to wait for a lost server's return.
     answer_s : float
         Seconds to wait for the end of a call, tasks included.
 
@@ -62,7 +62,7 @@ class RemoteDevice(Device):
     UsageError
         An argument is not usable.
     DeviceError
-        No server answers, or it does not want this client.
+        No server answers, or it refuses this client.
     """
 
     name = "remote"
@@ -107,7 +107,7 @@ class RemoteDevice(Device):
         welcome = self._session.welcome
         self.lanes, self.key_widths = welcome.lanes, welcome.key_widths
         self.task_evaluations = welcome.task_evaluations
-        # The server lets so many tasks wait, and this many threads wait for them here.
+        # One thread for each task that the server lets wait.
         self._pool = ThreadPoolExecutor(
             min(welcome.depth, 2 * self.lanes + 2, _MOST_THREADS),
             thread_name_prefix="penstock-remote",
@@ -117,7 +117,7 @@ class RemoteDevice(Device):
 
     @property
     def served(self) -> list[Header]:
-        """What the server has: name, lanes, key_widths and description of each device."""
+        """The server's devices: name, lanes, key_widths and description of each."""
         return self.session().welcome.devices
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
@@ -153,7 +153,7 @@ class RemoteDevice(Device):
         Raises
         ------
         DeviceError
-            No server is there, or it does not want this client.
+            No server answers, or it refuses this client.
         """
         with self._lock:
             if self._closed.is_set():

@@ -13,7 +13,7 @@ from ..wire.message import PROTOCOL
 
 
 class LostError(DeviceError):
-    """The session with a server ended; what it held there is gone."""
+    """The session with a server ended; its kernels and windows are gone."""
 
 
 class AbsentError(DeviceError):
@@ -47,5 +47,5 @@ def unwelcome(where: Address, cause: BaseException, late: bool, connect_s: float
 
 
 def _is_http2(begun: bytes) -> bool:
-    """Whether a connection begins as those of gRPC's servers do: with a frame of settings."""
+    """Whether a connection begins as a gRPC server's does: with a frame of settings."""
     return len(begun) > 8 and begun[3] == 4 and not any(begun[4:9])

@@ -24,13 +24,13 @@ from .session import RemoteSession
 if TYPE_CHECKING:
     from .device import RemoteDevice
 
-#: Bytes of one write to a window, at most. A part fits a segment of 8 MiB with its headers, which
-#: stays in the cache: 64 MiB took twice as long in one part, and longer in parts of 1 MiB.
+#: Most bytes of one write to a window. With its headers it fits a segment of 8 MiB, which stays in
+#: the cache: 64 MiB took twice as long in one write, and longer in writes of 1 MiB.
 _WRITE_BYTES = 7 << 20
 
 
 class RemoteKernel(Kernel):
-    """A program on a server, opened again there if its session was lost."""
+    """A program on a server; if the session was lost, it is opened again."""
 
     def __init__(self, device: RemoteDevice, program: AnyProgram, modes: frozenset[Mode]) -> None:
         super().__init__(program, modes)
@@ -119,7 +119,7 @@ class RemoteWindow(WindowBuffer):
         row_bytes = sum(max(column.itemsize, 1) for column in columns) or 1
         rows = max(_WRITE_BYTES // row_bytes, 1)
         if count and offset + count > self.capacity:
-            rows = count  # the device says what is wrong, before anything is written
+            rows = count  # the device's error comes before anything is written
         for low in range(0, max(count, 1), rows):
             header = {"call": "write", "window": self.number, "offset": int(offset) + low}
             self._session.call(header, [column[low : low + rows] for column in columns])
@@ -151,7 +151,7 @@ def program_fields(program: AnyProgram, modes: frozenset[Mode]) -> Header:
 
 
 def dismiss(session: RemoteSession, header: Header) -> None:
-    """Free a kernel or window on the server; the end of a session has freed what it held."""
+    """Free a kernel or window on the server, unless the end of its session has freed it."""
     if session.lost is None:
         try:
             session.call(header)

@@ -1,4 +1,4 @@
-"""A session with a server, held while both live; calls that wait are told when it ends."""
+"""A session with a server, for as long as both live; its end makes waiting calls fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .failures import LostError, unwelcome
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
-#: Seconds to wait for the reason of a failed call: it comes on another connection.
+#: Seconds to wait for the reason of a failed call, which comes on another connection.
 _REASON_S = 1.0
 
 
@@ -49,7 +49,7 @@ class RemoteSession:
     AbsentError
         No server answers.
     DeviceError
-        The server does not want this client, or is no server of Penstock.
+        The server refuses this client, or is no server of Penstock.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class RemoteSession:
         LostError
             The session ended.
         PenstockError
-            What the server says is wrong.
+            The error that the server reported.
         """
         with self._stream() as stream:
             try:
@@ -115,7 +115,7 @@ class RemoteSession:
 
     @contextmanager
     def _stream(self) -> Iterator[CallStream]:
-        """A connection for calls that nobody else uses now."""
+        """A connection for calls that is free."""
         with self._lock:
             if self.lost is not None:
                 raise LostError(str(self.lost))
@@ -148,13 +148,13 @@ class RemoteSession:
         with self._lock:
             self._busy.add(stream)
             if self.lost is not None:
-                stream.cancel()  # it came too late to be told with the others
+                stream.cancel()  # too late to be cancelled with the others
         return stream
 
     def _lose(self, why: str) -> LostError:
-        """End the session; the error for a call.
+        """End the session; returns the error for a call.
 
-        It is a new one each time: one that several threads raise would mix their tracebacks.
+        The error is new each time: if several threads raised the same, tracebacks would mix.
         """
         self.lose(why)
         return LostError(str(self.lost))
@@ -162,12 +162,12 @@ class RemoteSession:
     # -- the session stream -----------------------------------------------------------------------
 
     def _connect(self, wants: Header) -> tuple[Frames, Header]:
-        """A new connection, and the server's answer to what it is for.
+        """Make a connection for a purpose; returns it with the server's answer.
 
         Raises
         ------
         DeviceError
-            There is none.
+            No connection could be made.
         """
         late = threading.Event()
         try:
@@ -199,7 +199,7 @@ class RemoteSession:
             timer.cancel()
 
     def _listen(self) -> None:
-        """Receive what the server says until the session ends."""
+        """Receive the server's messages until the session ends."""
         why = ""
         try:
             while not why:
@@ -217,7 +217,7 @@ class RemoteSession:
         self._frames.close()
 
     def _beat(self) -> None:
-        """Give signs of life; end the session if the server, or a call, gives none."""
+        """Send signs of life; end the session if the server, or a call, is silent for too long."""
         pause = self._lease_s / _BEATS_PER_LEASE
         heard = time.monotonic()
         while not self._over.wait(pause):
@@ -240,7 +240,7 @@ class RemoteSession:
     # -- ends -------------------------------------------------------------------------------------
 
     def lose(self, why: str) -> None:
-        """End the session, and tell all who wait."""
+        """End the session, and make waiting calls fail."""
         with self._lock:
             if self._over.is_set():
                 return
@@ -252,7 +252,7 @@ class RemoteSession:
             )
             idle, self._idle = self._idle, []
             for stream in self._busy:
-                stream.cancel()  # whoever waits for it closes it
+                stream.cancel()  # the waiting caller closes it
         for stream in idle:
             stream.close()
         self._frames.cancel()  # which ends the thread that listens

@@ -1,1 +1,1 @@
-"""``penstock serve``: one process owns devices, others on the machine run tasks on them."""
+"""``penstock serve``: a process that owns devices and runs other processes' tasks on them."""

@@ -20,7 +20,7 @@ Answer = tuple[Header, Sequence[np.ndarray]]
 
 
 def serve_calls(session: ClientSession, frames: Frames) -> None:
-    """Serve a connection for calls until it ends, in the place of the session's peer."""
+    """Serve a connection for calls until it ends, in the peer's place (see :mod:`.place`)."""
     bodies, going_on = Bodies(), True
     try:
         with session.place.serving(frames):
@@ -39,7 +39,7 @@ def serve_calls(session: ClientSession, frames: Frames) -> None:
 def _answer(
     session: ClientSession, frames: Frames, bodies: Bodies, hold: Hold
 ) -> tuple[Header, Sequence[np.ndarray], bool]:
-    """The answer to the next call, and whether another call can be received."""
+    """Answer the next call; returns the answer, and whether another call can be received."""
     try:
         header, body = frames.receive(hold.more)
         if header.get("call") == "share":

@@ -1,4 +1,4 @@
-"""Limits of a client's task: its columns, its time on the device, memory of its result."""
+"""Limits of a client's task: columns, time on the device, memory of the result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ....device.checks import check_task, check_window_task, stream_columns
 from ....device.window_join import WindowTask
 from .limits import Limits
 
-#: Bytes of an aggregate of a stream tuple: ``found``, value, position, and a Python integer where
-#: the value has more than 64 bits.
+#: Bytes of a stream tuple's fold: ``found``, value, position, and a Python integer where the value
+#: has more than 64 bits.
 _FOLD_BYTES = 1 + 8 + 8 + 104
 #: Pairs that devices may write beyond a result's room.
 _SLACK = 1 << 10
@@ -21,12 +21,12 @@ def result_bytes(task: AnyTask) -> int:
     """Bytes of a checked task's result, at most."""
     if not isinstance(task, WindowTask) and task.mode is not Mode.PAIRS:
         return _FOLD_BYTES * task.rows
-    # Devices allocate room for the result, and may do so where there are fewer pairs.
+    # Devices may allocate room for all pairs, however few there are.
     return 8 * (task.room + _SLACK)
 
 
 def check_asked(kernel: Kernel, window: WindowBuffer | None, task: AnyTask, limits: Limits) -> None:
-    """Refuse a task that no client may ask for, whatever the device checks itself.
+    """Refuse a task that no client may ask for, in addition to the device's checks.
 
     Raises
     ------

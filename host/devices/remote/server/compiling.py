@@ -1,8 +1,8 @@
-"""Compilation of clients' programs in processes beside the server, which end when told to.
+"""Compiles clients' programs in processes beside the server, which can be stopped.
 
-Numba holds the interpreter's lock while it compiles, for seconds, and cannot be stopped in a
-thread. A process of its own compiles into the folder of kept code (:mod:`penstock.host.kept_code`),
-from where the server loads it. What is there already needs no process.
+Numba holds the interpreter's lock for seconds while it compiles, and cannot be stopped in a thread.
+So a process of its own compiles into the folder of kept code (:mod:`penstock.host.kept_code`), and
+the server loads the code from there. Code that is already there needs no process.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ..wire.errors import error_from, error_header
 
 #: Processes at a time: one client's long compilation leaves room for another's.
 _AT_A_TIME = 2
-#: Seconds between two looks at whether the client that waits is still there.
+#: Seconds between two checks that the waiting client is still there.
 _LOOK_S = 0.5
-#: Bytes of memory of such a process: a program of the largest size that is compiled takes 1 GiB.
+#: Bytes of memory of such a process: the largest program that is compiled takes 1 GiB.
 _MOST_BYTES = 4 << 30
 #: Threads of numerical libraries would reserve memory, and compute nothing.
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -41,7 +41,7 @@ _NICE = 19
 
 
 class Compiler:
-    """Opens programs; what must be compiled is compiled beside the server, in turns of clients.
+    """Opens programs; those to be compiled are compiled beside the server, in turns of clients.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Compiler:
         self._limit_s = limit_s
         self._changed = threading.Condition()
         self._numbers = count()
-        # Clients that wait, by ticket; clients that compile; the latest turn of clients that wait.
+        # Waiting clients by ticket; compiling clients; the latest turn of waiting clients.
         self._waiting: dict[int, str] = {}
         self._running: set[str] = set()
         self._latest: dict[str, int] = {}
@@ -97,7 +97,7 @@ class Compiler:
     def _turn(self, client: str, check: Callable[[], None]) -> Iterator[None]:
         """Wait for a client's turn to compile, and take it.
 
-        A client has one turn at a time; the one whose latest turn is longest ago comes next.
+        A client has one turn at a time; next comes the client with the oldest latest turn.
         """
         ticket = next(self._numbers)
         with self._changed:
@@ -121,7 +121,7 @@ class Compiler:
                 self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """The ticket whose turn it is; None if all have to wait."""
+        """The next ticket; None if all have to wait."""
         if len(self._running) >= _AT_A_TIME:
             return None
         free = [
@@ -183,7 +183,7 @@ def _if_kept(act: Callable[[], Kernel]) -> Kernel | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile the program on standard input; what fails is said on standard output."""
+    """Compile the program on standard input; failures go to standard output."""
     from ...cpu import CpuDevice
 
     os.nice(_NICE)

@@ -1,7 +1,7 @@
-"""An answer to clients of earlier versions, which speak gRPC: that they are of another version.
+"""Tells clients of earlier versions, which speak gRPC, that their version differs.
 
-It is as much of HTTP/2 as that takes: their preface and first frames are read past, and the call on
-the first stream that they open ends with a status and a message.
+This is the smallest part of HTTP/2 that does so: it skips the preface and the first frames, and
+ends the call on the first opened stream with a status and a message.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import socket
 from urllib.parse import quote
 
-#: What a connection of HTTP/2 begins with.
+#: The preface of an HTTP/2 connection.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD = 9
 _HEADERS, _SETTINGS = 1, 4
 _END_STREAM, _END_HEADERS, _ACK = 1, 4, 1
 #: Frames before the first call, at most, and bytes of each, as HTTP/2 has them by default.
 _MOST_FRAMES, _MOST_BYTES = 32, 1 << 14
-#: gRPC's code for what cannot be in this state.
+#: gRPC's code FAILED_PRECONDITION.
 _FAILED_PRECONDITION = "9"
 #: A response with status 200, by its number in HPACK's table.
 _STATUS_200 = b"\x88"
@@ -28,9 +28,9 @@ def answer_grpc(connection: socket.socket, begun: bytes, text: str) -> None:
     Parameters
     ----------
     begun : bytes
-        What was received of the preface.
+        The received part of the preface.
     text : str
-        What its user is told.
+        Message for the user.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def answer_grpc(connection: socket.socket, begun: bytes, text: str) -> None:
             }
             block = _STATUS_200 + b"".join(_field(*each) for each in fields.items())
             connection.sendall(_frame(_HEADERS, _END_STREAM | _END_HEADERS, stream, block))
-            # Until the client hangs up: what was sent would be lost if this side did first.
+            # Until the client hangs up: if this side did first, the answer would be lost.
             while connection.recv(_MOST_BYTES):
                 pass
             return

@@ -1,4 +1,4 @@
-"""Kernels and windows that one client holds on a server; they are freed after their last use."""
+"""Kernels and windows that one client holds on a server, freed after their last use."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Holdings:
             self.release(one)
 
     def release(self, held: HeldKernel | HeldWindow) -> None:
-        """Hold a kernel or window once less; after its last holder it is freed."""
+        """Release a kernel or window; after its last holder it is freed."""
         with self._lock:
             held.holders -= 1
             if held.holders:
@@ -112,7 +112,7 @@ class Holdings:
 
     @contextmanager
     def releasing_if_failed(self, held: HeldKernel | HeldWindow) -> Iterator[None]:
-        """Do something with a kernel or window that goes on being held, unless that fails."""
+        """Keep a kernel or window held after the ``with`` block, unless the block fails."""
         try:
             yield
         except BaseException:
@@ -126,7 +126,7 @@ class Holdings:
         self._check_count(self._kernels, self._limits.kernels, "programs open", "close")
 
     def add_kernel(self, opened: HeldKernel) -> int:
-        """The number under which the client knows a kernel from now on."""
+        """Add a kernel; returns its number for the client."""
         return self._number(self._kernels, opened)
 
     def close_kernel(self, header: Header) -> None:
@@ -138,7 +138,7 @@ class Holdings:
             self.release(opened)
 
     def kernel(self, header: Header) -> HeldKernel:
-        """The kernel that a call names, held once more."""
+        """The kernel that a call names, with another hold on it."""
         number = field(header, "kernel", int)
         return self._hold(self._kernels, number, "was closed, or never was open")
 
@@ -149,12 +149,12 @@ class Holdings:
         self._check_count(self._windows, self._limits.windows, "windows", "free")
 
     def add_window(self, window: HeldWindow) -> int:
-        """The number under which the client knows a window from now on."""
+        """Add a window; returns its number for the client."""
         number = self._number(self._windows, window)
         if window.resident is None:
             return number
         with self._lock:
-            # Windows of a scope count as those of one client, so who reads several scopes could
+            # Windows of a scope count as those of one client, so a reader of several scopes could
             # hold the memory of several.
             kept = sum(w.size for w in self._windows.values() if w.resident is not None)
             above = kept > self._limits.client_bytes and self._windows.pop(number, None)
@@ -176,7 +176,7 @@ class Holdings:
         self.release(window)
 
     def window(self, header: Header) -> HeldWindow:
-        """The window that a call names, held once more."""
+        """The window that a call names, with another hold on it."""
         number = field(header, "window", int)
         return self._hold(self._windows, number, "was freed, or never was; allocate another one")
 

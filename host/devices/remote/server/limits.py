@@ -25,7 +25,7 @@ class Limits:
         Windows of one client; default: half of ``memory_bytes``.
     traffic_bytes : int, optional
         Messages, waiting tasks and results of all clients together; default: a quarter of the
-        machine's memory. One client has half of it at most.
+        machine's memory. One client gets at most half.
     depth : int
         Tasks of one client that wait for the device.
     clients : int

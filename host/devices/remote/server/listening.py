@@ -29,7 +29,7 @@ _BACKLOG = 128
 _PAUSE_S = 0.1
 #: Seconds for a thread to see that its connection was cut.
 _CUT_S = 1.0
-#: Seconds in which a connection must say what it is for.
+#: Seconds in which a connection must state its purpose.
 GREETING_S = 10.0
 
 
@@ -41,13 +41,13 @@ class Connection:
     ----------
     frames : Frames
     peer : str
-        Who is at the other end: a process of this machine, or an address.
+        The other end: a process of this machine, or an address.
     began : float
         Monotonic seconds.
     thread : Thread
         Serves it.
     greeted : bool
-        Whether the client has said what the connection is for.
+        Whether the client has stated the connection's purpose.
     """
 
     frames: Frames
@@ -87,7 +87,7 @@ class Listener:
         self._thread.start()
 
     def hurry(self) -> None:
-        """End connections that have not said what they are for within :data:`GREETING_S`."""
+        """End connections that have not stated their purpose within :data:`GREETING_S`."""
         late = time.monotonic() - GREETING_S
         with self._lock:
             silent = [c for c in self._connections if not c.greeted and c.began < late]
@@ -100,7 +100,7 @@ class Listener:
             return len(self._connections)
 
     def close(self, timeout_s: float) -> bool:
-        """Accept nothing any more and end all connections; whether they ended in time."""
+        """Stop accepting and end all connections; returns whether they ended in time."""
         deadline = time.monotonic() + timeout_s
         self._stopping.set()
         with suppress(OSError):
@@ -201,12 +201,12 @@ def _peer(accepted: socket.socket) -> str:
 
 
 def _refuse(frames: Frames, why: str) -> None:
-    """Tell a client, which may not listen, that there is no room."""
+    """Tell a client that there is no room; it may not be listening."""
     error = OverloadError(
         f"the server takes no more connections ({why}); close some, or try again later"
     )
     frames.say({"error": error_header(error)})
     with suppress(OSError):
-        # A client that was just about to write would otherwise not read what was said.
+        # Otherwise a client that is about to write would not read the refusal.
         frames.connection.shutdown(socket.SHUT_WR)
     frames.connection.close()

@@ -57,7 +57,7 @@ _COUNTERS = {
     "evaluations": "Predicate tests executed.",
     "window_rows": "Rows of windows that came from clients.",
 }
-#: Name and text of what each device has, and whether it only grows; see :func:`_values`.
+#: Name and text of each device's metrics, and whether they only grow; see :func:`_values`.
 _BY_DEVICE = (
     ("clients", "Clients that hold a session.", False),
     ("window_bytes", "Bytes of windows.", False),

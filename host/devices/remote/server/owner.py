@@ -109,12 +109,12 @@ class DeviceOwner(Runner):
     # -- memory -----------------------------------------------------------------------------------
 
     def allocate(self, client: str, kernel: Kernel, capacity: int) -> tuple[WindowBuffer, int]:
-        """A buffer, and the bytes that it counts for its client.
+        """Allocate a buffer; returns it with its bytes in the client's account.
 
         Raises
         ------
         DeviceError
-            There is no room for it, on the device or in what the client may take.
+            There is no room on the device, or in the client's share.
         """
         if capacity < 0:
             raise DeviceError(f"a window cannot have {capacity} positions")
@@ -133,7 +133,7 @@ class DeviceOwner(Runner):
                 if not self.residents.evict(client):
                     raise DeviceError(str(refusal)) from refusal
             except DeviceError:
-                # Windows that are only kept for later make way for one that is wanted now.
+                # Windows kept for later make way for one that is wanted now.
                 if not self.residents.evict():
                     raise
 
@@ -169,7 +169,7 @@ class DeviceOwner(Runner):
         return buffer
 
     def free(self, client: str, buffer: WindowBuffer, size: int) -> None:
-        """Free a client's buffer; its content is for nobody else, so it is not kept."""
+        """Free a client's buffer, which is not kept: nobody else may read its content."""
         with self._placing:
             self._buffers.give_back(buffer, again=False)
         self._count_freed(client, size)
@@ -202,7 +202,7 @@ def row_bytes(program: AnyProgram) -> int:
     Raises
     ------
     NeverFitsError
-        Windows of the program are in no device's memory.
+        The program keeps no windows in device memory.
     """
     if isinstance(program, WindowProgram):
         raise NeverFitsError("tasks of a window join bring their windows; allocate none for them")

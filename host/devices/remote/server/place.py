@@ -1,7 +1,7 @@
 """Fair use of the interpreter: a peer is served one connection at a time, and pauses when busy.
 
-The interpreter runs one thread at a time and knows no clients: among the threads of a peer that
-floods the server, those of others would wait for many turns.
+The interpreter runs one thread at a time and knows no clients: without this, other peers' threads
+would wait for many turns behind those of a peer that floods the server.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from weakref import WeakValueDictionary
 
 from ..wire.frames import Frames
 
-#: Seconds after which the use of a place counts a third.
+#: Seconds after which a place's use counts a third.
 FADING_S = 0.05
-#: Seconds that others must have used recently for a busier place to pause.
+#: Seconds of others' recent use from which on a busier place pauses.
 LEAST_LOAD_S = 100e-6
 #: Seconds of a pause.
 LEAST_PAUSE_S, MOST_PAUSE_S = 200e-6, 5e-3
 
 
 class _Line:
-    """A lock that goes to the thread that has waited for longest.
+    """A lock that goes to the thread with the longest wait.
 
-    Python's own locks would go to a thread that releases and takes them again at once.
+    A thread that releases and retakes one of Python's own locks would get it again at once.
     """
 
     def __init__(self) -> None:
@@ -73,18 +73,18 @@ class PeerPlaces:
 
 
 class PeerPlace:
-    """Where one peer is served, one connection at a time; who waits for something leaves it.
+    """Serves one peer, one connection at a time; a thread that waits leaves its place.
 
-    However many connections and sessions a peer has, others then compete with one thread of it
-    only, and with that for half of the time: where it takes more of the interpreter than any
-    other peer does, and another one takes some, it pauses as long as it has worked.
+    So others compete with one thread of a peer, however many connections and sessions it has. The
+    busiest peer competes half of the time only: while others use the interpreter too, it pauses
+    for as long as it has worked.
     """
 
     def __init__(self, places: PeerPlaces) -> None:
         self._places = places
         self._line = _Line()
         self._entered = 0.0
-        # Seconds of recent use, fading, as of a moment; seconds of use since its latest pause.
+        # Fading seconds of recent use, and their moment; seconds of use since the latest pause.
         self._load, self._until = 0.0, 0.0
         self._since_pause = 0.0
 

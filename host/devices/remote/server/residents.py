@@ -1,7 +1,7 @@
 """Windows that a server keeps by name, longer than the sessions that wrote them.
 
-One client writes a window, and others who ask for it meanwhile wait. Windows that nobody reads go
-when memory is needed, when their query no longer names their block, or after a while.
+One client writes a window; others that ask for it meanwhile wait. Windows without readers are
+dropped when memory is needed, when their query no longer names their block, or after a while.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from ....device.base import WindowBuffer, WindowName
 if TYPE_CHECKING:
     from .owner import DeviceOwner
 
-#: Seconds for which a client waits until another one has written a window, or has read those that
-#: fill the memory.
+#: Seconds for which a client waits until another has written a window, or released memory.
 WAIT_S = 120.0
-#: Seconds between two looks at whether the client that waits is still there.
+#: Seconds between two checks that the waiting client is still there.
 _LOOK_S = 1.0
 
 
 class NeverFitsError(DeviceError):
-    """No client may ever have such a window, so waiting for memory is of no use."""
+    """A window that no client may ever have, so that waiting for memory is useless."""
 
 
 class Gone(Enum):
@@ -63,7 +62,7 @@ class Resident:
 
     @property
     def client(self) -> str:
-        """The client that it counts for in the memory's limits: each scope counts as one."""
+        """The client in the memory's limits: each scope counts as one."""
         return f"scope {self.key[0].scope}"
 
 
@@ -74,7 +73,7 @@ class Residents:
     ----------
     memory : DeviceOwner
     most : int
-        Windows that are kept; beyond, the one that was read longest ago goes.
+        Windows to keep; beyond, the least recently read one is dropped.
 
     Attributes
     ----------
@@ -104,7 +103,7 @@ class Residents:
     ) -> Resident:
         """Hold a window: to read, or, if it is not ``loaded``, to write.
 
-        Each call needs a :meth:`release`. ``check`` raises when the client that waits has gone.
+        Each call needs a :meth:`release`. ``check`` raises when the waiting client has gone.
 
         Raises
         ------
@@ -140,13 +139,13 @@ class Residents:
         return made
 
     def mark_loaded(self, window: Resident) -> None:
-        """Note that all of a window was written; others may read it now."""
+        """Note that a window is written as a whole; others may read it now."""
         with self._changed:
             window.loaded = True
             self._changed.notify_all()
 
     def release(self, window: Resident) -> None:
-        """Hold a window once less."""
+        """Release a window."""
         with self._changed:
             window.holds -= 1
             window.used = time.monotonic()
@@ -171,7 +170,7 @@ class Residents:
         return len(found)
 
     def evict(self, client: str | None = None) -> bool:
-        """Drop the window that was read longest ago; whether there was one that nobody reads now.
+        """Drop the least recently read window without readers; returns whether there was one.
 
         Parameters
         ----------
@@ -186,7 +185,7 @@ class Residents:
             return True
 
     def expire(self, before: float) -> None:
-        """Drop what nobody has read since a monotonic time."""
+        """Drop windows that nobody has read since a monotonic time."""
         with self._changed:
             for window in [w for w in self._idle() if w.used < before]:
                 self._drop(window, Gone.IDLE)

@@ -20,11 +20,11 @@ from ....execute.run import TIMEOUT_S
 from .slices import KernelSpeed, Sliced, Whole
 from .turns import Turns
 
-#: Seconds for which a client that has run a task counts as one that may run another.
+#: Seconds after a task for which its client is expected to run another.
 _LATE_S = 5.0
 #: Tasks on the device per lane: one runs, and one is there when it ends.
 _PER_LANE = 2
-#: Evaluations of a task that runs in the thread that asks for it, without a change of threads.
+#: Most evaluations of a task that runs in the calling thread.
 HERE_EVALUATIONS = 1 << 18
 
 
@@ -35,7 +35,7 @@ class ClientTask:
     client: str
     work: Whole | Sliced
     future: Future[Any] = field(default_factory=Future)
-    #: Set when nobody wants it any more; makes the error that says why.
+    #: Set when nobody wants the result any more; makes the error that says why.
     dropped: Callable[[], Exception] | None = None
     evaluations: int = 0
 
@@ -104,7 +104,7 @@ class Runner:
         return self._submit(job)
 
     def _take(self, job: ClientTask) -> bool:
-        """Let a job begin at once, if a lane is free and nobody waits; whether it may."""
+        """Let a job begin at once if a lane is free and nobody waits; returns whether it may."""
         with self._lock:
             full = self._full(max(self.device.lanes - 1, 1))
             if self._running >= self.device.lanes or job.client in full or self._turns.waits(full):
@@ -150,7 +150,7 @@ class Runner:
             ) from cause
 
     def drop(self, client: str, error: Callable[[], Exception]) -> None:
-        """End the tasks of a client that have not started, and the others after their slice."""
+        """End a client's tasks: waiting ones now, running ones after their slice."""
         with self._lock:
             dropped = self._turns.drop(client)
             self._latest.pop(client, None)
@@ -167,7 +167,7 @@ class Runner:
             return len(self._turns), self._running
 
     def quiet(self, timeout_s: float) -> bool:
-        """Wait until no task waits or runs; whether that is so."""
+        """Wait until no task waits or runs; returns whether that was reached."""
         with self._lock:
             return self._idle.wait_for(
                 lambda: not self._running and not len(self._turns), timeout_s
@@ -196,8 +196,8 @@ class Runner:
     def _next(self, sliced: bool) -> ClientTask | None:
         """The next job, if the device has room for one.
 
-        Where tasks run in slices, none waits inside the device, before whoever comes; and a lane
-        is left to clients who have nothing on it, so that theirs begin at once.
+        Where tasks run in slices, none waits inside the device, ahead of newcomers; and a lane is
+        left for clients without a task on the device, so that theirs begin at once.
         """
         lanes = self.device.lanes
         if self._running >= (lanes if sliced else _PER_LANE * lanes):

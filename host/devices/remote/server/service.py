@@ -1,7 +1,7 @@
 """A server of devices: its sessions and their leases.
 
-A client holds one connection for its session for as long as it lives; its end, however it comes,
-ends the session. Calls come on connections of their own, one at a time on each.
+A client holds one connection for its session; when that connection ends, the session ends. Calls
+come on connections of their own, one at a time on each.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Reason(Enum):
     ROOM = "the client was idle, and the server needed its place for another one"
 
 
-#: How often leases are looked at, per lease.
+#: Checks of leases, per lease.
 _LOOKS_PER_LEASE = 4
-#: Seconds between two looks at leases and silent connections, at most.
+#: Most seconds between two checks of leases and silent connections.
 _LOOK_S = 2.0
 
 
@@ -56,8 +56,7 @@ class DeviceServer:
     Parameters
     ----------
     owners : mapping of str to DeviceOwner
-        Devices by name, at least one; the first is what clients get who name none. Closed with the
-        server.
+        Devices by name, at least one; clients that name none get the first. Closed with the server.
     address : Address
     token : str, optional
         What every client must show. Needed unless the address is a Unix socket.
@@ -95,7 +94,7 @@ class DeviceServer:
         self._leases.start()
 
     def sessions(self) -> list[ClientSession]:
-        """Sessions that there are now."""
+        """Number of sessions now."""
         with self._lock:
             return list(self._sessions.values())
 
@@ -239,7 +238,7 @@ class DeviceServer:
             one.end()
 
     def _watch(self) -> None:
-        """End sessions whose clients have given no sign of life for the length of a lease."""
+        """End sessions without a sign of life for the length of a lease."""
         lease = self.limits.lease_s
         while not self._stopping.wait(min(lease / _LOOKS_PER_LEASE, _LOOK_S)):
             now = time.monotonic()

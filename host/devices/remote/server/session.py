@@ -1,4 +1,4 @@
-"""One client's calls for kernels, windows and tasks; all it has goes when the client goes."""
+"""One client's calls for kernels, windows and tasks, all freed when the client goes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ClientSession:
         What the client calls itself, for people.
     owner : DeviceOwner
     traffic : Traffic
-        Counts what its calls hold.
+        Counts the memory of its calls.
     peer : str
         Where it is.
     place : PeerPlace
@@ -61,7 +61,7 @@ class ClientSession:
     calling: set[Frames] = dataclass_field(default_factory=set)
 
     def __post_init__(self) -> None:
-        #: When it gave its latest sign of life (monotonic seconds), and when it made a call.
+        #: Monotonic seconds of the latest sign of life, and of the latest call.
         self.seen = self._called = time.monotonic()
         self._held = Holdings(self.key, self.owner)
 
@@ -187,7 +187,7 @@ class ClientSession:
             if isinstance(opened.program, WindowProgram) is is_window:
                 raise MalformedError("a task names the window, or the kernel of a window join")
             task, limits = task_from(header, columns, opened.program), self.owner.limits
-            # A kernel needs room for what it may find at once, whatever the limit.
+            # A kernel needs its least room, whatever the limit.
             most = max(limits.room, opened.kernel.least_room(task))
             task = replace(task, room=min(task.room, most))
             check_asked(opened.kernel, buffer, task, limits)

@@ -1,4 +1,4 @@
-"""Tasks in slices, so that a heavy one does not hold a device while other clients wait."""
+"""Tasks in slices, so that a heavy task does not occupy a device while other clients wait."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from penstock.program import Mode
 from ....device.base import Kernel, Pause, Result, Task, WindowBuffer
 from ....device.merge import Merged
 
-#: Seconds of a slice where other clients run tasks, and where another client may come.
+#: Seconds of a slice: while other clients run tasks, and while none does.
 SHARED_S, ALONE_S = 0.001, 0.02
-#: Evaluations of a kernel's first slice, when its speed is not known yet.
+#: Evaluations of a kernel's first slice, before its speed is known.
 _FIRST = 1 << 18
 #: Evaluations of a slice, at least.
 _LEAST = 1 << 10
@@ -41,7 +41,7 @@ class Whole:
         return self._start()
 
     def take(self, result: Any) -> bool:
-        """Take a step's result; whether it was the last step."""
+        """Take a step's result; returns whether it was the last step."""
         self._result = result
         return True
 
@@ -196,6 +196,6 @@ class Sliced:
         """Where the whole task pauses if a step does."""
         if not step.is_cut:
             return Pause(step.low + pause.i0, step.low + pause.i1, pause.p)
-        # A part of one tuple's range: what lies before the part is complete.
+        # A part of one tuple's range: positions before the part are complete.
         position = pause.p if pause.i0 < pause.i1 else step.ends if pause.i0 else step.begins
         return Pause(step.low, step.low + 1, position)

@@ -1,4 +1,4 @@
-"""Who is next: tasks of each client in turn."""
+"""The order of waiting tasks: clients take turns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Turns(Generic[Item]):
         self._waiting[client] = queue
 
     def next(self, but: Collection[str] = ()) -> Item | None:
-        """The task whose turn it is; its client comes last in the next round.
+        """Take the next task; its client then comes last.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Turns(Generic[Item]):
         return None
 
     def waits(self, but: Collection[str] = ()) -> bool:
-        """Whether there is a task whose turn it could be."""
+        """Whether a task could be next."""
         return any(client not in but for client in self._waiting)
 
     def drop(self, client: str) -> list[Item]:

@@ -1,1 +1,1 @@
-"""What a server of devices and its clients say to each other; both sides import it."""
+"""The protocol of a server of devices and its clients; both sides import it."""

@@ -1,4 +1,4 @@
-"""Where a server listens, who may connect, and what an earlier server left behind."""
+"""Addresses of servers: parsing, access checks, and removal of stale sockets."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def check_listener(connection: socket.socket, path: Path) -> None:
     ------
     UsageError
     """
-    # Who listens, not who owns the file: that could be another one by now.
+    # Check the listener, not the file's owner: the file could be another one by now.
     known = credentials(connection)
     owner = path.stat().st_uid if known is None else known[1]
     if owner not in (0, os.geteuid()):

@@ -1,4 +1,4 @@
-"""Where the columns of a connection's calls lie: in its messages, or in shared memory."""
+"""Places the columns of a connection's calls in its messages, or in shared memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARED = "shared"
 
 
 class Bodies:
-    """Packs what leaves and unpacks what arrives on one connection.
+    """Packs outgoing and unpacks incoming columns of one connection.
 
     Each direction has its own segment, if any; one call at a time uses them.
     """
@@ -42,12 +42,12 @@ class Bodies:
         body: np.ndarray | None,
         reserve: Callable[[int], None] = lambda size: None,
     ) -> list[np.ndarray]:
-        """The columns of a message; nobody else changes them.
+        """The columns of a message, which nobody else changes.
 
         Parameters
         ----------
         body : ndarray of uint8 or None
-            What came with the message.
+            Bytes that came with the message.
         reserve : callable
             Takes the bytes that the columns will have, before they are made.
 
@@ -73,7 +73,7 @@ class Bodies:
             raise MalformedError(
                 f"columns of {layout.size} bytes in shared memory that is not there"
             )
-        # The other side can write there at any time, so values are copied before anybody looks.
+        # The other side can write there at any time, so values are copied before they are read.
         return [np.array(column) for column in unpack(layout, segment.memory)]
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Columns of a window, a task or a result as bytes, without copies where they are plain.
 
 The kinds of columns are few and of fixed width, so the number of rows says where each column lies.
-What describes them is part of a message's header, and never lies in memory that others change.
+Their description is part of a message's header, and never lies in memory that others change.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _WIDTHS = {_BOOLEANS: 1, **{name: t.itemsize for name, t in _PLAIN.items()}, **_
 
 @dataclass(frozen=True)
 class ColumnLayout:
-    """Where columns lie.
+    """The layout of columns in memory.
 
     Parameters
     ----------
     rows : int
     kinds : tuple of str
-        Of each column.
+        Kind of each column.
     """
 
     rows: int
@@ -113,7 +113,7 @@ class Packed:
     ----------
     layout : ColumnLayout
     parts : list of ndarray of uint8
-        Bytes of each column, without what aligns the next one.
+        Bytes of each column, without padding.
     """
 
     layout: ColumnLayout
@@ -189,7 +189,7 @@ def _pack_column(column: np.ndarray) -> tuple[str, np.ndarray]:
 def unpack(layout: ColumnLayout, memory: np.ndarray) -> list[np.ndarray]:
     """Columns that lie in memory of :attr:`ColumnLayout.size` bytes or more.
 
-    They are views of it, but for booleans and Python integers.
+    They are views of the memory, except booleans and Python integers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Errors of a server as those of its client: the same class and message, and nothing else."""
+"""Carries a server's errors to its client: class and message, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _CLASSES: dict[str, type[PenstockError]] = {
 def error_header(error: BaseException) -> dict[str, Any]:
     """An error as a part of a header.
 
-    Messages of Penstock travel as they are. What anything else says may name files, values or code
-    of the server: it goes to the server's log, and both sides get the number of the incident.
+    Messages of Penstock travel unchanged. Other messages may name files, values or code of the
+    server: they go to the server's log, and both sides get the number of the incident.
     """
     known = next((c.__name__ for c in type(error).__mro__ if c.__name__ in _CLASSES), None)
     if known is not None:

@@ -26,7 +26,7 @@ from .message import (
     parse_header,
 )
 
-#: What a frame begins with: magic, bytes of the header, bytes of the columns.
+#: Start of a frame: magic, bytes of the header, bytes of the columns.
 PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"PSTK"
 #: Seconds for which a frame that has begun may make no progress, either way.
@@ -42,13 +42,13 @@ class GoneError(Exception):
 
 
 class FrameError(MalformedError):
-    """Something arrived that is no frame, so nothing after it can be understood.
+    """Bytes arrived that are no frame, so nothing after them can be understood.
 
     Parameters
     ----------
     message : str
     begun : bytes
-        What arrived.
+        The bytes that arrived.
     """
 
     def __init__(self, message: str, begun: bytes = b"") -> None:
@@ -71,7 +71,7 @@ class Frames:
         self.connection = connection
         self._sending = threading.Lock()
         self._over = False
-        #: Entered while the other side is waited for.
+        #: Context to enter while waiting for the other side.
         self.waiting: Callable[[], AbstractContextManager[object]] = nullcontext
         #: Most bytes of a message that is received; greetings are short.
         self.most_header, self.most_body = MOST_WELCOME_BYTES, 0
@@ -118,7 +118,7 @@ class Frames:
                 raise GoneError(_reason(cause)) from cause
 
     def say(self, header: Mapping[str, Any]) -> None:
-        """Send a short message if that is possible at once; otherwise send nothing."""
+        """Send a short message if that is possible without waiting; otherwise send nothing."""
         text = json.dumps(header).encode()
         frame = PREFIX.pack(MAGIC, len(text), 0) + text
         if not self._sending.acquire(blocking=False):
@@ -148,13 +148,13 @@ class Frames:
     def receive(
         self, reserve: Callable[[int], None] = lambda size: None
     ) -> tuple[Header, np.ndarray | None]:
-        """Wait for a message; its header, and the bytes of its columns, if it has any.
+        """Wait for a message; returns its header, and the bytes of its columns, if any.
 
         Parameters
         ----------
         reserve : callable
-            Takes the bytes that the message needs before they are allocated, and may raise
-            OverloadError: the message is read past then.
+            Takes the bytes that the message needs before they are allocated. If it raises
+            OverloadError, the message is skipped.
 
         Raises
         ------
@@ -185,13 +185,13 @@ class Frames:
         self._fill(memoryview(text))
         body = None
         if body_size:
-            # Not cleared, so its pages are there only once bytes have come.
+            # Not cleared, so pages are allocated only as bytes arrive.
             body = np.empty(body_size, np.uint8)
             self._fill(body.data)
         return parse_header(text), body
 
     def _fill(self, memory: memoryview, patient: bool = False) -> None:
-        """Fill memory with what arrives; if ``patient``, the first byte may take for ever."""
+        """Fill memory with arriving bytes; if ``patient``, the first byte may take for ever."""
         while len(memory):
             if patient and self._over:
                 raise GoneError("the connection was ended")
@@ -221,13 +221,13 @@ class Frames:
             size -= min(size, _SKIPPED)
 
     def end(self) -> None:
-        """Receive nothing any more; what is being sent is still sent. Any thread may call it."""
+        """Stop receiving; a message being sent is still sent. Any thread may call this."""
         self._over = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RD)
 
     def cancel(self) -> None:
-        """Let whoever sends or receives fail. Any thread may call it."""
+        """Make calls that send or receive fail. Any thread may call this."""
         self._over = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)

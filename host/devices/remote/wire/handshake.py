@@ -1,7 +1,7 @@
-"""How a connection begins: both sides say their protocol, and prove that they know the token.
+"""The start of a connection: both sides state their protocol, and prove that they know the token.
 
-The client says a nonce, the server its own and its proof, the client its proof and what the
-connection is for. The token never travels, and a proof is of no use on another connection.
+The client sends a nonce, the server a nonce and its proof, the client its proof and the
+connection's purpose. The token never travels, and a proof is useless on another connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NONCE_BYTES = 32
 
 
 class Role(Enum):
-    """Who proves to know the token; a proof of one side cannot be sent back as the other's."""
+    """The side that makes a proof, so that no proof can be sent back as the other side's."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -41,7 +41,7 @@ def proof(token: str, role: Role, protocol: int, client_nonce: str, server_nonce
 
 
 def proves(shown: object, wanted: str) -> bool:
-    """Whether a proof is right; the time that this takes does not tell how much of it is."""
+    """Whether a proof is right; compares in constant time."""
     return isinstance(shown, str) and hmac.compare_digest(_bytes(shown), _bytes(wanted))
 
 
@@ -60,7 +60,7 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
     Parameters
     ----------
     wants : Header
-        What the connection is for.
+        The connection's purpose.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
 
 
 def welcome(frames: Frames, token: str | None) -> Header:
-    """Begin a connection from a client; returns what the client wants it for.
+    """Begin a connection from a client; returns its purpose.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Messages between a server of devices and its clients: a header in JSON, and columns.
 
-A call of a client is one request and one reply on a connection that stays open for many calls. The
-header says of which kinds the columns are (:mod:`.columns`); they come behind it (:mod:`.frames`),
-or lie in memory that both processes map (:mod:`.segment`).
+A client's call is one request and one reply on a connection that stays open for many calls. The
+header gives the kinds of the columns (:mod:`.columns`). The columns follow it (:mod:`.frames`), or
+lie in memory that both processes map (:mod:`.segment`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Memory that a client makes and its server maps too, without a name that anybody must remove.
+"""Memory that a client makes and its server also maps, without a name to remove.
 
-It is a sealed memfd: the kernel frees it when both processes have let go of it or died, and it
-cannot shrink, which would kill whoever reads it. The server opens it by the client's process and
-descriptor, so both must be processes of one user on one machine.
+It is a sealed memfd. The kernel frees it when both processes have released it or died. It cannot
+shrink, which would kill a reader. The server opens it by the client's process and descriptor, so
+both must be processes of one user on one machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Segment:
     def __init__(self, file: int, size: int) -> None:
         self.size = size
         self._file = -1
-        #: All of it as uint8; unmapped when the last array that looks into it is gone.
+        #: All of it as uint8; unmapped when its last view is gone.
         self.memory = np.frombuffer(mmap.mmap(file, size), np.uint8)
 
     @staticmethod

@@ -112,7 +112,7 @@ def result_from(
     Parameters
     ----------
     capacity : int
-        Of the window that the task ran on, if it is one of a range join.
+        Positions of the window, for a task of a range join.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _pairs(columns: Sequence[np.ndarray], bounds: tuple[int, int]) -> Sequence[n
 
 
 def _pause(given: object, task: AnyTask) -> Pause:
-    """Where a task paused; checked to be one after which less is left than before."""
+    """Where a task paused; checked to leave less work than before."""
     if isinstance(given, list) and len(given) == 3 and all(type(n) is int for n in given):
         i0, i1, p = given
         if isinstance(task, WindowTask):

@@ -10,9 +10,9 @@ from ....device.fields import Header, MalformedError, count_field, field
 
 #: Seconds of a lease, at least and at most.
 _LEASES = (1e-3, 86_400.0)
-#: Lanes and waiting tasks that a server can say to have.
+#: Most lanes and waiting tasks that a server may claim.
 _MOST = 1 << 16
-#: Devices that a server can say to have.
+#: Most devices that a server may claim.
 _MOST_DEVICES = 1024
 #: Widths of a code in bits.
 _WIDTHS = range(2, 65)
@@ -27,7 +27,7 @@ class Welcome:
     session : str
         A secret that names the session.
     version : str
-        Of penstock.
+        Penstock's version on the server.
     device : str
     lanes : int
     key_widths : tuple of int
@@ -102,7 +102,7 @@ def _device(header: Any) -> Header:
 
 def _text(header: Mapping[str, Any], name: str) -> str:
     text = field(header, name, str)
-    # It may be shown in a terminal, where other characters could do something.
+    # It may be shown in a terminal, where control characters would act.
     if len(text) > 1000 or not text.isprintable():
         raise MalformedError(f"a message has {name} {text!r:.80}, which is no line of text")
     return text
