@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -83,6 +84,13 @@ class PreparedBlocks(Prepared):
         return windows + runs + sum(maker.nbytes for maker in self._makers.values())
 
 
+@dataclass(kw_only=True)
+class _NamedWindow(Window):
+    """A window that a device keeps by name: run and layout are its ``key``."""
+
+    key: tuple[int, Layout]
+
+
 class _BlockMemory(DeviceMemory):
     """Device memory that finds windows of blocks by name, on a device that keeps windows."""
 
@@ -90,7 +98,7 @@ class _BlockMemory(DeviceMemory):
         super().__init__(device, growing=False)
         self._blocks = blocks
         self._contents: dict[tuple[int, Layout], str] = {}
-        self._named: dict[tuple[int, Layout], Window] = {}
+        self._named: dict[tuple[int, Layout], _NamedWindow] = {}
 
     def lease(
         self,
@@ -108,18 +116,20 @@ class _BlockMemory(DeviceMemory):
         return Lease(found, low, high, (RingSpan(low, low, high),))
 
     def release(self, lease: Lease) -> None:
+        window = lease.window
+        if not isinstance(window, _NamedWindow):
+            super().release(lease)
+            return
         with self._changed:
-            for key, window in list(self._named.items()):
-                if window is lease.window:
-                    window.leases -= 1
-                    if not window.leases:
-                        del self._named[key]
-                        window.buffer.free()
-                    return
-        super().release(lease)
+            window.leases -= 1
+            if window.leases:
+                return
+            if self._named.get(window.key) is window:  # a lost one has been replaced
+                del self._named[window.key]
+        window.buffer.free()
 
     def quarantine(self, lease: Lease) -> None:
-        if lease.window not in self._named.values():  # a server frees its own
+        if not isinstance(lease.window, _NamedWindow):  # a server frees its own
             super().quarantine(lease)
 
     def keep(self, runs: set[int]) -> None:
@@ -127,7 +137,7 @@ class _BlockMemory(DeviceMemory):
         for key in [key for key in self._contents if key[0] not in runs]:
             del self._contents[key]
 
-    def _found(self, source: Readable, made: Layout, modes: frozenset[Mode]) -> Window | None:
+    def _found(self, source: Readable, made: Layout, modes: frozenset[Mode]) -> _NamedWindow | None:
         """Find by name the window of a block, or of its rows in another order."""
         block = self._blocks.name_of(source)
         if block is None:
@@ -149,7 +159,7 @@ class _BlockMemory(DeviceMemory):
         buffer = kernel.resident(name, source.end, columns)
         if buffer is None:
             return None
-        window = Window(made, kernel, buffer, Ring(max(source.end, 1)), leases=1)
+        window = _NamedWindow(made, kernel, buffer, Ring(max(source.end, 1)), leases=1, key=key)
         with self._changed:
             self._named[key] = window
         return window
