@@ -43,12 +43,10 @@ class Executor:
 
     Parameters
     ----------
-    devices : sequence of Device
-        At least one; each brings ``device.lanes`` lanes.
+    memories : sequence of DeviceMemory
+        Of the devices, at least one; each brings ``device.lanes`` lanes.
     room : Room
         For the results of tasks.
-    memories : sequence of DeviceMemory, optional
-        Of the devices, if they outlive the executor; by default it makes its own.
     driver : callable, optional
         As for :class:`~penstock.host.execute.lane.Lane`.
 
@@ -60,21 +58,18 @@ class Executor:
 
     def __init__(
         self,
-        devices: Sequence[Device],
+        memories: Sequence[DeviceMemory],
         running: Running,
         receiver: Receiver,
         *,
         trace: Trace,
         room: Room,
-        memories: Sequence[DeviceMemory] | None = None,
         driver: Callable[[], None] | None = None,
     ) -> None:
         self.lock = threading.RLock()
         self._receiver = receiver
-        self._own = [DeviceMemory(device) for device in devices] if memories is None else []
-        self.memories = memories or self._own
-        places = [memory for memory in self.memories for _ in range(memory.device.lanes)]
-        names = lane_names(devices)
+        places = [memory for memory in memories for _ in range(memory.device.lanes)]
+        names = lane_names([memory.device for memory in memories])
         self.dispatcher = Dispatcher(
             names,
             POLICIES[running.policy](),
@@ -129,11 +124,9 @@ class Executor:
             )
 
     def close(self) -> None:
-        """End the lanes, and free the executor's own device memory."""
+        """End the lanes; device memory is its owner's to free."""
         for lane in self.lanes:
             lane.close()
-        for memory in self._own:
-            memory.close()
 
     def _do(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:

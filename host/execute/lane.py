@@ -255,9 +255,7 @@ class Lane:
         long. An order that fails here also runs on a lane, so no error is lost.
         """
         program, modes = order.bound.layout.program, order.bound.modes
-        if loads:
-            self.memory.kernel(program, modes)
-        kernel = self.memory.opened(program, modes)
+        kernel = (self.memory.kernel if loads else self.memory.opened)(program, modes)
         if kernel is None or order.evaluations > kernel.here_evaluations:
             return None
         if (taken := self._taken(order, waits=False)) is None:

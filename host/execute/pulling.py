@@ -9,7 +9,6 @@ from itertools import islice
 
 from penstock.errors import DeviceError
 
-from ..device.base import Device
 from .bells import Bells
 from .chunk import Chunk
 from .executor import Executor
@@ -28,18 +27,16 @@ class Pulling:
 
     Parameters
     ----------
-    devices : sequence of Device
-    memories : sequence of DeviceMemory, optional
-        Of the devices; they outlive this object.
+    memories : sequence of DeviceMemory
+        Of the devices, at least one; they outlive this object.
     """
 
     def __init__(
         self,
-        devices: Sequence[Device],
+        memories: Sequence[DeviceMemory],
         running: Running,
         *,
         trace: Trace,
-        memories: Sequence[DeviceMemory] | None = None,
     ) -> None:
         self.running = running
         self._bells = Bells()
@@ -47,12 +44,11 @@ class Pulling:
         self._events = 0
         self._error: Exception | None = None
         self.executor = Executor(
-            devices,
+            memories,
             running,
             self,
             trace=trace,
             room=Room.unlimited(),
-            memories=memories,
             driver=self._bells.ring,
         )
 

@@ -21,6 +21,7 @@ from ..execute.budget import RESULTS
 from ..execute.chunk import Chunk
 from ..execute.executor import Executor
 from ..execute.maker import Cutting, OrderMaker
+from ..execute.memory import DeviceMemory
 from ..execute.order import Order
 from ..execute.room import Room
 from ..execute.running import Running
@@ -80,7 +81,8 @@ class Session:
         self._room = room
         self._on_rows = on_rows
         self._on_progress = on_progress
-        self.executor = Executor(devices, running, self, trace=trace, room=room)
+        self._memories = [DeviceMemory(device) for device in devices]
+        self.executor = Executor(self._memories, running, self, trace=trace, room=room)
         cutting = Cutting.of(
             devices,
             running.task_evaluations,
@@ -141,7 +143,7 @@ class Session:
             closing = self.delivery.begin(self._batch, step, watermarks)
             alive = {run.number for run in self.engine.runs()}
             alive = alive.union(*(maker.keep(alive) for maker in self._makers.values()))
-            for memory in self.executor.memories:
+            for memory in self._memories:
                 memory.keep(alive)
             tuples = sum(len(arrival.rows) for arrival in step.entered)
             self._let_out(self._gatherer.begin(self._batch, len(orders), closing, tuples))
@@ -209,7 +211,7 @@ class Session:
     @property
     def device_nbytes(self) -> int:
         """Bytes of main memory of the devices' windows, without memory of boards."""
-        return sum(memory.nbytes for memory in self.executor.memories)
+        return sum(memory.nbytes for memory in self._memories)
 
     @property
     def most_tuples(self) -> int | None:
@@ -233,6 +235,8 @@ class Session:
     def close(self) -> None:
         """End the lanes and free all device memory."""
         self.executor.close()
+        for memory in self._memories:
+            memory.close()
 
     def fail(self, error: Exception) -> None:
         """End the join with an error, which every later call raises."""

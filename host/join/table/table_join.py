@@ -179,7 +179,7 @@ class TableJoin:
             prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
             for probe in step.probes
         )
-        pulling = Pulling(self.devices, self.running, trace=self.trace, memories=prepared.memories)
+        pulling = Pulling(prepared.memories, self.running, trace=self.trace)
         self._pulling = pulling
         with closing(pulling), closing(pulling.chunks(orders)) as chunks:
             for chunk in chunks:
