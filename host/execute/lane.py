@@ -255,7 +255,10 @@ class Lane:
         long. An order that fails here also runs on a lane, so no error is lost.
         """
         program, modes = order.bound.layout.program, order.bound.modes
-        kernel = (self.memory.kernel if loads else self.memory.opened)(program, modes)
+        try:
+            kernel = (self.memory.kernel if loads else self.memory.opened)(program, modes)
+        except Exception:  # a lane tries again, perhaps that of another device
+            return None
         if kernel is None or order.evaluations > kernel.here_evaluations:
             return None
         if (taken := self._taken(order, waits=False)) is None:

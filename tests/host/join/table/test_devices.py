@@ -13,10 +13,12 @@ import pytest
 import penstock
 from penstock import Running
 from penstock.errors import DeviceError
-from penstock.host.device.base import Device
+from penstock.host.device.base import PAIRS, Device, Kernel
+from penstock.host.device.wrapped import WrappedDevice
 from penstock.host.execute.trace import Trace
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.host.join.table.table_join import TableJoin
+from penstock.program import AnyProgram, Mode
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
 from tests.penstock.kit.devices import InterpretingCpu
@@ -96,6 +98,24 @@ def test_devices_that_all_fail(tables: dict[str, pa.Table], cpu: Device) -> None
         pytest.raises(DeviceError, match="AXI error"),
     ):
         penstock.sql(text, tables, time=TIME, device=[one, another], running=SMALL)
+
+
+class Closed(WrappedDevice):
+    """Small orders would run in the calling thread, but no program can be loaded."""
+
+    runs_here = True
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        raise DeviceError("no program fits")
+
+
+def test_a_device_that_loads_no_program(tables: dict[str, pa.Table], cpu: Device) -> None:
+    few = {name: table.slice(0, 50) for name, table in tables.items()}
+    text, _ = QUERIES["pairs"]
+    wanted = penstock.sql(text, few, time=TIME, device=cpu)
+    assert rows_of(penstock.sql(text, few, time=TIME, device=[Closed(cpu), cpu])) == rows_of(wanted)
+    with pytest.raises(DeviceError, match="no program fits"):
+        penstock.sql(text, few, time=TIME, device=Closed(cpu))
 
 
 def test_a_device_that_hangs_loses_its_tasks_to_the_other(
