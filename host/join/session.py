@@ -177,7 +177,7 @@ class Session:
         """
         # A hanging task is given up and run on another lane, at most once per lane.
         patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
-        while self._gatherer.open and self._error is None:
+        while self.outstanding and self._error is None:
             seen, waits = self._events, self._room.waits
             if waits and room_s is None:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from random import Random
 
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.base import Device
+from penstock.host.emit.output import Gatherer, Rows
 from penstock.host.execute.running import Running
+from penstock.host.join.session import Session
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.query import compile_query
 from tests.host.kit.faulty import FaultyDevice
@@ -140,6 +143,35 @@ def test_a_row_leaves_when_its_window_closes(device: Device) -> None:
         assert rows(stream.poll()) == [(1, 1)]
         stream.push("b", batch_of([(3, 14, 5)]))
         assert rows(stream.poll()) == [(2, None)]
+
+
+def test_a_push_returns_when_its_rows_can_be_polled(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the moment before, when its batch is complete and its rows are on their way out."""
+    complete, drained = threading.Event(), threading.Event()
+    add, drain = Gatherer.add, Session.drain
+
+    def adding(gatherer: Gatherer, number: int, made: list[Rows]) -> list[Rows]:
+        leaving = add(gatherer, number, made)
+        complete.set()
+        drained.wait(0.2)  # it must not come while the rows are held back here
+        return leaving
+
+    def draining(session: Session, room_s: float | None = None) -> None:
+        complete.wait(0 if not session.outstanding else 10)
+        drain(session, room_s)
+        drained.set()
+
+    query = compile_query(text("LEFT", "abs(a.t - b.t) <= 3 AND a.x = b.x"), SCHEMAS, time=TIME)
+    with JoinStream(query, SCHEMAS, device) as stream:
+        stream.push("a", batch_of([(1, 10, 0)]))
+        monkeypatch.setattr(Gatherer, "add", adding)
+        monkeypatch.setattr(Session, "drain", draining)
+        drained.clear()
+        stream.push("b", batch_of([(1, 10, 0)]))
+        assert rows(stream.poll()) == [(1, 1)]
+        monkeypatch.undo()
 
 
 def test_a_row_without_a_time_leaves_at_once(device: Device) -> None:
