@@ -13,6 +13,7 @@ from penstock.program import BandProgram, Mode, Program
 
 from ..device.base import Device
 from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
+from ..device.search import SearchPiece
 from ..keys.binding import Binder
 from ..keys.layouts import Layout, StreamKeys
 from ..prune.pruner import Pruner
@@ -65,6 +66,8 @@ class Cutting:
 
     def pieces(self, whole: Piece) -> Iterator[Piece]:
         """Cut a piece into one part per task."""
+        if isinstance(whole, SearchPiece):
+            return whole.tasks(self.lanes)
         return cut(
             whole,
             self.lanes,
@@ -88,6 +91,8 @@ class OrderMaker:
         None evaluates every pair of the ranges.
     growing : bool
         Whether layouts should leave room for other values in later probes.
+    appended : bool
+        Whether windows get further rows.
 
     Raises
     ------
@@ -104,13 +109,20 @@ class OrderMaker:
         *,
         pruning: Pruning | None,
         growing: bool,
+        appended: bool = False,
     ) -> None:
         self.evaluation = evaluation
         self.names = names
         self.cutting = cutting
         self._devices = devices
         self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
-        self._pruner = Pruner(pruning, cutting.most)
+        self._pruner = Pruner(
+            pruning,
+            cutting.most,
+            growing=appended,
+            searches=all(device.searches for device in devices),
+            threads=cutting.lanes,
+        )
 
     def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
         """Make the orders of a probe, one portion of its tuples at a time.
