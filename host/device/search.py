@@ -276,7 +276,7 @@ def _ranges(
 
 @kept()
 def _first_at(order, low, high, position):
-    """The first of the places ``[low, high)`` with this position or a later one; ``high`` if none."""
+    """The first of the places ``[low, high)`` with this position or a later one, or ``high``."""
     while low < high:
         middle = (low + high) >> 1
         if order[middle] < position:

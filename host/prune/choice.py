@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,6 +17,10 @@ SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
 MOST_ENTRIES, ENTRIES = 1 << 16, 8
 #: Most cells per row of a stretch: a cell takes four bytes of directory.
 CELLS_PER_ROW = 2
+#: Most buckets of an axis, as a power of two.
+MOST_BITS = 16
+#: Largest share of the rows left to test for an order to be of use.
+MOST_SHARE = 0.75
 #: Costs in nanoseconds of one core: to sort a row, to begin a tuple in a stretch, to visit a
 #: range, and to test a row in a range and in the window as it stands.
 SORT_NS, TUPLE_NS, RANGE_NS, SEARCH_NS, SCAN_NS = 25.0, 15.0, 15.0, 0.25, 0.06
@@ -64,6 +69,8 @@ def choose(
     bounds: Sequence[np.ndarray],
     rows: int,
     null: int,
+    *,
+    always: bool = False,
 ) -> Choice | None:
     """The best grid for stretches of so many rows; None if the keys rule out too little.
 
@@ -78,29 +85,36 @@ def choose(
     rows : int
     null : int
         Code of NULL.
+    always : bool
+        Whether to choose the grid that rules out most, whatever it costs.
     """
     keys = [_key(d, codes[d], bounds[2 * d], bounds[2 * d + 1], null) for d in tests]
     equal = [key for key in keys if key.is_equality]
     bands = sorted((key for key in keys if not key.is_equality), key=lambda key: key.share)[:2]
-    parts, matched = _parts(equal, codes, rows, null)
+    parts, matched = _parts(equal, codes, rows)
+    if any(not len(key.codes) for key in keys):
+        return None  # nothing but NULL
     best: tuple[float, float, tuple[int, ...]] | None = None
-    sizes = [1 << bits for bits in range(17)]
+    most = CELLS_PER_ROW * rows // parts
+    sizes = [1 << bits for bits in range(min(MOST_BITS, max(most, 1).bit_length() - 1) + 1)]
+    visits = [{n: key.visited(n) for n in sizes} for key in bands]
     for buckets in product(sizes, repeat=len(bands)):
-        cells = parts * int(np.prod(buckets))
-        if cells > max(CELLS_PER_ROW * rows, 1):
+        cells = math.prod(buckets)
+        if cells > max(most, 1):
             continue
-        visited = [key.visited(n) for key, n in zip(bands, buckets, strict=True)]
-        share = matched * float(np.prod([v / n for v, n in zip(visited, buckets, strict=True)]))
-        ranges = float(np.prod(visited[:-1])) if visited else 1.0
-        cost = TUPLE_NS + RANGE_NS * ranges + SEARCH_NS * rows * share
-        cost += cells * 1e-6  # of equally good ones the smallest
-        if best is None or cost < best[0]:
-            best = cost, share, buckets
-    if best is None or (parts == 1 and best[1] > 0.9):
+        visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
+        share = matched * math.prod(visited) / cells
+        cost = TUPLE_NS + RANGE_NS * math.prod(visited[:-1]) + SEARCH_NS * rows * share
+        rank = (share if always else cost) + cells * 1e-9  # of equally good ones the smallest
+        if best is None or rank < best[0]:
+            best = rank, share, buckets
+    assert best is not None
+    rank, share, buckets = best
+    if share > MOST_SHARE and not always:
         return None
-    axes = tuple(_axis(key, n) for key, n in zip(bands, best[2], strict=True) if n > 1)
+    axes = tuple(_axis(key, n) for key, n in zip(bands, buckets, strict=True) if n > 1)
     grid = Grid(tuple(key.test for key in equal), parts.bit_length() - 1, axes, null)
-    return Choice(grid, best[1], best[0])
+    return Choice(grid, share, rank)
 
 
 def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: int) -> _Key:
@@ -115,9 +129,7 @@ def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: 
     )
 
 
-def _parts(
-    equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int, null: int
-) -> tuple[int, float]:
+def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tuple[int, float]:
     """Parts of the hash of all keys for equality, and the share of rows in a tuple's part."""
     if not equal:
         return 1, 1.0

@@ -43,19 +43,21 @@ class Ordering:
         """Bytes of main memory."""
         return sum(own.nbytes for own in (self._order, self._starts, *self._columns))
 
-    def extend(self, end: int, read: Reader, threads: int) -> None:
+    def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
         """Add the stretches up to a position.
 
         Parameters
         ----------
         end : int
             The last stretch may be shorter than the others only if none follows ever.
+        most : int
+            Position that the stretches will reach, if that is known.
         """
         if end <= self.end:
             return
         lows = range(self.end, end, self.rows)
         head = read(lows[0], min(lows[0] + self.rows, end))
-        self._reserve(end - self.first, [column.dtype for column in head[0]])
+        self._reserve(max(end, most) - self.first, [column.dtype for column in head[0]])
 
         def fill(low: int) -> None:
             high = min(low + self.rows, end)

@@ -18,7 +18,6 @@ from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SCAN_NS, SORT_NS, Choice, choose
 from .ordering import Ordering
 from .sizes import Pruning
 
-
 #: Fewest rows of a stretch of a table: a few times what fits a second-level cache at once.
 LEAST_ROWS = 1 << 14
 #: Parts of a growing window's ranges that its longest stretches may be: one expires as a whole.
@@ -198,13 +197,11 @@ class Orderings:
             self._choose(window, layout, bounds, ranges)
         if not self.levels:
             return False
-        mean_ns = self._choices[0].tuple_ns * (
-            1 + ranges.evaluations / len(ranges.rows) / self.levels[0].rows
-        )
-        self.credit += ranges.evaluations * self.scan_ns - len(ranges.rows) * mean_ns
+        visits = len(ranges.rows) + ranges.evaluations / self.levels[0].rows
+        self.credit += ranges.evaluations * self.scan_ns - visits * self._choices[0].tuple_ns
         wanted = self._wanted(window, ranges.high)
         rows = sum(max(end - level.end, 0) for level, end in zip(self.levels, wanted, strict=True))
-        if self.credit < (rows - self.sizes.free_rows) * SORT_NS:
+        if not self.sizes.always and self.credit < (rows - self.sizes.free_rows) * SORT_NS:
             return False
         self.credit -= rows * SORT_NS
         self._sort(window, layout, wanted)
@@ -223,7 +220,7 @@ class Orderings:
         assert isinstance(layout.program, BandProgram)
         null = null_code(layout.program.key_bits)
         for size in self._sizes(ranges.evaluations / len(ranges.rows), held):
-            choice = choose(tests, sample, some, size, null)
+            choice = choose(tests, sample, some, size, null, always=self.sizes.always)
             if choice is not None:
                 self._choices.append(choice)
                 self.levels.append(Ordering(size, _up(window.first, size), choice.grid))
@@ -231,7 +228,8 @@ class Orderings:
     def _sizes(self, mean: float, held: int) -> list[int]:
         """Rows of the stretches of each level, for ranges of a mean length."""
         if not self.growing:
-            size = 1 << (int(max(mean, LEAST_ROWS)) - 1).bit_length()
+            least = self.sizes.run_rows[0] if self.sizes.always else LEAST_ROWS
+            size = 1 << (int(max(mean, least)) - 1).bit_length()
             return [min(size, max(held, 1))]
         sizes = sorted(self.sizes.run_rows, reverse=True)
         return [size for size in sizes if size * PARTS <= mean] or sizes[-1:]
@@ -253,7 +251,7 @@ class Orderings:
             level.drop(covered)
             if level.end < covered:
                 level.restart(_up(covered, level.rows))
-            level.extend(end, read, self.threads)
+            level.extend(end, read, self.threads, most=0 if self.growing else window.end)
             covered = max(covered, level.end)
 
     def parts(self, window: Snapshot, bounds: Sequence[np.ndarray], ranges: Piece) -> list[Part]:
@@ -267,7 +265,8 @@ class Orderings:
                 continue
             own = _within(ranges, begin, end)
             visits = own.evaluations / level.rows + len(own.rows)
-            if visits * choice.tuple_ns >= own.evaluations * self.scan_ns:
+            is_worth = visits * choice.tuple_ns < own.evaluations * self.scan_ns
+            if not is_worth and not self.sizes.always:
                 continue
             scanned.append(_within(ranges, low, begin))
             ordered = OrderedRun(level.number, window.run, level.ordered())

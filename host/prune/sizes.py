@@ -23,15 +23,19 @@ class Pruning:
     run_rows : tuple of int
         Rows of the stretches of a growing window that are sorted together, ascending, each a
         multiple of the one before. A table is sorted in stretches as long as its ranges.
+    always : bool
+        Whether to use an order wherever there is one, worth it or not; for tests.
     """
 
     least_pairs: int = 1 << 20
     free_rows: int = 1 << 12
     run_rows: tuple[int, ...] = (4096, 32768, 262144)
+    always: bool = False
 
     def __post_init__(self) -> None:
         for name in ("least_pairs", "free_rows"):
             arguments.whole(name, getattr(self, name), least=-arguments.MOST)
+        arguments.instance(bool, "True or False")("always", self.always)
         if not isinstance(self.run_rows, tuple):
             raise arguments.refuse("run_rows", "a tuple of whole numbers", self.run_rows)
         for size in self.run_rows:

@@ -57,27 +57,49 @@ def walk_of(task: SearchTask, *, apart: bool = False) -> RangeWalk:
 
 
 @njit(nogil=True)
+def before(mask, place, end):
+    """The granule mask without the places from ``end`` on."""
+    if place + GRANULE > end:
+        mask &= _ALL >> np.uint64(place + GRANULE - end)
+    return mask
+
+
+@njit(nogil=True)
 def mask_of(window, cubes, position, lo, sp, end):
     """Mask of the matches at ``position`` and after it, before ``end``."""
     if cubes is None:
         mask = match_all(window, position, lo, sp)
     else:
         mask = any_cube(match_each(window, position, lo, sp), cubes)
-    if position + GRANULE > end:
-        mask &= _ALL >> np.uint64(position + GRANULE - end)
-    return mask
+    return before(mask, position, end)
 
 
 @njit(nogil=True)
-def inside(mask, place, order, low, high):
-    """The mask without the places whose positions, from their stretch's first, are outside."""
+def in_range(mask, place, order, by, low, high):
+    """The granule mask without the places whose positions lie outside ``[low, high)``.
+
+    ``by`` is the first position of the stretch, from which ``order`` counts.
+    """
     rest = mask
     while rest:
         bit = lowest_bit(rest)
         rest &= rest - _ONE
-        if not low <= order[place + bit] < high:
+        position = by + np.int64(order[place + bit])
+        if not low <= position < high:
             mask ^= _ONE << np.uint64(bit)
     return mask
+
+
+@njit(nogil=True)
+def nearest_position(mask, values, at, place, order, base, i, count, value, extra):
+    """As :func:`.folds.fold` for NEAREST, by position: of equal values the first one counts."""
+    count[i] += popcount(mask)
+    while mask:
+        bit = lowest_bit(mask)
+        mask &= mask - _ONE
+        one, position = np.int64(values[at + bit]), base + np.int64(order[place + bit])
+        if extra[i] < 0 or one < value[i] or (one == value[i] and position < extra[i]):
+            value[i], extra[i] = one, position
 
 
 @njit(nogil=True)
@@ -126,8 +148,7 @@ def search_pairs(
         while place < end[k]:
             mask = mask_of(window, cubes, place, lo, sp, end[k])
             if mask and not whole[k]:
-                by = sizes[0] + base
-                mask = inside(mask, place, order, start[i] - by, stop[i] - by)
+                mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
             if mask and not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
                 outcome[EVALUATIONS] += place - begin[k]
                 return False
@@ -151,7 +172,7 @@ def search_folds(
         while place < end[k] and not (rule == EXISTS and matches[i] > 0):
             mask = mask_of(window, cubes, place, lo, sp, end[k])
             if mask and not whole[k]:
-                mask = inside(mask, place, order, start[i] - by, stop[i] - by)
+                mask = in_range(mask, place, order, by, start[i], stop[i])
             if mask:
                 fold(mask, payload, place, place, i, rule, matches, value, extra)
             place += GRANULE
