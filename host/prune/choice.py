@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -46,7 +46,6 @@ class _Key:
     codes: np.ndarray  # of window rows, ascending, without NULL
     low: np.ndarray  # ranges of tuples, as shares of the window's rows
     high: np.ndarray
-    is_equality: bool
 
     @property
     def share(self) -> float:
@@ -65,6 +64,7 @@ def spread(count: int, most: int) -> np.ndarray:
 
 def choose(
     tests: Sequence[int],
+    equal: Collection[int],
     codes: Sequence[np.ndarray],
     bounds: Sequence[np.ndarray],
     rows: int,
@@ -78,6 +78,8 @@ def choose(
     ----------
     tests : sequence of int
         Tests that each match passes.
+    equal : collection of int
+        Those of them that ask for one code, of every tuple.
     codes : sequence of ndarray
         Codes of a sample of window rows, for all tests.
     bounds : sequence of ndarray
@@ -89,9 +91,9 @@ def choose(
         Whether to choose the grid that rules out most, whatever it costs.
     """
     keys = [_key(d, codes[d], bounds[2 * d], bounds[2 * d + 1], null) for d in tests]
-    equal = [key for key in keys if key.is_equality]
-    bands = sorted((key for key in keys if not key.is_equality), key=lambda key: key.share)[:2]
-    parts, matched = _parts(equal, codes, rows)
+    hashed = [key for key in keys if key.test in equal]
+    bands = sorted((key for key in keys if key.test not in equal), key=lambda key: key.share)[:2]
+    parts, matched = _parts(hashed, codes, rows)
     if any(not len(key.codes) for key in keys):
         return None  # nothing but NULL
     best: tuple[float, float, tuple[int, ...]] | None = None
@@ -113,7 +115,7 @@ def choose(
     if share > MOST_SHARE and not always:
         return None
     axes = tuple(_axis(key, n) for key, n in zip(bands, buckets, strict=True) if n > 1)
-    grid = Grid(tuple(key.test for key in equal), parts.bit_length() - 1, axes, null)
+    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, axes, null)
     return Choice(grid, share, rank)
 
 
@@ -125,7 +127,6 @@ def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: 
         known,
         np.searchsorted(known, low, "left") / count,
         np.searchsorted(known, high, "right") / count,
-        bool((low == high).all()),
     )
 
 

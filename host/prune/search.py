@@ -191,10 +191,13 @@ class Orderings:
         self, window: Snapshot, layout: Layout, bounds: Sequence[np.ndarray], ranges: Piece
     ) -> bool:
         """Sort what a probe needs, if that is worth it; return whether there is an order."""
-        if layout is not self._layout:
+        tests = searched_tests(layout.program)
+        equal = [d for d in tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
+        is_served = all(set(level.grid.hashed) <= set(equal) for level in self.levels)
+        if layout is not self._layout or not is_served:
             self._layout, self.levels, self._choices = layout, [], []
-        if not self.levels:
-            self._choose(window, layout, bounds, ranges)
+        if tests and not self.levels:
+            self._choose(tests, equal, window, layout, bounds, ranges)
         if not self.levels:
             return False
         visits = len(ranges.rows) + ranges.evaluations / self.levels[0].rows
@@ -208,11 +211,14 @@ class Orderings:
         return True
 
     def _choose(
-        self, window: Snapshot, layout: Layout, bounds: Sequence[np.ndarray], ranges: Piece
+        self,
+        tests: Sequence[int],
+        equal: Sequence[int],
+        window: Snapshot,
+        layout: Layout,
+        bounds: Sequence[np.ndarray],
+        ranges: Piece,
     ) -> None:
-        tests = searched_tests(layout.program)
-        if not tests:
-            return
         held = window.end - window.first
         sample = layout.window(window.keys_at(spread(held, SAMPLE_ROWS) + window.first))
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
@@ -220,7 +226,7 @@ class Orderings:
         assert isinstance(layout.program, BandProgram)
         null = null_code(layout.program.key_bits)
         for size in self._sizes(ranges.evaluations / len(ranges.rows), held):
-            choice = choose(tests, sample, some, size, null, always=self.sizes.always)
+            choice = choose(tests, equal, sample, some, size, null, always=self.sizes.always)
             if choice is not None:
                 self._choices.append(choice)
                 self.levels.append(Ordering(size, _up(window.first, size), choice.grid))
