@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,12 +16,16 @@ from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Pi
 from ..device.search import SearchPiece
 from ..keys.binding import Binder
 from ..keys.layouts import Layout, StreamKeys
+from ..keys.prepare import program_keys, search_form
 from ..prune.pruner import Pruner
+from ..prune.search import SearchKeys
 from ..prune.sizes import Pruning
 from ..windows.probe import Probe
 from .order import Bound, Order
 from .stats import Stats
 
+#: Widths of codes to search by; they stay in this process.
+SEARCH_WIDTHS = (32, 64)
 #: Stream tuples whose pruned ranges are in memory at a time.
 PORTION = 1 << 16
 
@@ -116,6 +120,12 @@ class OrderMaker:
         self.cutting = cutting
         self._devices = devices
         self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
+        #: Of the keys to search by, where they are not the program's own.
+        self._searched: Binder | None = None
+        searched = search_form(evaluation.form)
+        if pruning is not None and searched is not None:
+            skip = program_keys(evaluation.form)
+            self._searched = Binder(searched, SEARCH_WIDTHS, growing=growing, skip=skip)
         self._pruner = Pruner(
             pruning,
             cutting.most,
@@ -138,12 +148,20 @@ class OrderMaker:
         made, keys = self._binder.bind(evaluated.window, evaluated.columns, len(evaluated.start))
         for device in self._devices:
             _refuse(device, made.program, self.evaluation, self.names)
+        searched = None
+        if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
+            by, bounds = self._searched.bind(
+                evaluated.window, evaluated.columns, len(evaluated.start)
+            )
+            searched = SearchKeys(by, bounds.arrays, self._searched.skip)
+            keys = replace(keys, possible=keys.possible & bounds.possible)
         possible = np.flatnonzero(keys.possible)
         size = PORTION if self._pruner.pruning is not None else max(len(possible), 1)
         for mode in self.evaluation.modes:
             stats.pairs_pruned += int((evaluated.end - evaluated.start)[~keys.possible].sum())
             for low in range(0, len(possible), size):
-                portion = self._portion(probe, made, keys, possible[low : low + size], mode, stats)
+                kept = possible[low : low + size]
+                portion = self._portion(probe, made, keys, searched, kept, mode, stats)
                 for bound in portion:
                     for whole in bound.ranges.pieces:
                         for piece in self.cutting.pieces(whole):
@@ -155,6 +173,7 @@ class OrderMaker:
         probe: Probe,
         made: Layout,
         keys: StreamKeys,
+        searched: SearchKeys | None,
         kept: np.ndarray,
         mode: Mode,
         stats: Stats,
@@ -162,7 +181,10 @@ class OrderMaker:
         evaluated, modes = probe.evaluated, frozenset(self.evaluation.modes)
         arrays = [a[kept] for a in keys.arrays]
         start, end = evaluated.start[kept], evaluated.end[kept]
-        parts = self._pruner.parts(evaluated.window, made, arrays, start, end, mode)
+        by = SearchKeys(made, arrays, 0)
+        if searched is not None:
+            by = replace(searched, bounds=[a[kept] for a in searched.bounds])
+        parts = self._pruner.parts(evaluated.window, made, by, start, end, mode)
         left = sum(part.evaluations for part in parts)
         stats.pairs_pruned += int((end - start).sum()) - left
         return [Bound(probe, part, made, arrays, kept, mode, modes) for part in parts]
@@ -170,6 +192,8 @@ class OrderMaker:
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; return the numbers of runs to keep in device memory."""
         self._binder.keep(runs)
+        if self._searched is not None:
+            self._searched.keep(runs)
         return self._pruner.keep(runs)
 
     @property

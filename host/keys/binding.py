@@ -40,9 +40,14 @@ class Binder:
         Widths of band codes that every device in question offers, ascending.
     growing : bool
         Whether windows grow, so that layouts should leave room for later values.
+    skip : int
+        Keys of window tuples before those of the form.
     """
 
-    def __init__(self, form: JoinForm, widths: Sequence[int], *, growing: bool) -> None:
+    def __init__(
+        self, form: JoinForm, widths: Sequence[int], *, growing: bool, skip: int = 0
+    ) -> None:
+        self.skip = skip
         self.form = form
         self.widths = widths
         self.spare_bits = SPARE_BITS if growing else 0
@@ -63,9 +68,9 @@ class Binder:
         values = self._remembered(stream_values(self.form, columns, rows))
         made, upto = self._bound.get(window.run, (None, 0))
         upto = max(upto, window.first)
-        fresh = window.keys_between(upto, window.end) if upto < window.end else []
+        fresh = window.keys_between(upto, window.end)[self.skip :] if upto < window.end else []
         if made is None or not made.covers_stream(values) or (fresh and not made.covers(fresh)):
-            made = layout(self.form, window.keys, values, self.widths, self.spare_bits)
+            made = layout(self.form, window.keys[self.skip :], values, self.widths, self.spare_bits)
         self._bound[window.run] = (made, max(upto, window.end))
         return made, made.stream(columns, rows)
 

@@ -6,7 +6,7 @@ as they are, twice as many each time. All decisions follow from counts, none fro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from penstock.program import BandProgram, Mode, Program
 from ..device.cut import TASK_EVALUATIONS, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
-from .search import Orderings, Part, PrunedRanges
+from .search import Orderings, Part, PrunedRanges, SearchKeys
 from .sizes import Pruning
 
 #: Most probes without an attempt before the next one.
@@ -59,7 +59,7 @@ class Pruner:
         self,
         window: Snapshot,
         layout: Layout,
-        stream: Sequence[np.ndarray],
+        by: SearchKeys,
         start: np.ndarray,
         end: np.ndarray,
         mode: Mode,
@@ -70,8 +70,8 @@ class Pruner:
         ----------
         window : Snapshot
         layout : Layout
-        stream : sequence of ndarray, each of shape (n,)
-            Keys of the stream tuples.
+        by : SearchKeys
+            Of n stream tuples.
         start, end : ndarray of int64, shape (n,)
             Their ranges.
         mode : Mode
@@ -84,18 +84,23 @@ class Pruner:
         sizes = self.pruning
         if sizes is None or not _may_prune(layout.program, mode):
             return unpruned
-        if everything.evaluations < sizes.least_pairs * self.speed:
+        if everything.evaluations < self.least_pairs:
             return unpruned
         orderings = self._orderings(window.run, sizes)
         if orderings.skip:
             orderings.skip -= 1
             return unpruned
-        if not orderings.prepare(window, layout, stream, everything):
+        if not orderings.prepare(window, layout, by, everything):
             if not orderings.levels:
                 orderings.misses += 1
                 orderings.skip = min((1 << orderings.misses) - 1, MOST_SKIPPED)
             return unpruned
-        return orderings.parts(window, stream, everything)
+        return orderings.parts(window, by, everything)
+
+    @property
+    def least_pairs(self) -> float:
+        """Fewest pairs of a probe to look for an order."""
+        return 0 if self.pruning is None else self.pruning.least_pairs * self.speed
 
     def _orderings(self, run: int, sizes: Pruning) -> Orderings:
         if run not in self._runs:

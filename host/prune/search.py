@@ -136,6 +136,31 @@ class PrunedRanges:
 Part = PrunedRanges | Searched
 
 
+@dataclass(frozen=True)
+class SearchKeys:
+    """What the rows that tuples may match are searched by.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of codes; may be that of the program.
+    bounds : sequence of ndarray
+        ``lo_0, hi_0, lo_1, ...`` of the tuples.
+    skip : int
+        Keys of a window tuple before those to search by.
+    """
+
+    layout: Layout
+    bounds: Sequence[np.ndarray]
+    skip: int
+
+    @property
+    def null(self) -> int:
+        """Code of NULL."""
+        assert isinstance(self.layout.program, BandProgram)
+        return null_code(self.layout.program.key_bits)
+
+
 def searched_tests(program: Program) -> list[int]:
     """The tests that every match of a program passes."""
     if not isinstance(program, BandProgram) or not program.cubes:
@@ -169,7 +194,7 @@ class Orderings:
         self.threads = threads
         self.expands = expands
         self.scan_ns = SCAN_NS / speed
-        self._layout: Layout | None = None
+        self._layouts: tuple[Layout, Layout] | None = None
         #: From the longest stretches, which hold the oldest rows; and the choice of each.
         self.levels: list[Ordering] = []
         self._choices: list[Choice] = []
@@ -187,17 +212,15 @@ class Orderings:
         """Numbers of the runs that the levels are."""
         return [level.number for level in self.levels]
 
-    def prepare(
-        self, window: Snapshot, layout: Layout, bounds: Sequence[np.ndarray], ranges: Piece
-    ) -> bool:
+    def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
         """Sort what a probe needs, if that is worth it; return whether there is an order."""
-        tests = searched_tests(layout.program)
-        equal = [d for d in tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
+        tests = searched_tests(by.layout.program)
+        equal = [d for d in tests if np.array_equal(by.bounds[2 * d], by.bounds[2 * d + 1])]
         is_served = all(set(level.grid.hashed) <= set(equal) for level in self.levels)
-        if layout is not self._layout or not is_served:
-            self._layout, self.levels, self._choices = layout, [], []
+        if self._layouts != (layout, by.layout) or not is_served:
+            self._layouts, self.levels, self._choices = (layout, by.layout), [], []
         if tests and not self.levels:
-            self._choose(tests, equal, window, layout, bounds, ranges)
+            self._choose(tests, equal, window, by, ranges)
         if not self.levels:
             return False
         visits = len(ranges.rows) + ranges.evaluations / self.levels[0].rows
@@ -207,7 +230,7 @@ class Orderings:
         if not self.sizes.always and self.credit < (rows - self.sizes.free_rows) * SORT_NS:
             return False
         self.credit -= rows * SORT_NS
-        self._sort(window, layout, wanted)
+        self._sort(window, layout, by, wanted)
         return True
 
     def _choose(
@@ -215,18 +238,16 @@ class Orderings:
         tests: Sequence[int],
         equal: Sequence[int],
         window: Snapshot,
-        layout: Layout,
-        bounds: Sequence[np.ndarray],
+        by: SearchKeys,
         ranges: Piece,
     ) -> None:
         held = window.end - window.first
-        sample = layout.window(window.keys_at(spread(held, SAMPLE_ROWS) + window.first))
+        keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
+        sample = by.layout.window(keys[by.skip :])
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
-        some = [own[tuples] for own in bounds]
-        assert isinstance(layout.program, BandProgram)
-        null = null_code(layout.program.key_bits)
+        some = [own[tuples] for own in by.bounds]
         for size in self._sizes(ranges.evaluations / len(ranges.rows), held):
-            choice = choose(tests, equal, sample, some, size, null, always=self.sizes.always)
+            choice = choose(tests, equal, sample, some, size, by.null, always=self.sizes.always)
             if choice is not None:
                 self._choices.append(choice)
                 self.levels.append(Ordering(size, _up(window.first, size), choice.grid))
@@ -247,9 +268,14 @@ class Orderings:
             return [window.end if is_whole else min(_up(high, self.levels[0].rows), window.end)]
         return [window.end // level.rows * level.rows for level in self.levels]
 
-    def _sort(self, window: Snapshot, layout: Layout, wanted: Sequence[int]) -> None:
+    def _sort(
+        self, window: Snapshot, layout: Layout, by: SearchKeys, wanted: Sequence[int]
+    ) -> None:
         def read(low: int, high: int) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
-            columns = layout.window(window.keys_between(low, high))
+            keys = window.keys_between(low, high)
+            columns = layout.window(keys)
+            if by.layout is not layout:
+                return columns, by.layout.window(keys[by.skip :])
             return [_widened(column) for column in columns], columns
 
         covered = window.first
@@ -260,7 +286,7 @@ class Orderings:
             level.extend(end, read, self.threads, most=0 if self.growing else window.end)
             covered = max(covered, level.end)
 
-    def parts(self, window: Snapshot, bounds: Sequence[np.ndarray], ranges: Piece) -> list[Part]:
+    def parts(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[Part]:
         """The ranges of a probe: those to search in each level, and the others as they are."""
         found: list[Part] = []
         scanned: list[Piece] = []
@@ -276,7 +302,7 @@ class Orderings:
                 continue
             scanned.append(_within(ranges, low, begin))
             ordered = OrderedRun(level.number, window.run, level.ordered())
-            boxes = level.grid.boxes(bounds)
+            boxes = level.grid.boxes(by.bounds)
             if self.expands:
                 found.append(_expanded(ordered, boxes, own))
             else:

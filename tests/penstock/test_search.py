@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from random import Random
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.expr import ops
 from penstock.expr.node import Expr
 from penstock.host.keys.prepare import layout, window_keys
-from penstock.plan import search, widening
-from penstock.plan.band import BandForm, Bound
-from penstock.plan.forms import JoinForm, join_form
-from penstock.plan.plan import plan
+from penstock.plan.forms import JoinForm
 from penstock.plan.search import Search, search_of
 from penstock.program import MAX_BAND_TESTS
 from penstock.types import BOOL, FLOAT32, FLOAT64, STRING, Type, decimal, int_of, integer

@@ -94,12 +94,13 @@ def in_range(mask, place, order, by, low, high):
 def nearest_position(mask, values, at, place, order, base, i, count, value, extra):
     """As :func:`.folds.fold` for NEAREST, by position: of equal values the first one counts."""
     count[i] += popcount(mask)
-    while mask:
-        bit = lowest_bit(mask)
-        mask &= mask - _ONE
-        one, position = np.int64(values[at + bit]), base + np.int64(order[place + bit])
-        if extra[i] < 0 or one < value[i] or (one == value[i] and position < extra[i]):
-            value[i], extra[i] = one, position
+    if values is not None:
+        while mask:
+            bit = lowest_bit(mask)
+            mask &= mask - _ONE
+            one, position = np.int64(values[at + bit]), base + np.int64(order[place + bit])
+            if extra[i] < 0 or one < value[i] or (one == value[i] and position < extra[i]):
+                value[i], extra[i] = one, position
 
 
 @njit(nogil=True)
