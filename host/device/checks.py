@@ -100,16 +100,18 @@ def check_task(kernel: Kernel, capacity: int, wanted: Sequence[Column], task: Ta
         )
 
 
-def check_search_task(kernel: Kernel, wanted: Sequence[Column], task: SearchTask) -> None:
+def check_search_task(
+    kernel: Kernel, stream: Sequence[Column], window: Sequence[np.dtype], task: SearchTask
+) -> None:
     """Refuse a search that a kernel cannot run.
 
     Parameters
     ----------
-    wanted : sequence of Column
-        Requirements of the stream columns.
+    stream, window : sequence of Column
+        Requirements of the columns of either side.
     """
-    check_columns("stream columns", wanted, task.stream)
-    check_columns("window columns", window_columns(kernel.program), task.ordered.columns)
+    check_columns("stream columns", stream, task.stream)
+    check_columns("window columns", window, task.ordered.columns)
     entries = (task.start, task.end, *task.boxes.arrays, *task.stream)
     if any(len(column) != task.rows for column in entries):
         raise DeviceError(

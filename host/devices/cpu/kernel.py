@@ -78,7 +78,7 @@ class CpuKernel(Kernel):
     def _execute(self, window: WindowBuffer | None, task: Task | SearchTask) -> Result:
         began = time.monotonic()
         if isinstance(task, SearchTask):
-            check_search_task(self, self._stream, task)
+            check_search_task(self, self._stream, self._window, task)
             result = self._search(task)
         else:
             result = self._dispatch(self._check(window, task), task)
