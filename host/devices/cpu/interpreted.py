@@ -79,9 +79,9 @@ class InterpretedKernel(CpuKernel):
         """Matches among pairs of tuple and place: tuples, places and positions."""
         rows = task.ordered.rows
         positions = places - places % rows + task.ordered.order[places]
-        first = task.ordered.first
-        hit = self._hits(window, task, i, places)
-        hit &= (task.start[i] <= first + positions) & (first + positions < task.end[i])
+        at = task.ordered.first + positions
+        is_in = (task.start[i] <= at) & (at < task.end[i])
+        hit = self._hits(window, task, i, places) & is_in
         return i[hit], places[hit], positions[hit]
 
     def _fold(self, window: Columns, task: Task) -> Folds:
