@@ -24,8 +24,10 @@ from .cut import TASKS_PER_LANE, Piece
 SPARE_ROWS = 64
 #: Most rows of neighbouring cells whose positions are compared only where they match.
 MOST_UNCUT = 128
-#: Tuples of a task.
-LEAST_TUPLES, MOST_TUPLES = 1 << 10, 1 << 14
+#: Evaluations of a range join that take as long as a task should at least: a millisecond.
+LEAST_TASK = 1 << 24
+#: Most tuples of a task.
+MOST_TUPLES = 1 << 14
 #: Entries of a stretch's directory beside those of its cells: one for rows that lie in no cell,
 #: and the end.
 MORE_STARTS = 2
@@ -158,7 +160,8 @@ class SearchPiece(Piece):
     def tasks(self, lanes: int) -> Iterator[SearchPiece]:
         """Cut into one part per task: few enough for the lanes to end together."""
         rows = len(self.rows)
-        size = min(max(-(-rows // (lanes * TASKS_PER_LANE)), LEAST_TUPLES), MOST_TUPLES)
+        size = max(-(-rows // (lanes * TASKS_PER_LANE)), int(LEAST_TASK / self.cost) + 1)
+        size = min(size, MOST_TUPLES)
         for low in range(0, rows, size):
             part = self.part(low, low + size)
             yield replace(self, **vars(part), admitted=part.evaluations)

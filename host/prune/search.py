@@ -224,7 +224,10 @@ class Orderings:
         if not self.levels:
             return False
         visits = len(ranges.rows) + ranges.evaluations / self.levels[0].rows
-        self.credit += ranges.evaluations * self.scan_ns - visits * self._choices[0].tuple_ns
+        gain = ranges.evaluations * self.scan_ns - visits * self._choices[0].tuple_ns
+        if gain <= 0 and not self.sizes.always:
+            return False
+        self.credit += gain
         wanted = self._wanted(window, ranges.high)
         rows = sum(max(end - level.end, 0) for level, end in zip(self.levels, wanted, strict=True))
         if not self.sizes.always and self.credit < (rows - self.sizes.free_rows) * SORT_NS:
