@@ -83,6 +83,12 @@ class Hunts(Dags):
             return float(rng.choice((single, near)))
         return value
 
+    def rows(self, count: int, predicate: Expr) -> list[Row]:
+        """Rows with the columns that a predicate names, and one of each side."""
+        names = {e.attr for e in walk(predicate) if e.op is Op.COLUMN} | {("l", "u"), ("r", "u")}
+        dtypes = [(c, dtype) for c, dtype in self.columns().items() if c in names]
+        return [{c: self.value(dtype) for c, dtype in dtypes} for _ in range(count)]
+
     # -- predicates -------------------------------------------------------------------------------
 
     def predicate(self) -> Expr:
@@ -259,8 +265,6 @@ def together(window: str, probing: Row, other: Row) -> Row:
 
 def matches(predicate: Expr, window: str, stream: list[Row], other: list[Row]) -> np.ndarray:
     """Where the predicate is TRUE."""
-    used = {e.attr for e in walk(predicate) if e.op is Op.COLUMN}
-    stream, other = ([{c: row[c] for c in used} for row in rows] for rows in (stream, other))
     pairs = [together(window, a, b) for a in stream for b in other]
     outcome = evaluate_columns(predicate, vectors(pairs), len(pairs)).true
     return np.asarray(outcome).reshape(len(stream), len(other))
@@ -271,7 +275,7 @@ def matches(predicate: Expr, window: str, stream: list[Row], other: list[Row]) -
 def test_every_match_passes_every_test(seed: int, window: str) -> None:
     hunts = Hunts(seed)
     predicate = hunts.predicate()
-    rows = [hunts.row() for _ in range(12)]
+    rows = hunts.rows(12, predicate)
     found = search_of(predicate, window)
     assert len(found.keys) <= MAX_BAND_TESTS
     for key in found.keys:
@@ -287,7 +291,7 @@ def test_every_match_passes_every_test(seed: int, window: str) -> None:
 def test_every_match_of_a_comparison_of_floats_passes(seed: int, window: str) -> None:
     hunts = Hunts(seed)
     predicate = hunts.atom_of("float")
-    rows = [hunts.row() for _ in range(60)]
+    rows = hunts.rows(60, predicate)
     missed = lost(predicate, window, rows[:30], rows[30:])
     assert not missed, (predicate, missed[0])
 
@@ -297,7 +301,7 @@ def test_every_match_of_a_comparison_of_floats_passes(seed: int, window: str) ->
 def test_columns_and_the_reference_agree_on_what_matches(seed: int) -> None:
     hunts = Hunts(seed)
     predicate = hunts.predicate()
-    rows = [hunts.row() for _ in range(6)]
+    rows = hunts.rows(6, predicate)
     found = matches(predicate, "r", rows[:3], rows[3:])
     for i, a in enumerate(rows[:3]):
         for j, b in enumerate(rows[3:]):
@@ -320,7 +324,7 @@ def test_keys_that_decide_all_conjuncts_are_the_predicate(seed: int, window: str
     found = search_of(predicate, window)
     if not found.keys or found.refused or any(key.is_implied for key in found.keys):
         return
-    rows = [hunts.row() for _ in range(10)]
+    rows = hunts.rows(10, predicate)
     outcomes = np.asarray(passed(found, rows[5:], rows[:5]).all(axis=0))
     for i, probing in enumerate(rows[:5]):
         for j, other in enumerate(rows[5:]):
@@ -336,7 +340,7 @@ def test_the_random_predicates_have_keys_and_matches() -> None:
         found = search_of(predicate, "r")
         keys += bool(found.keys)
         implied += any(key.is_implied for key in found.keys)
-        rows = [hunts.row() for _ in range(6)]
+        rows = hunts.rows(6, predicate)
         matches += bool(found.keys) and any(evaluate(predicate, row) is True for row in rows)
     assert keys > 100
     assert implied > 50
