@@ -144,10 +144,11 @@ class _Narrower:
 
     def square_at_most(self, root: Expr, factor: int, rest: Linear) -> Iterator[Half]:
         """Bounds that follow from ``factor * root**2 + rest <= 0``."""
-        ours = [_Part.of(t, c) for t, c in rest.terms if t.sides == {self.window}]
-        if any(not p.is_never_negative for p in ours):
-            self.refuse("{} depends on the window's rows", ops.neg(total(Linear(rest.terms, 0))))
-            return
+        for term, coefficient in rest.terms:
+            is_ours = term.sides == {self.window}
+            if is_ours and not _Part.of(term, coefficient).is_never_negative:
+                self.refuse("{} depends on the window's rows", term)
+                return
         others = tuple((t, c) for t, c in rest.terms if self.window not in t.sides)
         limit = linear(_root(Linear(others, rest.constant).scaled(-1), factor))
         for sign in (1, -1):

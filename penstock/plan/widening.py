@@ -163,9 +163,12 @@ class _Widener:
         ):
             if self.window not in part.sides:
                 continue
+            moved: list[Half] = []
             if self.window not in other.sides:
                 rest = _less(high, other, of_other, value.type)
-                yield from self.at_most(part, of_part, rest, may_nan)
+                moved = list(self.at_most(part, of_part, rest, may_nan))
+            if moved:
+                yield from moved
             elif may_nan:
                 self.refuse("{} passes where {} is NaN", value, other)
             elif _sign(other) != of_other:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.expr import ops
-from penstock.expr.node import Expr
+from penstock.expr.columns import evaluate_columns
+from penstock.expr.node import Expr, Op, walk
 from penstock.host.keys.prepare import layout, window_keys
 from penstock.plan.forms import JoinForm
 from penstock.plan.search import Search, search_of
@@ -81,6 +82,12 @@ class Hunts(Dags):
                 near = np.nextafter(single, np.float32(rng.choice((-np.inf, 0, np.inf))))
             return float(rng.choice((single, near)))
         return value
+
+    def rows(self, count: int, predicate: Expr) -> list[Row]:
+        """Rows with the columns that a predicate names, and one of each side."""
+        names = {e.attr for e in walk(predicate) if e.op is Op.COLUMN} | {("l", "u"), ("r", "u")}
+        dtypes = [(c, dtype) for c, dtype in self.columns().items() if c in names]
+        return [{c: self.value(dtype) for c, dtype in dtypes} for _ in range(count)]
 
     # -- predicates -------------------------------------------------------------------------------
 
@@ -232,6 +239,7 @@ def vectors(rows: list[Row]) -> dict[Any, Any]:
         (side, name): vector([row[side, name] for row in rows], dtype)
         for side in "lr"
         for name, dtype in COLUMNS.items()
+        if (side, name) in rows[0]
     }
 
 
@@ -240,15 +248,26 @@ def lost(predicate: Expr, window: str, stream_rows: list[Row], window_rows: list
     found = search_of(predicate, window)
     if not found.keys:
         return []
+    missed = matches(predicate, window, stream_rows, window_rows)
     outcomes = passed(found, window_rows, stream_rows)
-    missed = []
-    for i, probing in enumerate(stream_rows):
-        for j, other in enumerate(window_rows):
-            pair = {c: (other if c[0] == window else probing)[c] for c in probing}
-            if not outcomes[:, i, j].all() and evaluate(predicate, pair) is True:
-                test = found.keys[int(np.argmin(outcomes[:, i, j]))].test
-                missed.append(f"{pair} fails {test}")
-    return missed
+    missed &= ~outcomes.all(axis=0)
+    texts = []
+    for i, j in np.argwhere(missed):
+        pair = together(window, stream_rows[i], window_rows[j])
+        test = found.keys[int(np.argmin(outcomes[:, i, j]))].test
+        texts.append(f"{pair} fails {test}")
+    return texts
+
+
+def together(window: str, probing: Row, other: Row) -> Row:
+    return {c: (other if c[0] == window else probing)[c] for c in probing}
+
+
+def matches(predicate: Expr, window: str, stream: list[Row], other: list[Row]) -> np.ndarray:
+    """Where the predicate is TRUE."""
+    pairs = [together(window, a, b) for a in stream for b in other]
+    outcome = evaluate_columns(predicate, vectors(pairs), len(pairs)).true
+    return np.asarray(outcome).reshape(len(stream), len(other))
 
 
 @settings(max_examples=examples(1500), deadline=None)
@@ -256,7 +275,7 @@ def lost(predicate: Expr, window: str, stream_rows: list[Row], window_rows: list
 def test_every_match_passes_every_test(seed: int, window: str) -> None:
     hunts = Hunts(seed)
     predicate = hunts.predicate()
-    rows = [hunts.row() for _ in range(12)]
+    rows = hunts.rows(12, predicate)
     found = search_of(predicate, window)
     assert len(found.keys) <= MAX_BAND_TESTS
     for key in found.keys:
@@ -265,6 +284,28 @@ def test_every_match_passes_every_test(seed: int, window: str) -> None:
         assert all(window not in condition.sides for condition in key.test.when)
     missed = lost(predicate, window, rows[:6], rows[6:])
     assert not missed, (predicate, missed[0])
+
+
+@settings(max_examples=examples(1000), deadline=None)
+@given(st.integers(0, 1 << 32), st.sampled_from("lr"))
+def test_every_match_of_a_comparison_of_floats_passes(seed: int, window: str) -> None:
+    hunts = Hunts(seed)
+    predicate = hunts.atom_of("float")
+    rows = hunts.rows(60, predicate)
+    missed = lost(predicate, window, rows[:30], rows[30:])
+    assert not missed, (predicate, missed[0])
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_columns_and_the_reference_agree_on_what_matches(seed: int) -> None:
+    hunts = Hunts(seed)
+    predicate = hunts.predicate()
+    rows = hunts.rows(6, predicate)
+    found = matches(predicate, "r", rows[:3], rows[3:])
+    for i, a in enumerate(rows[:3]):
+        for j, b in enumerate(rows[3:]):
+            assert found[i, j] == (evaluate(predicate, together("r", a, b)) is True)
 
 
 @settings(max_examples=examples(400), deadline=None)
@@ -283,11 +324,11 @@ def test_keys_that_decide_all_conjuncts_are_the_predicate(seed: int, window: str
     found = search_of(predicate, window)
     if not found.keys or found.refused or any(key.is_implied for key in found.keys):
         return
-    rows = [hunts.row() for _ in range(10)]
-    outcomes = passed(found, rows[5:], rows[:5]).all(axis=0)
+    rows = hunts.rows(10, predicate)
+    outcomes = np.asarray(passed(found, rows[5:], rows[:5]).all(axis=0))
     for i, probing in enumerate(rows[:5]):
         for j, other in enumerate(rows[5:]):
-            pair = {c: (other if c[0] == window else probing)[c] for c in probing}
+            pair = together(window, probing, other)
             assert outcomes[i, j] == (evaluate(predicate, pair) is True), (predicate, pair)
 
 
@@ -299,7 +340,7 @@ def test_the_random_predicates_have_keys_and_matches() -> None:
         found = search_of(predicate, "r")
         keys += bool(found.keys)
         implied += any(key.is_implied for key in found.keys)
-        rows = [hunts.row() for _ in range(6)]
+        rows = hunts.rows(6, predicate)
         matches += bool(found.keys) and any(evaluate(predicate, row) is True for row in rows)
     assert keys > 100
     assert implied > 50
