@@ -14,9 +14,8 @@ from penstock.program import BandProgram, Mode, Program
 from ..device.base import Device
 from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
 from ..device.search import SearchPiece
-from ..keys.binding import Binder
+from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout, StreamKeys
-from ..keys.prepare import program_keys, search_form
 from ..prune.pruner import Pruner
 from ..prune.search import SearchKeys
 from ..prune.sizes import Pruning
@@ -24,8 +23,6 @@ from ..windows.probe import Probe
 from .order import Bound, Order
 from .stats import Stats
 
-#: Widths of codes to search by; they stay in this process.
-SEARCH_WIDTHS = (32, 64)
 #: Stream tuples whose pruned ranges are in memory at a time.
 PORTION = 1 << 16
 
@@ -122,10 +119,8 @@ class OrderMaker:
         self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
         #: Of the keys to search by, where they are not the program's own.
         self._searched: Binder | None = None
-        searched = search_form(evaluation.form)
-        if pruning is not None and searched is not None:
-            skip = program_keys(evaluation.form)
-            self._searched = Binder(searched, SEARCH_WIDTHS, growing=growing, skip=skip)
+        if pruning is not None:
+            self._searched = search_binder(evaluation.form, growing=growing)
         self._pruner = Pruner(
             pruning,
             cutting.most,

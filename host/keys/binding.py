@@ -9,8 +9,10 @@ from penstock.expr.columns import Columns, Vector
 from penstock.plan.forms import JoinForm
 
 from .layouts import Layout, StreamKeys
-from .prepare import layout, stream_values
+from .prepare import layout, program_keys, search_form, stream_values
 
+#: Widths of codes to search by; they stay in this process.
+SEARCH_WIDTHS = (32, 64)
 #: Key bounds of a growing window are rounded up to registers of a multiple of this many bits.
 SPARE_BITS = 16
 
@@ -90,3 +92,11 @@ class Binder:
             Vector(v.values, v.valid, lo, hi)
             for v, (lo, hi) in zip(values, self._seen, strict=True)
         ]
+
+
+def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
+    """Make the binder of what rows are searched by; None where the program has the keys, or none."""
+    searched = search_form(form)
+    if searched is None:
+        return None
+    return Binder(searched, SEARCH_WIDTHS, growing=growing, skip=program_keys(form))

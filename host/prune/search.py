@@ -214,17 +214,17 @@ class Orderings:
 
     def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
         """Sort what a probe needs, if that is worth it; return whether there is an order."""
-        tests = searched_tests(by.layout.program)
-        equal = [d for d in tests if np.array_equal(by.bounds[2 * d], by.bounds[2 * d + 1])]
+        _, equal = _tests(by)
         is_served = all(set(level.grid.hashed) <= set(equal) for level in self.levels)
         if self._layouts != (layout, by.layout) or not is_served:
             self._layouts, self.levels, self._choices = (layout, by.layout), [], []
-        if tests and not self.levels:
-            self._choose(tests, equal, window, by, ranges)
+        if not self.levels:
+            for size, choice in self.choose(window, by, ranges):
+                self._choices.append(choice)
+                self.levels.append(Ordering(size, _up(window.first, size), choice.grid))
         if not self.levels:
             return False
-        visits = len(ranges.rows) + ranges.evaluations / self.levels[0].rows
-        gain = ranges.evaluations * self.scan_ns - visits * self._choices[0].tuple_ns
+        gain = self.gain(ranges, self.levels[0].rows, self._choices[0])
         if gain <= 0 and not self.sizes.always:
             return False
         self.credit += gain
@@ -236,24 +236,27 @@ class Orderings:
         self._sort(window, layout, by, wanted)
         return True
 
-    def _choose(
-        self,
-        tests: Sequence[int],
-        equal: Sequence[int],
-        window: Snapshot,
-        by: SearchKeys,
-        ranges: Piece,
-    ) -> None:
+    def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
+        """Expected nanoseconds that searching stretches of so many rows saves, sorting aside."""
+        visits = len(ranges.rows) + ranges.evaluations / rows
+        return ranges.evaluations * self.scan_ns - visits * choice.tuple_ns
+
+    def choose(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[tuple[int, Choice]]:
+        """The rows of a stretch and the grid of each level."""
+        tests, equal = _tests(by)
+        if not tests:
+            return []
         held = window.end - window.first
         keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
         sample = by.layout.window(keys[by.skip :])
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
         some = [own[tuples] for own in by.bounds]
-        for size in self._sizes(ranges.evaluations / len(ranges.rows), held):
-            choice = choose(tests, equal, sample, some, size, by.null, always=self.sizes.always)
-            if choice is not None:
-                self._choices.append(choice)
-                self.levels.append(Ordering(size, _up(window.first, size), choice.grid))
+        sizes = self._sizes(ranges.evaluations / len(ranges.rows), held)
+        found = (
+            (size, choose(tests, equal, sample, some, size, by.null, always=self.sizes.always))
+            for size in sizes
+        )
+        return [(size, choice) for size, choice in found if choice is not None]
 
     def _sizes(self, mean: float, held: int) -> list[int]:
         """Rows of the stretches of each level, for ranges of a mean length."""
@@ -299,9 +302,7 @@ class Orderings:
             if begin >= end:
                 continue
             own = _within(ranges, begin, end)
-            visits = own.evaluations / level.rows + len(own.rows)
-            is_worth = visits * choice.tuple_ns < own.evaluations * self.scan_ns
-            if not is_worth and not self.sizes.always:
+            if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
                 continue
             scanned.append(_within(ranges, low, begin))
             ordered = OrderedRun(level.number, window.run, level.ordered())
@@ -331,6 +332,12 @@ def _up(position: int, size: int) -> int:
 def _within(piece: Piece, low: int, high: int) -> Piece:
     """The part of each range in ``[low, high)``."""
     return nonempty(piece.rows, np.maximum(piece.start, low), np.minimum(piece.end, high))
+
+
+def _tests(by: SearchKeys) -> tuple[list[int], list[int]]:
+    """The tests to search by, and those of them that ask for one code."""
+    tests = searched_tests(by.layout.program)
+    return tests, [d for d in tests if np.array_equal(by.bounds[2 * d], by.bounds[2 * d + 1])]
 
 
 def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
