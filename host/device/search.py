@@ -1,7 +1,7 @@
 """Search tasks: range joins over window rows in the order (cell, position).
 
 The keys of a window are cut into boxes, the *cells*. A tuple can only match rows of the cells that
-its own bounds overlap, so in each *stretch* of the window it visits those, and in each of them the
+its own bounds overlap, so in each *slab* of the window it visits those, and in each of them the
 rows of its range. What a device tests is then a few short ranges per tuple. Such a task brings its
 rows with it, as a window join does: :meth:`.base.Kernel.submit` takes None for the buffer.
 """
@@ -28,29 +28,29 @@ MOST_UNCUT = 128
 LEAST_TASK = 1 << 24
 #: Most tuples of a task.
 MOST_TUPLES = 1 << 14
-#: Entries of a stretch's directory beside those of its cells: one for rows that lie in no cell,
+#: Entries of a slab's directory beside those of its cells: one for rows that lie in no cell,
 #: and the end.
 MORE_STARTS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedRows:
-    """Window rows in the order (cell, position), stretch by stretch.
+    """Window rows in the order (cell, position), slab by slab.
 
     Parameters
     ----------
     first : int
         Position of the first row.
     rows : int
-        Rows of a stretch; the last one may have fewer.
+        Rows of a slab; the last one may have fewer.
     count : int
-        Rows of all stretches.
+        Rows of all slabs.
     cells, inner : int
-        Cells of a stretch, and of its innermost axis: those are neighbours in the order.
+        Cells of a slab, and of its innermost axis: those are neighbours in the order.
     order : ndarray of uint32, shape (count,)
-        Position of the row at each place, counted from its stretch's first position.
-    starts : ndarray of uint32, shape (stretches * (cells + MORE_STARTS),)
-        First place of each cell, counted from its stretch's first place.
+        Position of the row at each place, counted from its slab's first position.
+    starts : ndarray of uint32, shape (slabs * (cells + MORE_STARTS),)
+        First place of each cell, counted from its slab's first place.
     columns : sequence of ndarray
         Window columns of the program in this order, with SPARE_ROWS more.
     """
@@ -232,25 +232,25 @@ def _ranges(
 ):  # fmt: skip
     """Write ranges that are not empty, as many as fit; ``state`` says where to go on."""
     first, rows, count, cells, inner, apart = sizes
-    i, stretch, outer, at = state
+    i, slab, outer, at = state
     n = 0
     while i < len(start):
         s, e = max(start[i] - first, 0), min(end[i] - first, count)
-        if stretch < 0:
-            stretch = s // rows
-        while stretch * rows < e and s < e:
-            base = stretch * rows
+        if slab < 0:
+            slab = s // rows
+        while slab * rows < e and s < e:
+            base = slab * rows
             top = min(base + rows, count)
             if outer < 0:
                 outer = np.int64(outer_low[i])
             while outer <= outer_high[i]:
-                cell = stretch * (cells + MORE_STARTS) + outer * inner
+                cell = slab * (cells + MORE_STARTS) + outer * inner
                 is_whole = s <= base and e >= top
                 if at < 0:
                     at = np.int64(inner_low[i])
                 while at <= inner_high[i]:
                     if n == len(row):
-                        state[0], state[1], state[2], state[3] = i, stretch, outer, at
+                        state[0], state[1], state[2], state[3] = i, slab, outer, at
                         return n
                     # Rows of neighbouring cells follow each other, but not in the order of time.
                     last = at if apart else np.int64(inner_high[i])
@@ -270,8 +270,8 @@ def _ranges(
                 at = np.int64(-1)
                 outer += 1
             outer = np.int64(-1)
-            stretch += 1
-        stretch = np.int64(-1)
+            slab += 1
+        slab = np.int64(-1)
         i += 1
     state[0] = i
     return n

@@ -152,7 +152,7 @@ def _take_part(hashes, cells, shift):
 
 @kept()
 def sort_by_cell(cells, starts, order):
-    """Sort the rows of a stretch by cell; rows of one cell stay in their order.
+    """Sort the rows of a slab by cell; rows of one cell stay in their order.
 
     Parameters
     ----------

@@ -15,22 +15,24 @@ from .cells import Axis, Grid
 SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
 #: Most entries of an axis's table, and entries per bucket.
 MOST_ENTRIES, ENTRIES = 1 << 16, 8
-#: Most cells per row of a stretch: a cell takes four bytes of directory.
+#: Most cells per row of a slab: a cell takes four bytes of directory.
 CELLS_PER_ROW = 2
 #: Most buckets of an axis, as a power of two.
 MOST_BITS = 16
 #: Largest share of the rows left to test for an order to be of use.
 MOST_SHARE = 0.75
-#: Costs in nanoseconds of one core: to sort a row, to begin a tuple in a stretch, to visit a
+#: Costs in nanoseconds of one core: to sort a row, to begin a tuple in a slab, to visit a
 #: range, and to test a row in a range and in the window as it stands.
 SORT_NS, TUPLE_NS, RANGE_NS, SEARCH_NS, SCAN_NS = 25.0, 15.0, 15.0, 0.25, 0.06
+#: What a cell per row adds to the time of a tuple: larger directories fit no cache.
+DIRECTORY_NS = 8.0
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A grid, and the share of a stretch's rows that a tuple is expected to test.
+    """A grid, and the share of a slab's rows that a tuple is expected to test.
 
-    ``tuple_ns`` is the expected time of a tuple in one stretch.
+    ``tuple_ns`` is the expected time of a tuple in one slab.
     """
 
     grid: Grid
@@ -72,7 +74,7 @@ def choose(
     *,
     always: bool = False,
 ) -> Choice | None:
-    """The best grid for stretches of so many rows; None if the keys rule out too little.
+    """The best grid for slabs of so many rows; None if the keys rule out too little.
 
     Parameters
     ----------
@@ -107,7 +109,8 @@ def choose(
         visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
         share = matched * math.prod(visited) / cells
         cost = TUPLE_NS + RANGE_NS * math.prod(visited[:-1]) + SEARCH_NS * rows * share
-        rank = (share if always else cost) + cells * 1e-9  # of equally good ones the smallest
+        # The directory is made anew for each slab; of equally good ones the smallest.
+        rank = share + cells * 1e-9 if always else cost + DIRECTORY_NS * cells / rows
         if best is None or rank < best[0]:
             best = rank, share, buckets
     assert best is not None
@@ -137,7 +140,7 @@ def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tup
     sampled = len(codes[0])
     values = np.stack([codes[key.test] for key in equal])
     different = np.unique(values, axis=1).shape[1]
-    if different * 2 > sampled:  # nearly all differ: so many in a stretch are not in the sample
+    if different * 2 > sampled:  # nearly all differ: so many in a slab are not in the sample
         different = rows
     parts = 1 << max(min(2 * different, rows) - 1, 1).bit_length()
     share = min([key.share for key in equal])

@@ -1,4 +1,4 @@
-"""Stretches of a window run in the order of cells; once made, a stretch never changes."""
+"""Slabs of a window run in the order of cells; once made, a slab never changes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Reader = Callable[[int, int], tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]
 
 
 class Ordering:
-    """Consecutive stretches of equal length, which begin at a multiple of it.
+    """Consecutive slabs of equal length, which begin at a multiple of it.
 
     Parameters
     ----------
     rows : int
-        Rows of a stretch.
+        Rows of a slab.
     first : int
         Position of the first row.
     grid : Grid
-        Of all stretches.
+        Of all slabs.
     """
 
     def __init__(self, rows: int, first: int, grid: Grid) -> None:
@@ -44,14 +44,14 @@ class Ordering:
         return sum(own.nbytes for own in (self._order, self._starts, *self._columns))
 
     def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
-        """Add the stretches up to a position.
+        """Add the slabs up to a position.
 
         Parameters
         ----------
         end : int
-            The last stretch may be shorter than the others only if none follows ever.
+            The last slab may be shorter than the others only if none follows ever.
         most : int
-            Position that the stretches will reach, if that is known.
+            Position that the slabs will reach, if that is known.
         """
         if end <= self.end:
             return
@@ -73,25 +73,25 @@ class Ordering:
         self.end = end
 
     def restart(self, first: int) -> None:
-        """Forget everything; the next stretch begins at a position."""
+        """Forget everything; the next slab begins at a position."""
         self.first = self.end = first
         self._order, self._starts, self._columns = self._order[:0], self._starts[:0], []
 
     def drop(self, before: int) -> None:
-        """Forget the stretches that end before a position, or there."""
-        stretches = min(max(before - self.first, 0), self.end - self.first) // self.rows
-        if stretches:
-            count = stretches * self.rows
+        """Forget the slabs that end before a position, or there."""
+        slabs = min(max(before - self.first, 0), self.end - self.first) // self.rows
+        if slabs:
+            count = slabs * self.rows
             # Views: memory is given back when they move, in :meth:`_reserve`.
             self._order = self._order[count:]
-            self._starts = self._starts[stretches * self._directory :]
+            self._starts = self._starts[slabs * self._directory :]
             self._columns = [column[count:] for column in self._columns]
             self.first += count
 
     def ordered(self) -> OrderedRows:
         """All rows."""
         count = self.end - self.first
-        stretches = -(-count // self.rows)
+        slabs = -(-count // self.rows)
         return OrderedRows(
             self.first,
             self.rows,
@@ -99,7 +99,7 @@ class Ordering:
             self.grid.cells,
             self.grid.inner,
             self._order[:count],
-            self._starts[: stretches * self._directory],
+            self._starts[: slabs * self._directory],
             self._columns,
         )
 
@@ -115,7 +115,7 @@ class Ordering:
             return
         held = self.end - self.first
         room = count if not held else max(count, held + held // 4)
-        stretches = -(-room // self.rows)
+        slabs = -(-room // self.rows)
 
         def moved(own: np.ndarray, used: int, size: int) -> np.ndarray:
             grown = np.empty(size, own.dtype)
@@ -124,7 +124,7 @@ class Ordering:
 
         self._order = moved(self._order, held, room)
         used = -(-held // self.rows) * self._directory
-        self._starts = moved(self._starts, used, stretches * self._directory)
+        self._starts = moved(self._starts, used, slabs * self._directory)
         self._columns = [moved(column, held, room + SPARE_ROWS) for column in self._columns]
 
     def _fill(

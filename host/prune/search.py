@@ -18,9 +18,9 @@ from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SCAN_NS, SORT_NS, Choice, choose
 from .ordering import Ordering
 from .sizes import Pruning
 
-#: Fewest rows of a stretch of a table: a few times what fits a second-level cache at once.
+#: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
 LEAST_ROWS = 1 << 14
-#: Parts of a growing window's ranges that its longest stretches may be: one expires as a whole.
+#: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
 PARTS = 8
 
 
@@ -172,7 +172,7 @@ def searched_tests(program: Program) -> list[int]:
 
 
 class Orderings:
-    """The orderings of one run: long stretches for old rows, shorter ones for younger rows.
+    """The orderings of one run: long slabs for old rows, shorter ones for younger rows.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Orderings:
         self.expands = expands
         self.scan_ns = SCAN_NS / speed
         self._layouts: tuple[Layout, Layout] | None = None
-        #: From the longest stretches, which hold the oldest rows; and the choice of each.
+        #: From the longest slabs, which hold the oldest rows; and the choice of each.
         self.levels: list[Ordering] = []
         self._choices: list[Choice] = []
         #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
@@ -237,12 +237,12 @@ class Orderings:
         return True
 
     def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
-        """Expected nanoseconds that searching stretches of so many rows saves, sorting aside."""
+        """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
         visits = len(ranges.rows) + ranges.evaluations / rows
         return ranges.evaluations * self.scan_ns - visits * choice.tuple_ns
 
     def choose(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[tuple[int, Choice]]:
-        """The rows of a stretch and the grid of each level."""
+        """The rows of a slab and the grid of each level."""
         tests, equal = _tests(by)
         if not tests:
             return []
@@ -259,7 +259,7 @@ class Orderings:
         return [(size, choice) for size, choice in found if choice is not None]
 
     def _sizes(self, mean: float, held: int) -> list[int]:
-        """Rows of the stretches of each level, for ranges of a mean length."""
+        """Rows of the slabs of each level, for ranges of a mean length."""
         if not self.growing:
             least = self.sizes.run_rows[0] if self.sizes.always else LEAST_ROWS
             size = 1 << (int(max(mean, least)) - 1).bit_length()
@@ -341,8 +341,8 @@ def _tests(by: SearchKeys) -> tuple[list[int], list[int]]:
 
 
 def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
-    stretches = 1 + own.evaluations / len(own.rows) / ordered.rows.rows
-    cost = choice.tuple_ns / SCAN_NS * stretches
+    slabs = 1 + own.evaluations / len(own.rows) / ordered.rows.rows
+    cost = choice.tuple_ns / SCAN_NS * slabs
     piece = SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
     return Searched(ordered, boxes, piece)
 

@@ -78,7 +78,7 @@ def mask_of(window, cubes, position, lo, sp, end):
 def in_range(mask, place, order, by, low, high):
     """The granule mask without the places whose positions lie outside ``[low, high)``.
 
-    ``by`` is the first position of the stretch, from which ``order`` counts.
+    ``by`` is the first position of the slab, from which ``order`` counts.
     """
     rest = mask
     while rest:
@@ -136,9 +136,9 @@ def search_pairs(
     start, stop : ndarray of int64
         Range of positions of each tuple.
     order : ndarray of uint32
-        Position of the row at each place, from its stretch's first one.
+        Position of the row at each place, from its slab's first one.
     sizes : tuple of int
-        First position, and rows of a stretch.
+        First position, and rows of a slab.
     outcome : ndarray of int64
         COUNT to ROOM.
     """
