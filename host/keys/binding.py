@@ -95,7 +95,7 @@ class Binder:
 
 
 def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
-    """Make the binder of what rows are searched by; None where that is the program's, or nothing."""
+    """Make the binder of what rows are searched by; None where the program has the keys or none."""
     searched = search_form(form)
     if searched is None:
         return None
