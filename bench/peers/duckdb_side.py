@@ -1,0 +1,119 @@
+"""DuckDB: the same SQL, a grid by hand, and for counts ASOF joins and a window function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pyarrow as pa
+
+from bench.peers.join import THREADS, Join
+
+#: Most pairs that the same SQL evaluates in about 20 s.
+MOST_PAIRS = 15_000_000_000
+
+#: Bits of all numbers of a cell.
+_CELL_BITS = 60
+
+
+def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
+    """Calls by name, or why one is left out."""
+    looked_at = join.pairs_of_keys if join.keys else join.pairs_in_window
+    found: dict[str, Callable[[], pa.Table] | str] = {}
+    if looked_at <= MOST_PAIRS:
+        found["DuckDB, same SQL"] = lambda: run(join, same_sql(join))
+    else:
+        found["DuckDB, same SQL"] = f"{looked_at:.1e} pairs take more than 20 s"
+    if join.cells:
+        found["DuckDB, grid"] = lambda: run(join, grid(join))
+    if join.count and join.keys and not join.on:
+        found["DuckDB, ASOF"] = lambda: run(join, asof(join))
+        found["DuckDB, window function"] = lambda: run(join, window_function(join))
+    return found
+
+
+def run(join: Join, text: str) -> pa.Table:
+    """Run SQL over the tables as they lie in memory."""
+    connection = _connection()
+    for name, table in zip("lr", join.with_places(), strict=True):
+        connection.register(name, table)
+    return connection.sql(text).to_arrow_table()
+
+
+@cache
+def _connection():
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": THREADS})
+    connection.execute("SET preserve_insertion_order = false")
+    return connection
+
+
+def same_sql(join: Join) -> str:
+    """The join as it stands."""
+    return _select(join, "l", "r", [join.equal_keys])
+
+
+def grid(join: Join) -> str:
+    """Cells twice as wide as a band reaches; the smaller side has a row per cell it overlaps."""
+    left_is_smaller = join.left.num_rows <= join.right.num_rows
+    sides = {}
+    for side, repeats in (("l", left_is_smaller), ("r", not left_is_smaller)):
+        cells, steps = [], []
+        for number, band in enumerate(join.cells):
+            shift = {"l": band.low, "r": -band.high}[side] if repeats else 0
+            step = f" + s{number}.step" if repeats else ""
+            cells.append(f"(({band.sql}) - ({join.base(band) - shift})) // {band.width}{step}")
+            if repeats:
+                steps.append(f", (VALUES (0), (1)) s{number}(step)")
+        sides[side] = f"(SELECT *, {_packed(cells)} AS cell FROM {side}{''.join(steps)}) {side}"
+    return _select(join, sides["l"], sides["r"], [join.equal_keys, "l.cell = r.cell"])
+
+
+def asof(join: Join) -> str:
+    """Counts as differences of ranks: how many rows lie up to each end of a row's interval."""
+    low, high = join.interval or (0, 0)
+    using = f"hi.{join.keys[0]} = l.{join.keys[0]}"
+    return f"""
+        WITH ranked AS (
+            SELECT {join.keys[0]}, t, count(*) OVER (PARTITION BY {join.keys[0]} ORDER BY t) AS n
+            FROM r
+        )
+        SELECT l.id AS i, hi.n - coalesce(lo.n, 0) AS n
+        FROM l ASOF JOIN ranked hi ON {using} AND hi.t <= l.t + {high}
+        ASOF LEFT JOIN ranked lo ON {using.replace("hi.", "lo.")} AND lo.t < l.t + {low}
+        WHERE hi.n > coalesce(lo.n, 0)
+    """
+
+
+def window_function(join: Join) -> str:
+    """Counts of rows of r in a RANGE frame over the rows of both sides."""
+    low, high = join.interval or (0, 0)
+    key = join.keys[0]
+    return f"""
+        SELECT id AS i, n FROM (
+            SELECT id, of_right, sum(of_right) OVER (
+                PARTITION BY {key} ORDER BY t
+                RANGE BETWEEN {-low} PRECEDING AND {high} FOLLOWING
+            )::BIGINT AS n
+            FROM (SELECT id, {key}, t, 0 AS of_right FROM l
+                  UNION ALL SELECT id, {key}, t, 1 FROM r)
+        ) WHERE of_right = 0 AND n > 0
+    """
+
+
+def _packed(cells: list[str]) -> str:
+    """One number of several cells."""
+    text = f"({cells[0]})::BIGINT"
+    for cell in cells[1:]:
+        text = f"({text} << {_CELL_BITS // len(cells)}) + {cell}"
+    return text
+
+
+def _select(join: Join, left: str, right: str, equal: list[str]) -> str:
+    places = "r.place >= l.first AND r.place < l.stop" if join.rows is not None else ""
+    conditions = [*equal, join.times, places, join.duckdb_on or join.on]
+    on = " AND ".join(f"({part})" for part in conditions if part)
+    if join.count:
+        return f"SELECT l.id AS i, count(*) AS n FROM {left} JOIN {right} ON {on} GROUP BY l.id"
+    return f"SELECT l.id AS i, r.id AS j FROM {left} JOIN {right} ON {on}"
