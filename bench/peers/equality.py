@@ -41,7 +41,7 @@ def with_residual(size: float) -> Join:
     return replace(
         uniform(size),
         on="r.v > l.v",
-        test=lambda l, r: r["v"] > l["v"],
+        test=lambda a, b: b["v"] > a["v"],
     )
 
 

@@ -1,4 +1,4 @@
-"""A join as all contenders get it: tables, conditions, and the hints that hand-written forms use."""
+"""A join as all contenders get it: tables, conditions, and what hand-written forms know of it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Join:
     rows: int | None = None
     time_cells: bool = False
     count: bool = False
-    _kept: dict = field(default_factory=dict, repr=False, compare=False)
+    _bases: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def cells(self) -> tuple[Band, ...]:
@@ -109,6 +109,16 @@ class Join:
         if self.interval is None or not self.time_cells:
             return self.bands
         return (*self.bands, Band("t", lambda side: side["t"], *self.interval))
+
+    @cached_property
+    def candidates(self) -> int:
+        """Pairs that the same SQL looks at elsewhere: a hash join finds those with equal keys."""
+        return self.pairs_of_keys if self.keys else self.pairs_in_window
+
+    @property
+    def finds_ranges(self) -> bool:
+        """Whether elsewhere a join of inequalities finds the candidates, which is slow."""
+        return not self.keys and (self.interval is not None or self.rows is not None)
 
     @property
     def equal_keys(self) -> str:
@@ -170,13 +180,13 @@ class Join:
 
     def base(self, band: Band) -> int:
         """What to subtract from a band's values, so that cells are not negative."""
-        if band.sql not in self._kept:
+        if band.sql not in self._bases:
             lows = []
             for table in self:
                 columns = {name: table[name].to_numpy() for name in table.column_names}
                 lows.append(int(band.of(columns).min()) if table.num_rows else 0)
-            self._kept[band.sql] = min(lows) - abs(band.low) - abs(band.high)
-        return self._kept[band.sql]
+            self._bases[band.sql] = min(lows) - abs(band.low) - abs(band.high)
+        return self._bases[band.sql]
 
 
 def square(values: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,8 @@ def pairs(join: Join, near: Near) -> pa.Table:
     edges = np.linspace(0, rows, count + 1).astype(np.int64)
     with pool() as threads:
         whole = threads.submit(_tree, right, near)
-        parts = list(threads.map(lambda k: _tree(left[edges[k] : edges[k + 1]], near), range(count)))
+        pieces = [left[begin:end] for begin, end in pairwise(edges)]
+        parts = list(threads.map(lambda piece: _tree(piece, near), pieces))
         other = whole.result()
 
         def part(k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +54,7 @@ def counts(join: Join, near: Near) -> pa.Table:
 
 
 def _tree(table: pa.Table, near: Near):
-    from scipy.spatial import cKDTree
+    from scipy.spatial import cKDTree  # pyright: ignore[reportAttributeAccessIssue]
 
     # Neither pays here: what splits in the middle and keeps its boxes builds in half the time.
     return cKDTree(_points(table, near), balanced_tree=False, compact_nodes=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,13 @@ class Gathered(Mapping[str, Any]):
 
 
 def matches(
-    join: Join, left: pa.Table, right: pa.Table, i: np.ndarray, j: np.ndarray, *, exact: bool = False
+    join: Join,
+    left: pa.Table,
+    right: pa.Table,
+    i: np.ndarray,
+    j: np.ndarray,
+    *,
+    exact: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of rows that lie in the window and meet the condition.
 
@@ -172,4 +178,4 @@ def _pieces(sizes: np.ndarray) -> list[slice]:
     most = int(total[-1]) if len(total) else 0
     edges = np.searchsorted(total, np.arange(HELD, most, HELD))
     edges = np.unique(np.concatenate([[0], edges, [len(sizes)]]))
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(edges)]

@@ -13,10 +13,10 @@ from bench.peers.join import THREADS, Join
 # Polars reads it once, when it is first imported.
 os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
 
-#: Most pairs that ``join_where`` evaluates in about 20 s, and most that it can hold between the
-#: join of ranges and the filter after it.
-MOST_PAIRS = 15_000_000_000
-MOST_HELD = 300_000_000
+#: Most pairs that a join looks at within about 20 s: in a loop or a hash join, and in a join of
+#: inequalities, which holds them until the filter.
+MOST_PAIRS = 7_000_000_000
+MOST_BY_RANGES = 50_000_000
 
 #: Bits of all numbers of a cell.
 _CELL_BITS = 60
@@ -24,16 +24,13 @@ _CELL_BITS = 60
 
 def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
     """Calls by name, or why one is left out."""
-    looked_at = join.pairs_of_keys if join.keys else join.pairs_in_window
-    held = join.interval is not None or join.keys or join.rows is not None
+    most = MOST_BY_RANGES if join.finds_ranges else MOST_PAIRS
     name = "Polars, hash join" if join.keys else "Polars, join_where"
     found: dict[str, Callable[[], pa.Table] | str] = {}
-    if looked_at > MOST_PAIRS:
-        found[name] = f"{looked_at:.1e} pairs take more than 20 s"
-    elif held and looked_at > MOST_HELD:
-        found[name] = f"{looked_at:.1e} pairs to hold before the filter"
-    else:
+    if join.candidates <= most:
         found[name] = lambda: _collected(join, hash_join if join.keys else join_where)
+    else:
+        found[name] = f"{join.candidates:.1e} pairs take more than 20 s"
     if join.cells:
         found["Polars, grid"] = lambda: _collected(join, grid)
     if join.count and join.keys and not join.on:

@@ -47,7 +47,7 @@ def manhattan(left: int, right: int, selectivity: float, share: float, size: flo
         left=points(round(left * size), 1, times=times),
         right=points(round(right * size), 2, times=times),
         on=f"abs(l.x - r.x) + abs(l.y - r.y) < {d}",
-        test=lambda l, r: abs(l["x"] - r["x"]) + abs(l["y"] - r["y"]) < d,
+        test=lambda a, b: abs(a["x"] - b["x"]) + abs(a["y"] - b["y"]) < d,
         bands=(
             Band("x + y", lambda side: side["x"] + side["y"], 1 - d, d - 1),
             Band("x - y", lambda side: side["x"] - side["y"], 1 - d, d - 1),
@@ -65,7 +65,7 @@ def wide_bands(size: float) -> Join:
         left=points(rows, 1, times=1),
         right=points(rows, 2, times=1),
         on=f"abs(l.x - r.x) <= {reach} AND abs(l.y - r.y) <= {reach}",
-        test=lambda l, r: (abs(l["x"] - r["x"]) <= reach) & (abs(l["y"] - r["y"]) <= reach),
+        test=lambda a, b: (abs(a["x"] - b["x"]) <= reach) & (abs(a["y"] - b["y"]) <= reach),
         near=Near(("x", "y"), np.inf, reach + 0.5),
         count=True,
     )
@@ -78,19 +78,19 @@ def without_bounds(size: float) -> Join:
         left=points(round(40_000 * size), 1, times=1, span=1 << 14),
         right=points(round(100_000 * size), 2, times=1, span=1 << 14),
         on="(l.x * r.y + l.y * r.x) % 10007 = 5",
-        test=lambda l, r: (l["x"] * r["y"] + l["y"] * r["x"]) % 10007 == 5,
+        test=lambda a, b: (a["x"] * b["y"] + a["y"] * b["x"]) % 10007 == 5,
     )
 
 
 @cache
 def many_rows_out(size: float) -> Join:
-    """A box of 250 m around rides of one city, over a long ROWS window: almost one percent match."""
+    """A box of 250 m around rides of one city, over a long ROWS window: one percent match."""
     sides = [_rides(round(rows * size), seed) for seed, rows in ((1, 77_380), (2, 114_581))]
     return Join(
         left=sides[0],
         right=sides[1],
         on="abs(l.x - r.x) <= 250 AND abs(l.y - r.y) <= 250",
-        test=lambda l, r: (abs(l["x"] - r["x"]) <= 250) & (abs(l["y"] - r["y"]) <= 250),
+        test=lambda a, b: (abs(a["x"] - b["x"]) <= 250) & (abs(a["y"] - b["y"]) <= 250),
         bands=(
             Band("x", lambda side: side["x"], -250, 250),
             Band("y", lambda side: side["y"], -250, 250),

@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 
+#: Who takes longer has one timed round.
+SLOW_S = 3.0
+
 _MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 
 
@@ -42,31 +45,45 @@ class Times:
         return float(np.median(self.seconds[name]))
 
     def ratio(self, name: str, other: str) -> float:
-        """Median over the rounds of one contender's time over another's."""
-        return float(np.median(np.divide(self.seconds[name], self.seconds[other])))
+        """Median over the rounds of one contender's time over another's, of those both ran."""
+        pairs = zip(self.seconds[name], self.seconds[other], strict=False)
+        return float(np.median([own / others for own, others in pairs]))
 
 
-def take_turns(runs: Mapping[str, Callable[[], pa.Table]], rounds: int) -> Times:
+def take_turns(
+    runs: Mapping[str, Callable[[], pa.Table]], rounds: int, *, same_rows: bool = True
+) -> Times:
     """One round that is not timed and whose rows are compared, then the timed ones.
+
+    Parameters
+    ----------
+    same_rows : bool
+        Whether all must give the same rows.
 
     Raises
     ------
     PenstockError
         Two contenders gave different rows.
     """
-    answers = {name: answer(run()) for name, run in runs.items()}
-    if len(set(answers.values())) > 1:
+    answers, slow = {}, set()
+    for name, run in runs.items():
+        began = time.perf_counter()
+        table = run()
+        if time.perf_counter() - began > SLOW_S:
+            slow.add(name)
+        answers[name] = answer(table)
+        del table
+    if same_rows and len(set(answers.values())) > 1:
         raise PenstockError(f"the contenders gave different rows: {answers}; one of them is wrong")
-    rows = next(iter(answers.values())).rows
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
+        order = [name for name in runs if number == 0 or name not in slow]
         # Every other round runs backwards, so that nobody always follows the same one.
-        order = list(runs) if number % 2 == 0 else list(reversed(runs))
-        for name in order:
+        for name in order if number % 2 == 0 else reversed(order):
             began = time.perf_counter()
             table = runs[name]()
             seconds[name].append(time.perf_counter() - began)
-            if table.num_rows != rows:
-                raise PenstockError(f"{name} gave {table.num_rows} rows after {rows}")
+            if table.num_rows != answers[name].rows:
+                raise PenstockError(f"{name} gave {table.num_rows} rows, then others: {answers}")
             del table
-    return Times(rows, seconds)
+    return Times(answers[next(iter(runs))].rows, seconds)
