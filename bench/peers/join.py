@@ -53,11 +53,14 @@ class Near:
         Of the Minkowski distance.
     radius : float
         Between two distances that occur, so that rounding decides nothing.
+    scales : tuple of float
+        What to multiply the coordinates by; () for nothing.
     """
 
     columns: tuple[str, ...]
     p: float
     radius: float
+    scales: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +119,11 @@ class Join:
         return self.pairs_of_keys if self.keys else self.pairs_in_window
 
     @property
-    def finds_ranges(self) -> bool:
-        """Whether elsewhere a join of inequalities finds the candidates, which is slow."""
-        return not self.keys and (self.interval is not None or self.rows is not None)
+    def found_by(self) -> str:
+        """How the same SQL comes by its candidates elsewhere: "keys", "ranges" or "loop"."""
+        if self.keys:
+            return "keys"
+        return "loop" if self.interval is None and self.rows is None else "ranges"
 
     @property
     def equal_keys(self) -> str:

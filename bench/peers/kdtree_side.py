@@ -61,4 +61,5 @@ def _tree(table: pa.Table, near: Near):
 
 
 def _points(table: pa.Table, near: Near) -> np.ndarray:
-    return np.stack([table[name].to_numpy() for name in near.columns], axis=1)
+    points = np.stack([table[name].to_numpy() for name in near.columns], axis=1)
+    return points * near.scales if near.scales else points

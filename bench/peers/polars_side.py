@@ -13,10 +13,8 @@ from bench.peers.join import THREADS, Join
 # Polars reads it once, when it is first imported.
 os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
 
-#: Most pairs that a join looks at within about 20 s: in a loop or a hash join, and in a join of
-#: inequalities, which holds them until the filter.
-MOST_PAIRS = 7_000_000_000
-MOST_BY_RANGES = 50_000_000
+#: Most pairs that ``join_where`` or a hash join looks at within about 20 s, by how it finds them.
+MOST_PAIRS = {"loop": 7_000_000_000, "keys": 1_000_000_000, "ranges": 50_000_000}
 
 #: Bits of all numbers of a cell.
 _CELL_BITS = 60
@@ -24,10 +22,9 @@ _CELL_BITS = 60
 
 def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
     """Calls by name, or why one is left out."""
-    most = MOST_BY_RANGES if join.finds_ranges else MOST_PAIRS
     name = "Polars, hash join" if join.keys else "Polars, join_where"
     found: dict[str, Callable[[], pa.Table] | str] = {}
-    if join.candidates <= most:
+    if join.candidates <= MOST_PAIRS[join.found_by]:
         found[name] = lambda: _collected(join, hash_join if join.keys else join_where)
     else:
         found[name] = f"{join.candidates:.1e} pairs take more than 20 s"

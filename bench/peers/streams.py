@@ -179,8 +179,8 @@ def _aircraft(size: float, **window) -> Join:
             & (abs(a["alt_ft"] - b["alt_ft"]) < _APART_FT)
             & near["test"](a, b)
         ),
-        bands=(*_plane(_APART_M), high),
-        near=_ball(_APART_M),
+        bands=(high, *_plane(_APART_M)),
+        near=Near(("x_m", "y_m", "alt_ft"), np.inf, _APART_M + 0.5, (1, 1, _APART_M / _APART_FT)),
         **window,
     )
 
