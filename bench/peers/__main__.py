@@ -31,8 +31,6 @@ from bench.rows import Row, table
 from penstock.errors import PenstockError
 
 BUILD = Path("build/bench")
-#: Columns of a workload's table, at least, so that its title has one line.
-_WIDEST = 120
 #: Columns of the table where the output is no terminal.
 _WIDTH = 180
 
@@ -60,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
             workload = known[name]
             found = measure(workload, size=workload.quick if options.quick else 1, rounds=rounds)
             rows.append(found.row)
-            console.print(f"{time.monotonic() - began:6.0f} s", highlight=False)
+            console.print(f"{time.monotonic() - began:6.0f} s  {found.row.what}", highlight=False)
             console.print(_details(found))
             gc.collect()
     except PenstockError as error:
@@ -76,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _details(found: Measured) -> Table:
     """All contenders of one workload."""
-    shown = Table(title=found.row.what, title_justify="left", min_width=_WIDEST)
+    shown = Table()
     for heading in ("contender", "ms", f"over {NAME}"):
         shown.add_column(heading, justify="left" if heading == "contender" else "right")
     for name in found.times.seconds:

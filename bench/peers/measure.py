@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from bench.peers.workloads import Against, Workload
 from bench.rows import Row
 
 _LONGER = f"{NAME}, window twice as long"
+_STREAMS = f"{NAME}, as streams"
+#: Rows of a batch of streams.
+BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ def contenders(join: Join) -> tuple[dict[str, Callable[[], pa.Table]], dict[str,
 def measure(workload: Workload, *, size: float, rounds: int) -> Measured:
     """Run all contenders in turns."""
     join = workload.make(size)
-    if workload.longer is not None:
-        return _longer(workload, join, workload.longer(size), rounds)
+    if workload.against in (Against.SHORTER_WINDOW, Against.TABLES):
+        return _own_times(workload, join, size, rounds)
     runs, left_out = contenders(join)
     times = take_turns(runs, rounds)
     peers = [name for name in runs if name not in (NAME, EVERY_PAIR)]
@@ -75,16 +79,24 @@ _OTHER = {
     Against.FASTEST_PEER: "the fastest peer",
     Against.EVERY_PAIR: "pruning=False",
     Against.SHORTER_WINDOW: "the shorter one",
+    Against.TABLES: "the same as tables",
 }
 
 
-def _longer(workload: Workload, join: Join, longer: Join, rounds: int) -> Measured:
-    runs = {NAME: lambda: penstock_side.run(join), _LONGER: lambda: penstock_side.run(longer)}
-    times = take_turns(runs, rounds, same_rows=False)
-    ratio = times.ratio(_LONGER, NAME)
+def _own_times(workload: Workload, join: Join, size: float, rounds: int) -> Measured:
+    """Penstock alone, in two ways."""
+    if workload.longer is not None:
+        longer = workload.longer(size)
+        other, run, clock = _LONGER, lambda: penstock_side.run(longer), time.perf_counter
+    else:
+        other, run = _STREAMS, lambda: penstock_side.run_streams(join, BATCH_ROWS)
+        clock = time.process_time
+    runs = {NAME: lambda: penstock_side.run(join), other: run}
+    times = take_turns(runs, rounds, same_rows=workload.longer is None, clock=clock)
+    ratio = times.ratio(other, NAME)
     row = Row(
         _what(workload, join),
-        f"{_ms(times, NAME)}, {_ms(times, _LONGER)}: {ratio:.2f}x",
+        f"{_ms(times, NAME)}, {_ms(times, other)}: {ratio:.2f}x",
         f"<= {workload.target:g}x {_OTHER[workload.against]}",
         workload.target is not None and ratio <= workload.target,
         values=_values(workload, join, times, ratio, {}),

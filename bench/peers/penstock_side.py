@@ -35,6 +35,36 @@ def run(join: Join, *, pruning: bool = True) -> pa.Table:
         )
 
 
+def run_streams(join: Join, batch_rows: int) -> pa.Table:
+    """Join the same rows as streams whose times advance together.
+
+    Parameters
+    ----------
+    batch_rows : int
+        Rows of a batch of the longer side.
+    """
+    sides = {"l": join.left, "r": join.right}
+    pushes = -(-max(table.num_rows for table in join) // batch_rows)
+    with (
+        open_device("cpu", threads=THREADS) as device,
+        penstock.stream(
+            query(join),
+            {name: table.schema for name, table in sides.items()},
+            time={"l": "t", "r": "t"},
+            unique={"l": "id"},
+            device=device,
+        ) as stream,
+    ):
+        rows = []
+        for push in range(pushes):
+            for name, table in sides.items():
+                begin, end = (table.num_rows * k // pushes for k in (push, push + 1))
+                stream.push(name, table.slice(begin, end - begin))
+            rows.append(stream.poll())
+        rows.append(stream.close())
+    return pa.concat_tables(rows)
+
+
 def query(join: Join) -> str:
     """SQL of a join."""
     on = " AND ".join(part for part in (join.times, join.equal_keys, join.on) if part)

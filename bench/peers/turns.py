@@ -51,7 +51,11 @@ class Times:
 
 
 def take_turns(
-    runs: Mapping[str, Callable[[], pa.Table]], rounds: int, *, same_rows: bool = True
+    runs: Mapping[str, Callable[[], pa.Table]],
+    rounds: int,
+    *,
+    same_rows: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Times:
     """One round that is not timed and whose rows are compared, then the timed ones.
 
@@ -59,6 +63,8 @@ def take_turns(
     ----------
     same_rows : bool
         Whether all must give the same rows.
+    clock : callable
+        Seconds that pass, or CPU seconds of this process.
 
     Raises
     ------
@@ -80,9 +86,9 @@ def take_turns(
         order = [name for name in runs if number == 0 or name not in slow]
         # Every other round runs backwards, so that nobody always follows the same one.
         for name in order if number % 2 == 0 else reversed(order):
-            began = time.perf_counter()
+            began = clock()
             table = runs[name]()
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(clock() - began)
             if table.num_rows != answers[name].rows:
                 raise PenstockError(f"{name} gave {table.num_rows} rows, then others: {answers}")
             del table

@@ -17,6 +17,7 @@ class Against(Enum):
     FASTEST_PEER = auto()
     EVERY_PAIR = auto()
     SHORTER_WINDOW = auto()
+    TABLES = auto()
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Workload:
     make : callable
         The join of a size, 1 for the full one.
     target : float or None
-        Least ratio of the other's time over Penstock's; against a shorter window the largest one
-        of Penstock's times. None if figures are reported only.
+        Least ratio of the other's time over Penstock's; against a shorter window, or the same rows
+        as tables, the largest one of Penstock's times. None if figures are reported only.
     against : Against
     quick : float
         Size of the quick run.
@@ -51,7 +52,7 @@ class Workload:
 
 def workloads() -> list[Workload]:
     """All that can run: those of the real streams only with PENSTOCK_DATA."""
-    named = [*_points(), *_keys(), *_others()]
+    named = [*_points(), *_keys(), *_others(), *_streams()]
     if streams.data_folder() is not None:
         named += _real()
     return named
@@ -117,6 +118,21 @@ def _others() -> list[Workload]:
         ),
         Workload("rows-out", "a box over ROWS, many rows out", synthetic.many_rows_out, None),
         Workload("city", "the demo's city, 120 steps, 180 s", streams.city, 2.0),
+    ]
+
+
+def _streams() -> list[Workload]:
+    points = partial(synthetic.manhattan, 1_000_000, 1_000_000, 1e-6, 0.049)
+    made = {"points": points, "keys": equality.uniform, "skews": equality.zipf_both}
+    return [
+        Workload(
+            f"streams-{name}",
+            "as streams, batches of 10,000 rows, CPU time",
+            make,
+            2.0,
+            Against.TABLES,
+        )
+        for name, make in made.items()
     ]
 
 
