@@ -184,7 +184,10 @@ class Join:
         return left, self.right.append_column("place", pa.array(place))
 
     def base(self, band: Band) -> int:
-        """What to subtract from a band's values, so that cells are not negative."""
+        """What to subtract from a band's values, so that cells are not negative.
+
+        Who writes a grid by hand knows it of the data, so finding it is not timed.
+        """
         if band.sql not in self._bases:
             lows = []
             for table in self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -11,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from bench.peers.files import read_side, stream
 from bench.peers.join import Band, Join, Near, square
 from penstock.sim.workloads import City
 
@@ -25,19 +24,13 @@ _SECOND_US = 1_000_000
 _APART_M, _APART_FT = 9260, 1000
 
 
-def data_folder() -> Path | None:
-    """Where the real streams are; None if nobody said so."""
-    named = os.environ.get("PENSTOCK_DATA")
-    return Path(named) if named else None
-
-
 @cache
 def city(size: float) -> Join:
     """Orders and vehicles near each other in ``penstock demo``, an hour of it."""
     with tempfile.TemporaryDirectory() as folder:
         City(seconds=max(5, round(3_600 * size)), seed=1).write(Path(folder))
         orders, gps = (
-            _side(Path(folder) / f"{name}.parquet", "ts", ("lon", "lat"))
+            read_side(Path(folder) / f"{name}.parquet", "ts", ("lon", "lat"))
             for name in ("orders", "gps")
         )
     d, window = 120, 180 * _SECOND_US
@@ -99,7 +92,7 @@ def aircraft_in_rows(size: float) -> Join:
 @cache
 def buses(size: float) -> Join:
     """B1: buses of a route that bunch."""
-    side = _stream("bus", "t_s", ("vehicle_id", "route", "x_m", "y_m"), size, _from("route", 0))
+    side = stream("bus", "t_s", ("vehicle_id", "route", "x_m", "y_m"), size, _from("route", 0))
     near = _within(300)
     return Join(
         left=side,
@@ -117,7 +110,7 @@ def buses(size: float) -> Join:
 def picks(size: float) -> Join:
     """S2: P and S phases at a station."""
     left, right = (
-        _stream("seismic", "t_ms", ("station",), size, _equal(picker=1, phase=phase))
+        stream("seismic", "t_ms", ("station",), size, _equal(picker=1, phase=phase))
         for phase in (0, 1)
     )
     return _keys(left, right, "station", (500, 15_000))
@@ -126,7 +119,7 @@ def picks(size: float) -> Join:
 @cache
 def names_and_connections(size: float) -> Join:
     """Z1: a client's connections after its look-ups."""
-    left, right = (_stream(name, "t_us", ("orig_ip",), size) for name in ("zeek_dns", "zeek_ssl"))
+    left, right = (stream(name, "t_us", ("orig_ip",), size) for name in ("zeek_dns", "zeek_ssl"))
     return _keys(left, right, "orig_ip", (0, 10 * _SECOND_US))
 
 
@@ -145,7 +138,7 @@ def users(size: float) -> Join:
 @cache
 def flights(size: float) -> Join:
     """N2: departures from one airport within three minutes."""
-    side = _stream("flights", "dep_min", ("origin_id",), size, _known("dep_min"))
+    side = stream("flights", "dep_min", ("origin_id",), size, _known("dep_min"))
     return Join(
         left=side,
         right=side,
@@ -165,7 +158,7 @@ def _keys(left: pa.Table, right: pa.Table, key: str, interval: tuple[int, int]) 
 
 def _aircraft(size: float, **window) -> Join:
     where = ~pc.field("onground") & pc.field("alt_ft").is_valid() & pc.field("gs_kt").is_valid()
-    side = _stream("adsb", "t_s", ("icao24", "x_m", "y_m", "alt_ft"), size, where)
+    side = stream("adsb", "t_s", ("icao24", "x_m", "y_m", "alt_ft"), size, where)
     near = _within(_APART_M)
     also = f"l.icao24 < r.icao24 AND abs(l.alt_ft - r.alt_ft) < {_APART_FT}"
     high = Band("alt_ft", lambda side: side["alt_ft"], 1 - _APART_FT, _APART_FT - 1)
@@ -209,13 +202,13 @@ def _ball(metres: int) -> Near:
 
 def _rides(size: float) -> tuple[pa.Table, pa.Table]:
     left, right = (
-        _stream("uber", "t_s", ("x_m", "y_m"), size, _equal(base=base)) for base in (1, 3)
+        stream("uber", "t_s", ("x_m", "y_m"), size, _equal(base=base)) for base in (1, 3)
     )
     return left, right
 
 
 def _jobs(key: str, size: float) -> tuple[pa.Table, pa.Table]:
-    left, right = (_stream("gjobs", "t_us", (key,), size, _equal(event=event)) for event in (0, 4))
+    left, right = (stream("gjobs", "t_us", (key,), size, _equal(event=event)) for event in (0, 4))
     return left, right
 
 
@@ -232,35 +225,6 @@ def _from(name: str, least: int) -> pc.Expression:
 
 def _known(name: str) -> pc.Expression:
     return pc.field(name).is_valid()
-
-
-def _stream(
-    name: str,
-    time: str,
-    columns: tuple[str, ...],
-    size: float,
-    where: pc.Expression | None = None,
-) -> pa.Table:
-    """The earlier rows of a real stream that meet a filter, which no contender has to evaluate."""
-    folder = data_folder()
-    assert folder is not None  # the list of workloads has none of these then
-    table = _side(folder / f"{name}.parquet", time, columns, where)
-    return table.slice(0, round(table.num_rows * size))
-
-
-def _side(
-    path: Path, time: str, columns: tuple[str, ...], where: pc.Expression | None = None
-) -> pa.Table:
-    """A file's rows in the order of time, ties by id, with plain types."""
-    table = pq.read_table(path)
-    table = table if where is None else table.filter(where)
-    table = table.sort_by([(time, "ascending"), ("id", "ascending")])
-    shown = {"id": table["id"].cast(pa.int32()), "t": table[time].cast(pa.int64())}
-    for column in columns:
-        values = table[column]
-        narrow = values.type.bit_width < 32 or values.type == pa.int32()
-        shown[column] = values.cast(pa.int32() if narrow else pa.int64())
-    return pa.table(shown).combine_chunks()
 
 
 #: Makers of the real streams' joins, by the names of their queries.

@@ -60,7 +60,7 @@ def manhattan(left: int, right: int, selectivity: float, share: float, size: flo
 @cache
 def wide_bands(size: float) -> Join:
     """Both coordinates within 15 % of the span to either side, counted."""
-    rows, reach = max(200, round(100_000 * size)), round(0.15 * SPAN)
+    rows, reach = max(200, round(70_000 * size)), round(0.15 * SPAN)
     return Join(
         left=points(rows, 1, times=1),
         right=points(rows, 2, times=1),
@@ -75,8 +75,8 @@ def wide_bands(size: float) -> Join:
 def without_bounds(size: float) -> Join:
     """A product of both sides modulo a prime: nothing is implied about one column alone."""
     return Join(
-        left=points(round(40_000 * size), 1, times=1, span=1 << 14),
-        right=points(round(100_000 * size), 2, times=1, span=1 << 14),
+        left=points(round(30_000 * size), 1, times=1, span=1 << 14),
+        right=points(round(70_000 * size), 2, times=1, span=1 << 14),
         on="(l.x * r.y + l.y * r.x) % 10007 = 5",
         test=lambda a, b: (a["x"] * b["y"] + a["y"] * b["x"]) % 10007 == 5,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 
-#: Who takes longer has one timed round.
+#: Seconds after which a first round took long: nothing that was cold weighs there.
 SLOW_S = 3.0
 
 _MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
@@ -55,6 +55,7 @@ def take_turns(
     rounds: int,
     *,
     same_rows: bool = True,
+    once: Collection[str] = (),
     clock: Callable[[], float] = time.perf_counter,
 ) -> Times:
     """One round that is not timed and whose rows are compared, then the timed ones.
@@ -63,6 +64,8 @@ def take_turns(
     ----------
     same_rows : bool
         Whether all must give the same rows.
+    once : collection of str
+        Who does not run again if the first round took long, which then counts.
     clock : callable
         Seconds that pass, or CPU seconds of this process.
 
@@ -71,19 +74,20 @@ def take_turns(
     PenstockError
         Two contenders gave different rows.
     """
-    answers, slow = {}, set()
+    answers: dict[str, Answer] = {}
+    first: dict[str, float] = {}
     for name, run in runs.items():
-        began = time.perf_counter()
+        began = clock()
         table = run()
-        if time.perf_counter() - began > SLOW_S:
-            slow.add(name)
+        first[name] = clock() - began
         answers[name] = answer(table)
         del table
     if same_rows and len(set(answers.values())) > 1:
         raise PenstockError(f"the contenders gave different rows: {answers}; one of them is wrong")
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    slow = {name for name, spent in first.items() if spent > SLOW_S and name in once}
+    seconds = {name: [first[name]] if name in slow else [] for name in runs}
+    order = [name for name in runs if name not in slow]
     for number in range(rounds):
-        order = [name for name in runs if number == 0 or name not in slow]
         # Every other round runs backwards, so that nobody always follows the same one.
         for name in order if number % 2 == 0 else reversed(order):
             began = clock()

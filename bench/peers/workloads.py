@@ -8,6 +8,7 @@ from enum import Enum, auto
 from functools import partial
 
 from bench.peers import equality, streams, synthetic
+from bench.peers.files import data_folder
 from bench.peers.join import Join
 
 
@@ -53,7 +54,7 @@ class Workload:
 def workloads() -> list[Workload]:
     """All that can run: those of the real streams only with PENSTOCK_DATA."""
     named = [*_points(), *_keys(), *_others(), *_streams()]
-    if streams.data_folder() is not None:
+    if data_folder() is not None:
         named += _real()
     return named
 

@@ -23,7 +23,7 @@ from bench.peers.workloads import Against, workloads
 from penstock.errors import PenstockError
 
 #: Sizes of joins that brute force ends in no time, where not SMALL.
-SIZES = {"unbounded": 0.01, "city": 0.002, "rows-out": 0.005}
+SIZES = {"unbounded": 0.02, "city": 0.002, "rows-out": 0.005}
 SMALL = 0.002
 REAL = 0.02
 #: What runs everywhere, and what runs with PENSTOCK_DATA only.
@@ -114,6 +114,15 @@ def test_every_other_round_runs_backwards() -> None:
     times = take_turns({name: lambda name=name: run(name) for name in "ab"}, 3)
     assert "".join(calls) == "ab" + "ab" + "ba" + "ab"
     assert len(times.seconds["a"]) == 3
+
+
+def test_who_is_slow_runs_once(monkeypatch) -> None:
+    monkeypatch.setattr("bench.peers.turns.SLOW_S", 0.5)
+    ticks = iter(range(100))
+    table = pa.table({"i": [1], "j": [2]})
+    runs = {name: lambda: table for name in "ab"}
+    times = take_turns(runs, 2, once="b", clock=lambda: next(ticks))
+    assert times.seconds == {"a": [1, 1], "b": [1]}
 
 
 def test_ratios_are_medians_over_rounds() -> None:
