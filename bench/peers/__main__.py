@@ -40,7 +40,14 @@ def main(argv: list[str] | None = None) -> int:
     known = {each.name: each for each in workloads()}
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small joins, two rounds")
-    parser.add_argument("--only", nargs="+", choices=known, metavar="WORKLOAD", default=list(known))
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=known,
+        metavar="WORKLOAD",
+        default=list(known),
+        help=", ".join(known),
+    )
     parser.add_argument("--rounds", type=int, help="timed rounds of each join")
     options = parser.parse_args(argv)
     rounds = options.rounds or (2 if options.quick else 5)
