@@ -7,7 +7,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from bench.peers.join import THREADS, Join
+from bench.peers.join import THREADS, Band, Join
 
 #: Most pairs that the same SQL looks at within about 20 s, by how it finds them.
 MOST_PAIRS = {"loop": 7_000_000_000, "keys": 2_000_000_000, "ranges": 200_000_000}
@@ -25,8 +25,8 @@ def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
         found["DuckDB, same SQL"] = lambda: run(join, same_sql(join), loaded=loaded)
     else:
         found["DuckDB, same SQL"] = f"{join.candidates:.1e} pairs take more than 20 s"
-    if join.cells:
-        found["DuckDB, grid"] = lambda: run(join, grid(join))
+    for name, cells in join.grids.items():
+        found[f"DuckDB, {name}"] = lambda cells=cells: run(join, grid(join, cells))
     if join.count and join.keys and not join.on:
         found["DuckDB, ASOF"] = lambda: run(join, asof(join))
     return found
@@ -61,13 +61,13 @@ def same_sql(join: Join) -> str:
     return _select(join, "l", "r", [join.equal_keys])
 
 
-def grid(join: Join) -> str:
+def grid(join: Join, bands: tuple[Band, ...]) -> str:
     """Cells twice as wide as a band reaches; the smaller side has a row per cell it overlaps."""
     left_is_smaller = join.left.num_rows <= join.right.num_rows
     sides = {}
     for side, repeats in (("l", left_is_smaller), ("r", not left_is_smaller)):
         cells, steps = [], []
-        for number, band in enumerate(join.cells):
+        for number, band in enumerate(bands):
             shift = {"l": band.low, "r": -band.high}[side] if repeats else 0
             step = f" + s{number}.step" if repeats else ""
             cells.append(f"(({band.sql}) - ({join.base(band) - shift})) // {band.width}{step}")

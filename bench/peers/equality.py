@@ -56,7 +56,6 @@ def _join(size: float, skewed: tuple[bool, bool], share: float, *, count: bool =
         test=None,
         keys=("k",),
         interval=(-reach, reach),
-        time_cells=True,
         count=count,
     )
 

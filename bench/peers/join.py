@@ -87,7 +87,7 @@ class Join:
     rows : int or None
         ROWS window.
     time_cells : bool
-        Whether cells by time help hand-written forms, besides keys and bands.
+        Whether cells by time can help hand-written forms: not where most times are in the window.
     count : bool
         Number of matches of each row of ``l`` that has any, not pairs.
     """
@@ -102,16 +102,24 @@ class Join:
     near: Near | None = None
     interval: tuple[int, int] | None = None
     rows: int | None = None
-    time_cells: bool = False
+    time_cells: bool = True
     count: bool = False
     _bases: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
-    def cells(self) -> tuple[Band, ...]:
-        """Bands whose cells a hand-written form joins on."""
-        if self.interval is None or not self.time_cells:
-            return self.bands
-        return (*self.bands, Band("t", lambda side: side["t"], *self.interval))
+    def time_band(self) -> Band | None:
+        """The interval as a band; None if there is none."""
+        if self.interval is None:
+            return None
+        return Band("t", lambda side: side["t"], *self.interval)
+
+    @property
+    def grids(self) -> dict[str, tuple[Band, ...]]:
+        """Bands whose cells a hand-written form joins on, by the name of the form."""
+        found = {"grid": self.bands} if self.bands else {}
+        if self.time_cells and self.time_band is not None:
+            found["grid with time" if self.bands else "grid"] = (*self.bands, self.time_band)
+        return found
 
     @cached_property
     def candidates(self) -> int:

@@ -25,9 +25,14 @@ HELD = 1 << 20
 
 def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
     """Calls by name, or why one is left out."""
-    if not join.keys and not join.bands:
-        return {}
-    return {"NumPy, sort and search": lambda: run(join)}
+    found: dict[str, Callable[[], pa.Table] | str] = {}
+    if join.bands:
+        found["NumPy, by key"] = lambda: run(join, join.bands)
+    if "grid with time" in join.grids or join.keys:
+        assert join.time_band is not None
+        bands = (join.time_band, *join.bands)
+        found["NumPy, by time"] = lambda: run(join, bands)
+    return found
 
 
 def pool() -> ThreadPoolExecutor:
@@ -35,15 +40,21 @@ def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS)
 
 
-def run(join: Join) -> pa.Table:
-    """Sort, search, gather, filter."""
+def run(join: Join, bands: tuple[Band, ...]) -> pa.Table:
+    """Sort, search, gather, filter.
+
+    Parameters
+    ----------
+    bands : tuple of Band
+        The first one's values are the last to sort by; the others have cells.
+    """
     left, right = join.with_places()
     with pool() as threads:
-        rows, codes, starts, reach = _codes(join, left, right)
+        rows, codes, starts, reach = _codes(join, bands, left, right)
         orders = threads.map(np.argsort, (codes, starts[0]))
         order, probing = orders
         codes, rows = codes[order], rows[probing]
-        exact = join.interval is not None and not join.bands and join.test is None
+        exact = not join.bands and join.test is None
         parts = []
         for each in starts:
             pieces = np.array_split(each[probing], 2 * THREADS)
@@ -127,7 +138,7 @@ def pairs_table(
 
 
 def _codes(
-    join: Join, left: pa.Table, right: pa.Table
+    join: Join, bands: tuple[Band, ...], left: pa.Table, right: pa.Table
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], int]:
     """Rows of the left side with an equal key, the right side's codes, first codes, and reach."""
     here, there = (
@@ -148,9 +159,7 @@ def _codes(
             equal = known[place] == here[key][rows]
             rows, starts, place = rows[equal], starts[equal], place[equal]
         codes, starts = codes * size + own, starts * size + place
-    by_time = join.interval is not None and not join.bands
-    cells = join.bands[1:]
-    last = Band("t", lambda side: side["t"], *(join.interval or ())) if by_time else join.bands[0]
+    last, *cells = bands
     steps = [0]
     for band in cells:
         base = join.base(band)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import pyarrow as pa
 
-from bench.peers.join import THREADS, Join
+from bench.peers.join import THREADS, Band, Join
 
 # Polars reads it once, when it is first imported.
 os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
@@ -28,8 +29,8 @@ def contenders(join: Join) -> dict[str, Callable[[], pa.Table] | str]:
         found[name] = lambda: _collected(join, hash_join if join.keys else join_where)
     else:
         found[name] = f"{join.candidates:.1e} pairs take more than 20 s"
-    if join.cells:
-        found["Polars, grid"] = lambda: _collected(join, grid)
+    for name, cells in join.grids.items():
+        found[f"Polars, {name}"] = lambda cells=cells: _collected(join, partial(grid, bands=cells))
     if join.count and join.keys and not join.on:
         found["Polars, ASOF"] = lambda: _collected(join, asof)
     return found
@@ -47,7 +48,7 @@ def hash_join(join: Join):
     return _filtered(join, left, right, [])
 
 
-def grid(join: Join):
+def grid(join: Join, bands: tuple[Band, ...]):
     """Cells twice as wide as a band reaches; the smaller side has a row per cell it overlaps."""
     import polars as pl
 
@@ -59,7 +60,7 @@ def grid(join: Join):
     ):
         columns = {name: pl.col(prefix + name) for name in _names(join, prefix)}
         cells = []
-        for band in join.cells:
+        for band in bands:
             shift = (-band.high if prefix else band.low) if repeats else 0
             value = band.of(columns).cast(pl.Int64) - (join.base(band) - shift)
             cells.append(value // band.width)

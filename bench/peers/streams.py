@@ -102,7 +102,6 @@ def buses(size: float) -> Join:
         test=lambda a, b: (a["vehicle_id"] < b["vehicle_id"]) & near["test"](a, b),
         keys=("route",),
         interval=(-120, 120),
-        time_cells=True,
     )
 
 
@@ -146,14 +145,11 @@ def flights(size: float) -> Join:
         test=lambda a, b: a["id"] < b["id"],
         keys=("origin_id",),
         interval=(-3, 3),
-        time_cells=True,
     )
 
 
 def _keys(left: pa.Table, right: pa.Table, key: str, interval: tuple[int, int]) -> Join:
-    return Join(
-        left=left, right=right, on="", test=None, keys=(key,), interval=interval, time_cells=True
-    )
+    return Join(left=left, right=right, on="", test=None, keys=(key,), interval=interval)
 
 
 def _aircraft(size: float, **window) -> Join:
@@ -173,6 +169,7 @@ def _aircraft(size: float, **window) -> Join:
             & near["test"](a, b)
         ),
         bands=(high, *_plane(_APART_M)),
+        time_cells=False,
         near=Near(("x_m", "y_m", "alt_ft"), np.inf, _APART_M + 0.5, (1, 1, _APART_M / _APART_FT)),
         **window,
     )
