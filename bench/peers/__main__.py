@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import io
 import json
 import sys
@@ -28,7 +29,7 @@ from bench.peers.measure import Measured, measure
 from bench.peers.penstock_side import NAME
 from bench.peers.workloads import workloads
 from bench.rows import Row, table
-from penstock.errors import PenstockError
+from penstock.errors import MissingToolError, PenstockError
 
 BUILD = Path("build/bench")
 #: Columns of the table where the output is no terminal.
@@ -61,6 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     rows: list[Row] = []
     began = time.monotonic()
     try:
+        _need("duckdb", "polars", "scipy")
         for name in options.only:
             workload = known[name]
             found = measure(workload, size=workload.quick if options.quick else 1, rounds=rounds)
@@ -77,6 +79,12 @@ def main(argv: list[str] | None = None) -> int:
     if not any(name in known for name in ("U2", "Z1")):
         console.print("no real streams: PENSTOCK_DATA names no folder with them")
     return 0
+
+
+def _need(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingToolError(f"{package} is not installed; pip install {package}")
 
 
 def _details(found: Measured) -> Table:

@@ -20,7 +20,7 @@ from bench.peers.measure import contenders, measure
 from bench.peers.penstock_side import EVERY_PAIR, NAME
 from bench.peers.turns import Times, answer, take_turns
 from bench.peers.workloads import Against, workloads
-from penstock.errors import PenstockError
+from penstock.errors import MissingToolError, PenstockError
 
 #: Sizes of joins that brute force ends in no time, where not SMALL.
 SIZES = {"unbounded": 0.02, "city": 0.002, "rows-out": 0.005}
@@ -162,5 +162,8 @@ def test_command(tmp_path, monkeypatch, capsys) -> None:
     assert "no real streams" in printed
     rows = json.loads((tmp_path / "quick" / "peers.json").read_text())
     assert [row["values"]["workload"] for row in rows] == ["keys", "keys-residual"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert command.main(["--only", "keys"]) == MissingToolError.exit_code
+    assert "pip install duckdb" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         command.main(["--only", "nothing"])
