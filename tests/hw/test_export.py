@@ -53,7 +53,7 @@ def test_tools_accept_it(name, tmp_path):
 
 
 @needs_yosys
-def test_same_bytes_without_dates_or_paths(tmp_path):
+def test_same_bytes_without_dates_or_paths(tmp_path, fresh_tools):
     text = export(JoinConfig(units=4, units_per_block=2, tests=2, key_bits=8))
     other = JoinConfig(units=4, units_per_block=2, tests=2, key_bits=8)
     assert export(other) == text

@@ -50,7 +50,7 @@ def test_tools_accept_it(name, tmp_path):
     tools_accept(kernel_verilog(CONFIGS[name]), KERNEL, tmp_path)
 
 
-def test_export_is_the_same_bytes(tmp_path):
+def test_export_is_the_same_bytes(tmp_path, fresh_tools):
     config = CONFIGS[effort("band", "small")]
     first = export_kernel(config, "u280", tmp_path / "a")
     second = export_kernel(config, "u280", tmp_path / "b")

@@ -23,7 +23,7 @@ def test_tools_accept_it(name, tmp_path):
 
 
 @needs_yosys
-def test_same_bytes_without_dates_or_paths(tmp_path):
+def test_same_bytes_without_dates_or_paths(tmp_path, fresh_tools):
     text = export(WindowConfig(depth=16, banks=2))
     assert export(WindowConfig(depth=16, banks=2)) == text
     assert str(tmp_path.parent) not in text
