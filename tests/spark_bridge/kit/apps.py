@@ -71,10 +71,12 @@ def session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    from tests.spark_bridge.kit import class_archive
+
     shared = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 {class_archive.options()}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     builder = SparkSession.builder.appName("penstock tests").config(map={**shared, **settings})
