@@ -1,8 +1,8 @@
-"""Spark's classes as an archive that a JVM maps, instead of reading and checking thousands of jars.
+"""Spark's classes as an archive that a JVM maps, instead of reading and checking each.
 
-It halves what a start of Spark costs. The first run of the tests leaves it in the user's cache, with
-all classes that its session had; later runs have it. A JVM that cannot use it says nothing and reads
-the jars.
+It halves what a start of Spark costs. The first run of the tests leaves it in the user's cache,
+with all classes that its session had, and later runs have it. A JVM that cannot use it says nothing
+and reads Spark's own files.
 """
 
 from __future__ import annotations
