@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyspark
-
 from penstock.private_folder import cache_folder, private_folder
 
 if TYPE_CHECKING:
@@ -31,13 +29,19 @@ _MOST_BYTES = 1 << 30
 _WRITING_S = 300
 
 
-@cache
 def _archive() -> Path:
     """Where the archive for this Java and this Spark lies, or will lie."""
-    java = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
-    said = subprocess.run([java, "-version"], capture_output=True, timeout=60, check=True)
+    return _archive_for(os.environ["JAVA_HOME"])
+
+
+@cache
+def _archive_for(home: str) -> Path:
+    import pyspark
+
+    release = Path(home) / "release"  # names the version and how it was built
+    version = release.read_text() if release.exists() else ""
     spark = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    parts = repr((said.stderr, str(java), spark, pyspark.__version__))
+    parts = repr((home, version, spark, pyspark.__version__))
     name = f"{hashlib.sha256(parts.encode()).hexdigest()[:32]}.jsa"
     with private_folder(cache_folder("test-classes")) as folder:
         folder.used(name)
