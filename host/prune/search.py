@@ -302,6 +302,8 @@ class Orderings:
             if begin >= end:
                 continue
             own = _within(ranges, begin, end)
+            if not len(own.rows):
+                continue
             if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
                 continue
             scanned.append(_within(ranges, low, begin))
