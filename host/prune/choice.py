@@ -64,6 +64,11 @@ def spread(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
+def cost_ns(visits: float, ranges: float, tested: float) -> float:
+    """Expected nanoseconds of some visits of tuples to slabs, their ranges and tests."""
+    return TUPLE_NS * visits + RANGE_NS * ranges + SEARCH_NS * tested
+
+
 def choose(
     tests: Sequence[int],
     equal: Collection[int],
@@ -108,7 +113,7 @@ def choose(
             continue
         visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
         share = matched * math.prod(visited) / cells
-        cost = TUPLE_NS + RANGE_NS * math.prod(visited[:-1]) + SEARCH_NS * rows * share
+        cost = cost_ns(1, math.prod(visited[:-1]), rows * share)
         # The directory is made anew for each slab; of equally good ones the smallest.
         rank = share + cells * 1e-9 if always else cost + DIRECTORY_NS * cells / rows
         if best is None or rank < best[0]:

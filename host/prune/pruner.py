@@ -18,9 +18,6 @@ from ..windows.run import Snapshot
 from .search import Orderings, Part, PrunedRanges, SearchKeys
 from .sizes import Pruning
 
-#: Most probes without an attempt before the next one.
-MOST_SKIPPED = 64
-
 
 class Pruner:
     """Plans the probes of one form.
@@ -92,8 +89,7 @@ class Pruner:
             return unpruned
         if not orderings.prepare(window, layout, by, everything):
             if not orderings.levels:
-                orderings.misses += 1
-                orderings.skip = min((1 << orderings.misses) - 1, MOST_SKIPPED)
+                orderings.missed()
             return unpruned
         return orderings.parts(window, by, everything)
 

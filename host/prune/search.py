@@ -14,12 +14,16 @@ from ..device.search import Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTa
 from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
-from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SCAN_NS, SORT_NS, Choice, choose, spread
+from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SCAN_NS, SORT_NS, Choice, choose, cost_ns, spread
 from .ordering import Ordering
 from .sizes import Pruning
 
 #: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
 LEAST_ROWS = 1 << 14
+#: Most probes without an attempt before the next one.
+MOST_SKIPPED = 64
+#: Tuples whose ranges are looked at before a probe is searched for.
+LOOKED_AT = 32
 #: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
 PARTS = 8
 
@@ -212,16 +216,24 @@ class Orderings:
         """Numbers of the runs that the levels are."""
         return [level.number for level in self.levels]
 
+    def missed(self) -> None:
+        """Leave the next probes as they are, twice as many after each miss."""
+        self.misses += 1
+        self.skip = min((1 << self.misses) - 1, MOST_SKIPPED)
+
     def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
         """Sort what a probe needs, if that is worth it; return whether there is an order."""
         _, equal = _tests(by)
         is_served = all(set(level.grid.hashed) <= set(equal) for level in self.levels)
         if self._layouts != (layout, by.layout) or not is_served:
             self._layouts, self.levels, self._choices = (layout, by.layout), [], []
-        if not self.levels:
-            for size, choice in self.choose(window, by, ranges):
-                self._choices.append(choice)
-                self.levels.append(Ordering(size, _up(window.first, size), choice.grid))
+        mean = ranges.evaluations / len(ranges.rows)
+        longest = self._sizes(mean, window.end - window.first)[0]
+        if not self.levels or (self.growing and longest > self.levels[0].rows):
+            for size, choice in reversed(self.choose(window, by, ranges)):
+                if not self.levels or size > self.levels[0].rows:
+                    self._choices.insert(0, choice)
+                    self.levels.insert(0, Ordering(size, _up(window.first, size), choice.grid))
         if not self.levels:
             return False
         gain = self.gain(ranges, self.levels[0].rows, self._choices[0])
@@ -306,9 +318,11 @@ class Orderings:
                 continue
             if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
                 continue
-            scanned.append(_within(ranges, low, begin))
             ordered = OrderedRun(level.number, window.run, level.ordered())
             boxes = level.grid.boxes(by.bounds)
+            if not self.sizes.always and not self._holds(ordered, boxes, own):
+                continue
+            scanned.append(_within(ranges, low, begin))
             if self.expands:
                 found.append(_expanded(ordered, boxes, own))
             else:
@@ -319,6 +333,26 @@ class Orderings:
         if scanned:
             found.append(PrunedRanges(window, (concat(scanned),)))
         return found
+
+    def _holds(self, ordered: OrderedRun, boxes: Boxes, own: Piece) -> bool:
+        """Whether a sample of tuples is searched for in less time than its pairs are tested.
+
+        Keys may drift with time, or depend on each other. Then the grid is forgotten.
+        """
+        some = spread(len(own.rows), LOOKED_AT)
+        rows = own.rows[some]
+        walk = RangeWalk(ordered.rows, boxes.of(rows), own.start[some], own.end[some], None)
+        ranges = tested = 0
+        while count := walk.next():
+            ranges += count
+            tested += int((walk.high[:count] - walk.low[:count]).sum())
+        pairs = int((own.end[some] - own.start[some]).sum())
+        visits = len(some) + pairs / ordered.rows.rows
+        if cost_ns(visits, ranges, tested) < pairs * self.scan_ns:
+            return True
+        self.missed()
+        self._layouts = None
+        return False
 
 
 def _widened(column: np.ndarray) -> np.ndarray:
