@@ -131,3 +131,13 @@ def test_boxes_of_some_tuples(rows: list[int]) -> None:
     assert [own.tolist() for own in boxes.of(np.array(rows)).arrays] == [
         [row + k for row in rows] for k in range(4)
     ]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(SEEDS)
+def test_stretches_inside_a_range_need_no_look_at_positions(seed: int) -> None:
+    _, search = drawn(seed, "full")
+    first, end = search.ordered.first, search.ordered.end
+    start = np.full_like(search.join.start, first)
+    join = replace(search.join, start=start, end=np.full_like(start, end))
+    assert all(is_whole for *_, is_whole in walked(replace(search, join=join)))

@@ -45,16 +45,17 @@ FORMS = effort(
 
 
 class Given(Layout):
-    """Keys that need no encoding."""
+    """Keys that need no encoding, or a number added to each."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, shift: int = 0) -> None:
         self.program = program
+        self.shift = shift
 
     def covers(self, window: Sequence[Vector]) -> bool:
         return True
 
     def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
-        return [v.values for v in window]
+        return [v.values + v.values.dtype.type(self.shift) for v in window]
 
     def stream(self, columns: object, rows: int) -> StreamKeys:
         raise AssertionError
@@ -318,6 +319,26 @@ def test_a_level_that_no_range_reaches(device: Device) -> None:
     pruner = Pruner(TINY, searches=True)
     parts = pruner.parts(run, layout, join.stream, start, end, Mode.PAIRS)
     Probe(device.open(join.program), layout, join, parts).check()
+
+
+@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize("searches", [False, True])
+def test_codes_that_change(device: Device, searches: bool, growing: bool) -> None:
+    """An order holds codes of one layout, and its cells follow from them."""
+    rng = np.random.default_rng(13)
+    keys = [rng.integers(0, 100, 300).astype(np.uint32) for _ in "xy"]
+    low = [rng.integers(0, 90, 50).astype(np.uint32) for _ in "xy"]
+    stream = [own + np.uint32(by) for own in low for by in (0, 9)]
+    start, end = np.zeros(50, np.int64), np.full(50, 300)
+    program = BandProgram(2, 0b1000, 32)
+    base = Join(program, keys, stream, start, end)
+    pruner, run = Pruner(LARGER, growing=growing, searches=searches), run_of(base).snapshot()
+    for shift in (0, 1000, 3, 0):
+        layout, by = Given(program, shift), np.uint32(shift)
+        join = Join(program, [k + by for k in keys], [b + by for b in stream], start, end)
+        parts = pruner.parts(run, layout, join.stream, start, end, Mode.PAIRS)
+        assert any(isinstance(part.source, OrderedRun) for part in parts)
+        Probe(device.open(program), layout, join, parts).check()
 
 
 @settings(max_examples=examples(60), deadline=None)

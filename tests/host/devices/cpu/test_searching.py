@@ -266,6 +266,22 @@ def test_nearest_takes_the_lowest_position_of_a_tie(device: Device, hi: int) -> 
     kernel.close()
 
 
+@pytest.mark.parametrize("hi", [3, 1 << 80])
+def test_general_programs_pause(device: Device, hi: int) -> None:
+    """Most pairs match, so that a task ends in the midst of a range."""
+    s, w = (ops.key(side, 0, integer(0, hi, nullable=False)) for side in "sw")
+    program = GeneralProgram((s.type,), (w.type,), ops.ne(s, w))
+    rng = np.random.default_rng(12)
+    dtype = np.int8 if hi == 3 else object
+    keys = [rng.integers(0, 4, n).astype(dtype) for n in (700, 20)]
+    full = np.zeros(20, np.int64), np.full(20, 700)
+    kernel = device.open(program)
+    for rows in (700, 300, 64):
+        search = searched(rng, Join(program, keys[:1], keys[1:], *full), most_cells=3, rows=rows)
+        assert check_pairs(kernel, search, 100) > 3
+    kernel.close()
+
+
 # -- shapes of the order --------------------------------------------------------------------------
 
 
