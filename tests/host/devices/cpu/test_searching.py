@@ -130,6 +130,7 @@ def test_bad_rows_are_an_error(small: tuple[Kernel, Search], columns: object, me
 def test_any_band_program(device: Device, seed: int, form: tuple[int, int], kind: str) -> None:
     rng = np.random.default_rng(seed)
     bits, tests = form
+    bits = 24 if bits == 32 and rng.random() < 0.3 else bits  # NULL is not the largest number
     rows, window = int(rng.integers(1, 40)), int(rng.integers(1, 700))
     join = band_join(rng, tests, bits, rows, window, kind)
     if not join.program.table:  # type: ignore[union-attr]
