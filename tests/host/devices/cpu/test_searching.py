@@ -35,7 +35,7 @@ from tests.kit.effort import effort, examples
 FOLDS = (Mode.COUNT, Mode.EXISTS, Mode.SUM, Mode.MIN, Mode.MAX)
 #: Bits of codes and number of tests: each pair takes seconds to compile.
 FORMS = effort(
-    [(bits, tests) for bits in (16, 32, 64) for tests in (1, 2, 3, 4)], [(16, 2), (64, 1), (32, 3)]
+    [(bits, tests) for bits in (16, 32, 64) for tests in (1, 2, 3, 4)], [(64, 1), (32, 2)]
 )
 SEEDS = st.integers(0, 1 << 32)
 KINDS = st.sampled_from(RANGES)
@@ -144,11 +144,11 @@ def test_any_band_program(device: Device, seed: int, form: tuple[int, int], kind
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(SEEDS, st.sampled_from(FORMS), KINDS)
+@given(SEEDS, st.sampled_from(FORMS[: effort(None, 1)]), KINDS)
 def test_band_folds(device: Device, seed: int, form: tuple[int, int], kind: str) -> None:
     rng = np.random.default_rng(seed)
-    payload = [integer(-2, 2), integer(-(1 << 31), (1 << 31) - 1), integer(0, 1 << 40)]
-    payload = payload[rng.integers(0, 3)].as_nullable(False)
+    payloads = [integer(0, 1 << 40), integer(-2, 2), integer(-(1 << 31), (1 << 31) - 1)]
+    payload = payloads[rng.integers(0, effort(3, 1))].as_nullable(False)
     bits, tests = form
     join = payload_join(rng, tests, bits, payload, 30, 500, kind)
     if not join.program.table:  # type: ignore[union-attr]
