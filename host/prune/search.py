@@ -275,7 +275,8 @@ class Orderings:
         if not self.growing:
             least = self.sizes.run_rows[0] if self.sizes.always else LEAST_ROWS
             size = 1 << (int(max(mean, least)) - 1).bit_length()
-            return [min(size, max(held, 1))]
+            # As long as each other: each has a directory of its own.
+            return [max(-(-held // -(-held // size)), 1)] if held else [size]
         sizes = sorted(self.sizes.run_rows, reverse=True)
         return [size for size in sizes if size * PARTS <= mean] or sizes[-1:]
 

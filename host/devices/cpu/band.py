@@ -71,13 +71,13 @@ class BandKernel(CpuKernel):
         keys, *tests = self._arguments(columns, task)
         if task.mode is Mode.PAIRS:
             found = Found(task, self._resources.memory)
-            while count := walk.next():
+            while self.program.table and (count := walk.next()):
                 if not search_pairs(keys, *tests, *walk.given(count), *found.state):
                     break
             return found.result()
         payload = columns[-1] if task.mode.needs_value else None
-        fold, evaluations = Fold(task, 0, 0), 0
-        while count := walk.next():
+        fold, evaluations = Fold(task, 0, 0, self.program.payload), 0
+        while self.program.table and (count := walk.next()):
             evaluations += search_folds(keys, payload, *tests, *walk.given(count), *fold.state)
         return folded(fold.folds(), evaluations)
 
