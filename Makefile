@@ -93,6 +93,10 @@ format: setup ## Format the code and fix what can be fixed safely
 bench-cpu: setup ## Measure the CPU device against its peers
 	$(BIN)/python -m bench.cpu $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: setup ## Measure joins that look at few pairs against hand-written forms elsewhere
+	$(BIN)/python -m bench.peers $(ARGS)
+
 .PHONY: bench-hw
 bench-hw: setup ## Measure the hardware in simulation and by cell counts
 	$(BIN)/python -m bench.hw $(ARGS)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterator
+from contextlib import nullcontext
+
 import pytest
 
 from tests.kit import effort
+from tests.kit.kept_tools import kept_tools
+
+#: Folders whose tests take longest. They begin first, or one worker would wait for another's end.
+_LONG = ("tests/spark_bridge/", "tests/hw/", "tests/examples/", "tests/sim/")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,10 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Group tests for ``--dist loadgroup``: a fixture of a session or module is made once.
 
-    Without groups each worker would start a Spark and compile the kernels of each module.
+    Without groups each worker would start a Spark and compile the kernels of each module. Workers
+    take groups by their number of tests, and groups of as many in the order of collection.
     """
     if not config.pluginmanager.hasplugin("xdist"):
         return
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
     for item in items:
         if group := _group(item):
             item.add_marker(pytest.mark.xdist_group(group))
@@ -36,3 +46,18 @@ def _group(item: pytest.Item) -> str | None:
     if any(one.scope == "module" for found in definitions.values() for one in found):
         return module
     return None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tools() -> Iterator[None]:
+    """In the short run, Yosys and the prover run on what they have not seen yet only."""
+    has_hardware = importlib.util.find_spec("amaranth") is not None
+    short = effort.effort(full=False, short=True)
+    with kept_tools() if short and has_hardware else nullcontext():
+        yield
+
+
+@pytest.fixture
+def fresh_tools(_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that compare two answers of a tool: it is asked twice."""
+    monkeypatch.setattr("tests.kit.kept_tools.Kept.answer", lambda self, run, command, at: run())

@@ -264,6 +264,8 @@ class Device(ABC):
     is_even: bool = False
     #: Whether :meth:`Kernel.resident` keeps windows.
     keeps_windows: bool = False
+    #: Whether its kernels run a :class:`~.search.SearchTask`; others are given ranges.
+    searches: bool = False
     #: Whether some of its kernels run small tasks in the calling thread, see :meth:`Kernel.run`.
     runs_here: bool = False
 

@@ -11,6 +11,7 @@ from penstock.program import BandProgram, Mode, Program, WindowProgram
 from penstock.types import Type
 
 from .base import AnyTask, Kernel, Task, WindowBuffer
+from .search import SPARE_ROWS, SearchTask
 from .storage import key_dtype, storage_dtype
 from .window_join import WindowTask
 
@@ -97,6 +98,35 @@ def check_task(kernel: Kernel, capacity: int, wanted: Sequence[Column], task: Ta
             "a task's ranges are out of order; sort the stream tuples so that starts and ends "
             "both never fall, with start <= end"
         )
+
+
+def check_search_task(
+    kernel: Kernel, stream: Sequence[Column], window: Sequence[np.dtype], task: SearchTask
+) -> None:
+    """Refuse a search that a kernel cannot run.
+
+    Parameters
+    ----------
+    stream, window : sequence of Column
+        Requirements of the columns of either side.
+    """
+    check_columns("stream columns", stream, task.stream)
+    check_columns("window columns", window, task.ordered.columns)
+    entries = (task.start, task.end, *task.boxes.arrays, *task.stream)
+    if any(len(column) != task.rows for column in entries):
+        raise DeviceError(
+            f"stream columns, ranges and boxes must have equal lengths, {task.rows}: one entry per "
+            "stream tuple"
+        )
+    if task.mode not in kernel.modes:
+        raise DeviceError(
+            f"the program was opened for other modes than {task.mode.value}; name every mode when "
+            "opening it"
+        )
+    if task.mode is Mode.PAIRS and task.room < SPARE_ROWS:
+        raise DeviceError(f"a search needs room for {SPARE_ROWS} pairs, not {task.room}")
+    if any(len(column) < task.ordered.count + SPARE_ROWS for column in task.ordered.columns):
+        raise DeviceError(f"columns of a search must have {SPARE_ROWS} spare rows at their end")
 
 
 def check_window_task(kernel: Kernel, task: WindowTask, *, typed: bool = False) -> None:

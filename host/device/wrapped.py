@@ -17,7 +17,16 @@ from penstock.program import AnyProgram, Mode
 from .base import PAIRS, Device, Kernel, Result, WindowBuffer, WindowName
 
 #: Attributes that describe a device.
-_TOLD = ("name", "lanes", "units", "key_widths", "task_evaluations", "is_even", "keeps_windows")
+_TOLD = (
+    "name",
+    "lanes",
+    "units",
+    "key_widths",
+    "task_evaluations",
+    "is_even",
+    "keeps_windows",
+    "searches",
+)
 
 
 class WrappedDevice(Device):

@@ -20,7 +20,7 @@ class Flight:
 
     order: Order
     number: int
-    lease: Lease
+    lease: Lease | None
     taken: Taken
     parts: list[TaskPart]
     deadline: float

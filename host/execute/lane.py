@@ -20,11 +20,14 @@ from penstock.errors import DeviceError
 from penstock.program import Mode
 
 from ..device.base import Kernel, Result, Task, WindowBuffer
+from ..device.search import SPARE_ROWS, SearchTask
+from ..prune.search import Searched
 from .budget import LOOK_S
 from .chunk import Chunk, TaskPart, chunk_of
 from .flight import Flight, when_over
 from .memory import DeviceMemory, Lease
 from .order import Order
+from .ring import RingSpan
 from .room import NONE, Room, Taken
 from .trace import Trace
 
@@ -197,7 +200,8 @@ class Lane:
         synced = time.monotonic()
         flight = Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
         try:
-            for part in self._parts(order, lease, taken.pairs, lease.window.kernel.submit):
+            kernel = self._kernel(order)
+            for part in self._parts(order, kernel, lease, taken.pairs, kernel.submit):
                 flight.parts.append(part)
         except Exception as error:
             self.room.give_back(taken)
@@ -212,8 +216,13 @@ class Lane:
             part.future.add_done_callback(lambda _, f=flight: self._ended(f))
         return flight
 
-    def _lease(self, order: Order) -> Lease:
+    def _kernel(self, order: Order) -> Kernel:
+        return self.memory.kernel(order.bound.layout.program, order.bound.modes)
+
+    def _lease(self, order: Order) -> Lease | None:
         bound = order.bound
+        if isinstance(bound.ranges, Searched):
+            return None
         return self.memory.lease(
             bound.ranges.source,
             bound.layout,
@@ -226,12 +235,19 @@ class Lane:
     def _parts(
         self,
         order: Order,
-        lease: Lease,
+        kernel: Kernel,
+        lease: Lease | None,
         pairs: int,
-        submit: Callable[[WindowBuffer, Task], Future[Result]],
+        submit: Callable[[WindowBuffer | None, Task | SearchTask], Future[Result]],
     ) -> Iterator[TaskPart]:
         """Submit the tasks of an order one by one: one for each span of its window."""
         bound = order.bound
+        if lease is None:
+            assert isinstance(bound.ranges, Searched)
+            task = bound.ranges.task(order.piece, bound.arrays, max(pairs, SPARE_ROWS), bound.mode)
+            span = RingSpan(0, bound.ranges.source.first, bound.ranges.source.end)
+            yield TaskPart(span, order.piece, bound.mode, submit(None, task))
+            return
         for span in lease.spans:
             piece = order.piece
             if span.low > order.low or span.high < order.high:
@@ -243,7 +259,7 @@ class Lane:
                 piece.of(bound.arrays),
                 piece.start - by if by else piece.start,
                 piece.end - by if by else piece.end,
-                max(pairs // len(lease.spans), lease.window.kernel.min_room),
+                max(pairs // len(lease.spans), kernel.min_room),
                 bound.mode,
             )
             yield TaskPart(span, piece, bound.mode, submit(lease.window.buffer, task))
@@ -269,7 +285,7 @@ class Lane:
             try:
                 pairs = taken.pairs if loads else min(taken.pairs, HERE_PAIRS)
                 synced = time.monotonic()
-                parts = list(self._parts(order, lease, pairs, partial(_ran, kernel)))
+                parts = list(self._parts(order, kernel, lease, pairs, partial(_ran, kernel)))
                 ended = time.monotonic()
                 chunk = chunk_of(order, parts)
             finally:
@@ -350,7 +366,7 @@ class Lane:
         when_over(running, lambda: self.memory.release(flight.lease))
 
 
-def _ran(kernel: Kernel, window: WindowBuffer, task: Task) -> Future[Result]:
+def _ran(kernel: Kernel, window: WindowBuffer | None, task: Task | SearchTask) -> Future[Result]:
     """Run a task in this thread; return its result as a future that is done."""
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))

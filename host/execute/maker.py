@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,11 @@ from penstock.program import BandProgram, Mode, Program
 
 from ..device.base import Device
 from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
-from ..keys.binding import Binder
+from ..device.search import SearchPiece
+from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout, StreamKeys
 from ..prune.pruner import Pruner
+from ..prune.search import SearchKeys
 from ..prune.sizes import Pruning
 from ..windows.probe import Probe
 from .order import Bound, Order
@@ -65,6 +67,8 @@ class Cutting:
 
     def pieces(self, whole: Piece) -> Iterator[Piece]:
         """Cut a piece into one part per task."""
+        if isinstance(whole, SearchPiece):
+            return whole.tasks(self.lanes)
         return cut(
             whole,
             self.lanes,
@@ -88,6 +92,8 @@ class OrderMaker:
         None evaluates every pair of the ranges.
     growing : bool
         Whether layouts should leave room for other values in later probes.
+    appended : bool
+        Whether windows get further rows.
 
     Raises
     ------
@@ -104,13 +110,24 @@ class OrderMaker:
         *,
         pruning: Pruning | None,
         growing: bool,
+        appended: bool = False,
     ) -> None:
         self.evaluation = evaluation
         self.names = names
         self.cutting = cutting
         self._devices = devices
         self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
-        self._pruner = Pruner(pruning, cutting.most)
+        #: Of the keys to search by, where they are not the program's own.
+        self._searched: Binder | None = None
+        if pruning is not None:
+            self._searched = search_binder(evaluation.form, growing=growing)
+        self._pruner = Pruner(
+            pruning,
+            cutting.most,
+            growing=appended,
+            searches=all(device.searches for device in devices),
+            threads=cutting.lanes,
+        )
 
     def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
         """Make the orders of a probe, one portion of its tuples at a time.
@@ -126,12 +143,20 @@ class OrderMaker:
         made, keys = self._binder.bind(evaluated.window, evaluated.columns, len(evaluated.start))
         for device in self._devices:
             _refuse(device, made.program, self.evaluation, self.names)
+        searched = None
+        if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
+            by, bounds = self._searched.bind(
+                evaluated.window, evaluated.columns, len(evaluated.start)
+            )
+            searched = SearchKeys(by, bounds.arrays, self._searched.skip)
+            keys = replace(keys, possible=keys.possible & bounds.possible)
         possible = np.flatnonzero(keys.possible)
         size = PORTION if self._pruner.pruning is not None else max(len(possible), 1)
         for mode in self.evaluation.modes:
             stats.pairs_pruned += int((evaluated.end - evaluated.start)[~keys.possible].sum())
             for low in range(0, len(possible), size):
-                portion = self._portion(probe, made, keys, possible[low : low + size], mode, stats)
+                kept = possible[low : low + size]
+                portion = self._portion(probe, made, keys, searched, kept, mode, stats)
                 for bound in portion:
                     for whole in bound.ranges.pieces:
                         for piece in self.cutting.pieces(whole):
@@ -143,6 +168,7 @@ class OrderMaker:
         probe: Probe,
         made: Layout,
         keys: StreamKeys,
+        searched: SearchKeys | None,
         kept: np.ndarray,
         mode: Mode,
         stats: Stats,
@@ -150,7 +176,10 @@ class OrderMaker:
         evaluated, modes = probe.evaluated, frozenset(self.evaluation.modes)
         arrays = [a[kept] for a in keys.arrays]
         start, end = evaluated.start[kept], evaluated.end[kept]
-        parts = self._pruner.parts(evaluated.window, made, arrays, start, end, mode)
+        by = SearchKeys(made, arrays, 0)
+        if searched is not None:
+            by = replace(searched, bounds=[a[kept] for a in searched.bounds])
+        parts = self._pruner.parts(evaluated.window, made, by, start, end, mode)
         left = sum(part.evaluations for part in parts)
         stats.pairs_pruned += int((end - start).sum()) - left
         return [Bound(probe, part, made, arrays, kept, mode, modes) for part in parts]
@@ -158,6 +187,8 @@ class OrderMaker:
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; return the numbers of runs to keep in device memory."""
         self._binder.keep(runs)
+        if self._searched is not None:
+            self._searched.keep(runs)
         return self._pruner.keep(runs)
 
     @property

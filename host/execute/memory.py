@@ -121,8 +121,7 @@ class DeviceMemory:
                     )
                 found.broken = True
                 for span, source in todo:
-                    keys = source.keys_between(span.low, span.high)
-                    found.buffer.write(span.offset, made.window(keys))
+                    found.buffer.write(span.offset, source.columns(made, span.low, span.high))
                 found.broken = False
         except BaseException:
             with self._changed:
@@ -131,8 +130,13 @@ class DeviceMemory:
             raise
         return lease
 
-    def release(self, lease: Lease) -> None:
-        """End a lease, and free the window if it is retired and no other lease is left."""
+    def release(self, lease: Lease | None) -> None:
+        """End a lease, and free the window if it is retired and no other lease is left.
+
+        None is the lease of a task that brings its window.
+        """
+        if lease is None:
+            return
         with self._changed:
             window = lease.window
             window.ring.release(lease.low, lease.high)
@@ -142,11 +146,13 @@ class DeviceMemory:
                 self._recycle(window)
             self._changed.notify_all()
 
-    def quarantine(self, lease: Lease) -> None:
+    def quarantine(self, lease: Lease | None) -> None:
         """Keep a window's memory from others: a task that was given up may still use it.
 
         :meth:`release` of the same lease gives it back, once the device has ended the task.
         """
+        if lease is None:
+            return
         with self._changed:
             lease.window.quarantined = True
             for key, window in list(self._windows.items()):

@@ -12,8 +12,9 @@ from penstock.program import Mode
 from ..device.base import Folds
 from ..device.cut import Piece
 from ..device.merge import merged_once
+from ..device.search import SearchPiece
 from ..keys.prepare import Layout
-from ..prune.plan import PrunedRanges
+from ..prune.search import Part
 from ..windows.probe import Probe
 
 
@@ -23,8 +24,8 @@ class Bound:
 
     Parameters
     ----------
-    ranges : PrunedRanges
-        Ranges to read: of the probe's window, or of its rows rearranged.
+    ranges : PrunedRanges or Searched
+        What to read: ranges of the probe's window, or of its rows in another order.
     arrays : sequence of ndarray
         Device arrays of the tuples that can match.
     kept : ndarray of int64
@@ -34,7 +35,7 @@ class Bound:
     """
 
     probe: Probe
-    ranges: PrunedRanges
+    ranges: Part
     layout: Layout
     arrays: Sequence[np.ndarray]
     kept: np.ndarray
@@ -49,8 +50,7 @@ class Bound:
         rows, places : ndarray of int64, shape (m,)
             Evaluated tuples, and the positions in ``ranges.source`` that they matched.
         """
-        own = self.probe.evaluated
-        rows, found = self.ranges.matches(rows, places, own.start, own.end)
+        found = self.ranges.positions(places)
         return self.probe.tuples(rows), self.probe.positions(found)
 
     def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:
@@ -63,12 +63,12 @@ class Bound:
         folds : Folds
             Of these rows; positions count from ``by``.
         """
-        tuples, folds = merged_once(self.mode, self.kept[rows], folds)
-        if folds.position is not None:
+        if folds.position is not None:  # as positions before merging: of equals the first counts
             position = np.full(len(folds.found), -1, np.int64)
-            found = folds.position[folds.found] + by
+            found = self.ranges.positions(folds.position[folds.found] + by)
             position[folds.found] = self.probe.positions(found)
             folds = replace(folds, position=position)
+        tuples, folds = merged_once(self.mode, self.kept[rows], folds)
         return self.probe.tuples(tuples), folds
 
 
@@ -91,6 +91,11 @@ class Order:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "evaluations", self.piece.evaluations)
+
+    @property
+    def admitted(self) -> int | None:
+        """Pairs that the window admits, of a search, which tests only some; else None."""
+        return self.piece.admitted if isinstance(self.piece, SearchPiece) else None
 
     @property
     def window(self) -> int:

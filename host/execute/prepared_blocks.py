@@ -15,7 +15,7 @@ from penstock.program import Mode
 
 from ..device.base import PAIRS, Device, WindowName
 from ..keys.prepare import Layout
-from ..prune.slabs import Rearranged
+from ..prune.search import OrderedRun
 from ..rows.stretches import WindowPart
 from ..windows.run import Readable, Snapshot
 from .memory import DeviceMemory, Lease, Window
@@ -63,7 +63,7 @@ class PreparedBlocks(Prepared):
 
     def name_of(self, source: Readable) -> str | None:
         """Return the name of the block whose rows a run has, in any order; None without one."""
-        run = source.window.run if isinstance(source, Rearranged) else source.run
+        run = source.base if isinstance(source, OrderedRun) else source.run
         return self._names.get(run)
 
     def keep(self, blocks: Collection[str]) -> None:
@@ -115,9 +115,8 @@ class _BlockMemory(DeviceMemory):
         # Positions are offsets: a run that never changes begins at 0.
         return Lease(found, low, high, (RingSpan(low, low, high),))
 
-    def release(self, lease: Lease) -> None:
-        window = lease.window
-        if not isinstance(window, _NamedWindow):
+    def release(self, lease: Lease | None) -> None:
+        if lease is None or not isinstance(window := lease.window, _NamedWindow):
             super().release(lease)
             return
         with self._changed:
@@ -128,8 +127,9 @@ class _BlockMemory(DeviceMemory):
                 del self._named[window.key]
         window.buffer.free()
 
-    def quarantine(self, lease: Lease) -> None:
-        if not isinstance(lease.window, _NamedWindow):  # a server frees its own
+    def quarantine(self, lease: Lease | None) -> None:
+        # A server frees its own.
+        if lease is None or not isinstance(lease.window, _NamedWindow):
             super().quarantine(lease)
 
     def keep(self, runs: set[int]) -> None:
@@ -145,7 +145,7 @@ class _BlockMemory(DeviceMemory):
         key = source.run, made
 
         def columns() -> Sequence[np.ndarray]:
-            return made.window(source.keys_between(source.first, source.end))
+            return source.columns(made, source.first, source.end)
 
         with self._changed:
             held = self._named.get(key)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..device.base import Result
+    from .chunk import Chunk
 
 #: Counters that are sizes of the device or of its windows: equal in each result, not summed.
 SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b"})
@@ -67,6 +68,15 @@ class Stats:
         self.add(result.counters)
         if result.ran is not None:
             self.busy_s += result.ran[1] - result.ran[0]
+
+    def note_chunk(self, chunk: Chunk) -> None:
+        """Add the work of an order."""
+        before = self.pairs_evaluated
+        for result in chunk.results:
+            self.note(result)
+        admitted = chunk.order.admitted
+        if admitted is not None:
+            self.pairs_pruned += admitted - (self.pairs_evaluated - before)
 
     def count(self, other: Stats) -> None:
         """Add the work of another join; its rows are counted elsewhere."""

@@ -97,6 +97,7 @@ class Session:
                 cutting,
                 pruning=running.sizes,
                 growing=True,
+                appended=True,
             )
             for key in engine.forms
         }
@@ -262,8 +263,7 @@ class Session:
         self._trace.add(lane, "rows", began, time.monotonic())
         with self._lock:
             self.delivery.note(chunk)
-            for result in chunk.results:
-                self.stats.note(result)
+            self.stats.note_chunk(chunk)
             self._let_out(self._gatherer.add(chunk.order.batch, rows))
             self.moved()
 

@@ -9,8 +9,10 @@ from penstock.expr.columns import Columns, Vector
 from penstock.plan.forms import JoinForm
 
 from .layouts import Layout, StreamKeys
-from .prepare import layout, stream_values
+from .prepare import layout, program_keys, search_form, stream_values
 
+#: Widths of codes to search by; they stay in this process.
+SEARCH_WIDTHS = (32, 64)
 #: Key bounds of a growing window are rounded up to registers of a multiple of this many bits.
 SPARE_BITS = 16
 
@@ -40,9 +42,14 @@ class Binder:
         Widths of band codes that every device in question offers, ascending.
     growing : bool
         Whether windows grow, so that layouts should leave room for later values.
+    skip : int
+        Keys of window tuples before those of the form.
     """
 
-    def __init__(self, form: JoinForm, widths: Sequence[int], *, growing: bool) -> None:
+    def __init__(
+        self, form: JoinForm, widths: Sequence[int], *, growing: bool, skip: int = 0
+    ) -> None:
+        self.skip = skip
         self.form = form
         self.widths = widths
         self.spare_bits = SPARE_BITS if growing else 0
@@ -63,9 +70,9 @@ class Binder:
         values = self._remembered(stream_values(self.form, columns, rows))
         made, upto = self._bound.get(window.run, (None, 0))
         upto = max(upto, window.first)
-        fresh = window.keys_between(upto, window.end) if upto < window.end else []
+        fresh = window.keys_between(upto, window.end)[self.skip :] if upto < window.end else []
         if made is None or not made.covers_stream(values) or (fresh and not made.covers(fresh)):
-            made = layout(self.form, window.keys, values, self.widths, self.spare_bits)
+            made = layout(self.form, window.keys[self.skip :], values, self.widths, self.spare_bits)
         self._bound[window.run] = (made, max(upto, window.end))
         return made, made.stream(columns, rows)
 
@@ -85,3 +92,11 @@ class Binder:
             Vector(v.values, v.valid, lo, hi)
             for v, (lo, hi) in zip(values, self._seen, strict=True)
         ]
+
+
+def search_binder(form: JoinForm, *, growing: bool) -> Binder | None:
+    """Make the binder of what rows are searched by; None where the program has the keys or none."""
+    searched = search_form(form)
+    if searched is None:
+        return None
+    return Binder(searched, SEARCH_WIDTHS, growing=growing, skip=program_keys(form))

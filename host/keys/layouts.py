@@ -114,6 +114,7 @@ class GeneralLayout(Layout):
         spare_bits: int,
     ) -> None:
         self.form = form
+        window = window[: len(form.window_keys)]
         self.encoders = {
             source.test: encoders.fit(v, CODE_BITS)
             for source, v in zip(form.window_keys, window, strict=True)
@@ -139,6 +140,7 @@ class GeneralLayout(Layout):
         return form.program(self.stream_types, self.window_types, constants)
 
     def covers(self, window: Sequence[Vector]) -> bool:
+        window = window[: len(self.form.window_keys)]
         return _within(self.window_types, window) and all(
             self.encoders[source.test].covers(v)
             for source, v in zip(self.form.window_keys, window, strict=True)
@@ -149,6 +151,7 @@ class GeneralLayout(Layout):
         return _within(self.stream_types, stream)
 
     def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
+        window = window[: len(self.form.window_keys)]
         sources = zip(self.form.window_keys, window, self.window_types, strict=True)
         return [
             _stored(self.encoders[s.test].keys(v, CODE_BITS) if s.kind == "code" else v.values, t)

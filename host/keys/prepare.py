@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,8 +17,34 @@ from penstock.expr.node import Expr
 from penstock.plan.band import BandForm
 from penstock.plan.forms import JoinForm
 from penstock.plan.general import KeySource
+from penstock.plan.search import search_of
 
 from .layouts import BandLayout, GeneralLayout, Layout, key_values, stream_side
+
+#: Most keys that rows are searched by, beside those of the program.
+MOST_SEARCHED = 4
+
+
+@lru_cache(maxsize=128)
+def search_form(form: JoinForm) -> JoinForm | None:
+    """The band by which the rows are searched that may match a general form.
+
+    None if it has none, or is a band itself.
+    """
+    if isinstance(form.form, BandForm):
+        return None
+    found = search_of(form.predicate, form.window)
+    tests = tuple(key.test for key in found.keys[:MOST_SEARCHED])
+    if not tests:
+        return None
+    return replace(form, form=BandForm(form.window, tests, 1 << ((1 << len(tests)) - 1)))
+
+
+def program_keys(form: JoinForm) -> int:
+    """Number of a window tuple's keys that the program is for; those to search by follow."""
+    if isinstance(form.form, BandForm):
+        return len(form.form.tests) + (form.form.payload is not None)
+    return len(form.form.window_keys)
 
 
 def window_keys(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
@@ -30,7 +57,12 @@ def window_keys(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
         if form.form.payload is not None:
             found.append(key_values(KeySource("value", form.form.payload), columns, rows))
         return found
-    return [key_values(source, columns, rows) for source in form.form.window_keys]
+    found = [key_values(source, columns, rows) for source in form.form.window_keys]
+    searched = search_form(form)
+    if searched is not None:
+        assert isinstance(searched.form, BandForm)
+        found += [_test_key(test.key, columns, rows) for test in searched.form.tests]
+    return found
 
 
 def _test_key(expr: Expr, columns: Columns, rows: int) -> Vector:

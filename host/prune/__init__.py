@@ -1,1 +1,1 @@
-"""Pruning: leaves out pairs for which bounds of many tuples rule out a match."""
+"""Pruning: looks up the pairs that may match, in windows in the order of cells."""

@@ -1,12 +1,12 @@
-"""Decides which probes to prune, and gives their remaining ranges.
+"""Decides which probes to search for in an order, and gives their remaining ranges.
 
-Where pruning gains little it soon costs nothing: after a probe with little gain the next ones are
-not pruned, twice as many each time. All decisions follow from counts, none from a clock.
+Where an order gains little it soon costs nothing: after a probe without one the next ones are left
+as they are, twice as many each time. All decisions follow from counts, none from a clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -15,14 +15,8 @@ from penstock.program import BandProgram, Mode, Program
 from ..device.cut import TASK_EVALUATIONS, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
-from .plan import Plan, PrunedRanges
+from .search import Orderings, Part, PrunedRanges, SearchKeys
 from .sizes import Pruning
-from .slabs import RunSlabs
-
-#: Share of a probe's pairs to prune if the next probe is to be tried, too.
-LEAST_GAIN = 0.2
-#: Most probes without an attempt before the next one.
-MOST_SKIPPED = 64
 
 
 class Pruner:
@@ -34,79 +28,97 @@ class Pruner:
         None leaves every probe as it is.
     task_evaluations : int
         Evaluations of the device's tasks, from which its speed follows.
+    growing : bool
+        Whether windows grow.
+    searches : bool
+        Whether the devices run searches; others are given ranges.
+    threads : int
+        For sorting.
     """
 
-    def __init__(self, pruning: Pruning | None, task_evaluations: int = TASK_EVALUATIONS) -> None:
+    def __init__(
+        self,
+        pruning: Pruning | None,
+        task_evaluations: int = TASK_EVALUATIONS,
+        *,
+        growing: bool = True,
+        searches: bool = False,
+        threads: int = 1,
+    ) -> None:
         self.pruning = pruning
         self.speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
-        self._runs: dict[tuple[int, bool], RunSlabs] = {}
+        self.growing = growing
+        self.searches = searches
+        self.threads = threads
+        self._runs: dict[int, Orderings] = {}
 
     def parts(
         self,
         window: Snapshot,
         layout: Layout,
-        stream: Sequence[np.ndarray],
+        by: SearchKeys,
         start: np.ndarray,
         end: np.ndarray,
         mode: Mode,
-    ) -> list[PrunedRanges]:
+    ) -> list[Part]:
         """The ranges of a probe that a device has to evaluate.
 
         Parameters
         ----------
         window : Snapshot
         layout : Layout
-        stream : sequence of ndarray, each of shape (n,)
-            Keys of the stream tuples.
+        by : SearchKeys
+            Of n stream tuples.
         start, end : ndarray of int64, shape (n,)
             Their ranges.
         mode : Mode
-            What becomes of matches. A match in PAIRS may lie outside the range of its tuple: see
-            :meth:`~penstock.host.prune.plan.PrunedRanges.matches`.
+            What becomes of matches.
         """
         everything = whole(start, end)
         if not len(everything.rows):
             return []
-        unpruned = [PrunedRanges(window, (everything,))]
+        unpruned: list[Part] = [PrunedRanges(window, (everything,))]
         sizes = self.pruning
-        pairs = everything.evaluations
         if sizes is None or not _may_prune(layout.program, mode):
             return unpruned
-        # Of equally near matches the lowest position counts, so rows keep their order.
-        clustered = mode is not Mode.NEAREST
-        key = (window.run, clustered)
-        if key not in self._runs:
-            self._runs[key] = RunSlabs(sizes.slab_rows, sizes.block_rows, clustered=clustered)
-        slabs = self._runs[key]
-        slabs.pairs += pairs
-        if pairs < sizes.least_pairs * self.speed:
+        if everything.evaluations < self.least_pairs:
             return unpruned
-        if slabs.skip:
-            slabs.skip -= 1
+        orderings = self._orderings(window.run, sizes)
+        if orderings.skip:
+            orderings.skip -= 1
             return unpruned
-        rows = slabs.rows + len(everything.rows) + slabs.growth(window)
-        if slabs.pairs < sizes.pairs_per_row * self.speed * (rows - sizes.free_rows):
+        if not orderings.prepare(window, layout, by, everything):
+            if not orderings.levels:
+                orderings.missed()
             return unpruned
-        slabs.rows = rows
-        parts = unpruned
-        if slabs.extend(window, layout, stream):
-            planned = Plan(sizes, slabs, window, stream, everything, mode).parts()
-            if pairs - sum(part.evaluations for part in planned) >= LEAST_GAIN * pairs:
-                parts = planned
-        slabs.misses = slabs.misses + 1 if parts is unpruned else 0
-        slabs.skip = min((1 << slabs.misses) - 1, MOST_SKIPPED)
-        return parts
+        return orderings.parts(window, by, everything)
+
+    @property
+    def least_pairs(self) -> float:
+        """Fewest pairs of a probe to look for an order."""
+        return 0 if self.pruning is None else self.pruning.least_pairs * self.speed
+
+    def _orderings(self, run: int, sizes: Pruning) -> Orderings:
+        if run not in self._runs:
+            self._runs[run] = Orderings(
+                sizes,
+                growing=self.growing,
+                threads=self.threads,
+                expands=not self.searches,
+                speed=self.speed,
+            )
+        return self._runs[run]
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; returns the numbers of runs to keep in device memory."""
-        for key in [key for key in self._runs if key[0] not in runs]:
-            del self._runs[key]
-        return {level.number for slabs in self._runs.values() for level in slabs.levels}
+        for run in [run for run in self._runs if run not in runs]:
+            del self._runs[run]
+        return {number for own in self._runs.values() for number in own.numbers}
 
     @property
     def nbytes(self) -> int:
         """Bytes of main memory, about."""
-        return sum(slabs.nbytes for slabs in self._runs.values())
+        return sum(own.nbytes for own in self._runs.values())
 
 
 def _may_prune(program: Program, mode: Mode) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 
 from penstock import arguments
@@ -16,49 +16,36 @@ class Pruning:
     Parameters
     ----------
     least_pairs : int
-        Fewest pairs of a probe to prune, for a device as fast as a CPU.
-    pairs_per_row : int
-        Pairs that must have come for each clustered row, stream tuples and window rows alike: with
-        fewer, evaluating them takes less time than clustering. For a device as fast as a CPU; a
-        slower one needs fewer, here and in ``least_pairs``.
+        Fewest pairs of a probe to look for an order, for a device as fast as a CPU; a slower one
+        needs fewer.
     free_rows : int
-        Rows to cluster before any pairs have come for them, some 0.1 s of work.
-    slab_rows : tuple of int
-        Sizes of the stretches of a window that are clustered, ascending, each a multiple of the one
-        before.
-    block_rows : int
-        Window tuples with common bounds; the smallest slab is a multiple of it.
-    chunk_rows : int
-        Stream tuples that are clustered together.
-    group_rows : int
-        Stream tuples with common bounds.
+        Rows to sort before any pairs have come for them, some milliseconds of work.
+    run_rows : tuple of int
+        Rows of the slabs of a growing window that are sorted together, ascending, each a
+        multiple of the one before. A table is sorted in slabs as long as its ranges.
+    always : bool
+        Whether to use an order wherever there is one, worth it or not; for tests.
     """
 
-    least_pairs: int = 1 << 22
-    pairs_per_row: int = 4096
-    free_rows: int = 1 << 16
-    slab_rows: tuple[int, ...] = (4096, 32768)
-    block_rows: int = 256
-    chunk_rows: int = 16384
-    group_rows: int = 32
+    least_pairs: int = 1 << 20
+    free_rows: int = 1 << 12
+    run_rows: tuple[int, ...] = (4096, 32768, 262144)
+    always: bool = False
 
     def __post_init__(self) -> None:
-        for name in (own.name for own in fields(self) if own.name != "slab_rows"):
+        for name in ("least_pairs", "free_rows"):
             arguments.whole(name, getattr(self, name), least=-arguments.MOST)
-        if not isinstance(self.slab_rows, tuple):
-            raise arguments.refuse("slab_rows", "a tuple of whole numbers", self.slab_rows)
-        for size in self.slab_rows:
-            arguments.whole("each of slab_rows", size, least=-arguments.MOST)
-        steps = (self.block_rows, *self.slab_rows)
-        sizes = (*steps, self.chunk_rows, self.group_rows, self.least_pairs)
-        if not self.slab_rows or min(sizes) < 1:
-            raise UsageError("sizes of pruning must be at least 1, and there must be a slab")
-        if self.pairs_per_row < 0:
-            raise UsageError(f"pairs_per_row must not be negative, not {self.pairs_per_row!r}")
-        if any(large % small for small, large in pairwise(steps)):
-            raise UsageError(
-                f"each of block_rows and slab_rows must divide the next, not {steps!r}"
-            )
+        arguments.instance(bool, "True or False")("always", self.always)
+        if not isinstance(self.run_rows, tuple):
+            raise arguments.refuse("run_rows", "a tuple of whole numbers", self.run_rows)
+        for size in self.run_rows:
+            arguments.whole("each of run_rows", size, least=-arguments.MOST)
+        if not self.run_rows or min(*self.run_rows, self.least_pairs) < 1:
+            raise UsageError("sizes of pruning must be at least 1, and there must be a run")
+        if self.free_rows < 0:
+            raise UsageError(f"free_rows must not be negative, not {self.free_rows!r}")
+        if any(large % small for small, large in pairwise(self.run_rows)):
+            raise UsageError(f"each of run_rows must divide the next, not {self.run_rows!r}")
 
 
 #: The default.

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.expr.columns import Vector
 
+from ..keys.layouts import Layout
 from ..rows.growing import Column, Keys
 from ..rows.sides import concat, take
 from ..rows.store import RowStore, StoredRows, TableRows
@@ -29,7 +30,7 @@ def next_number() -> int:
 
 
 class Readable(Protocol):
-    """A run as devices read it: keys by logical position."""
+    """A run as devices read it: columns by logical position."""
 
     @property
     def run(self) -> int: ...
@@ -38,7 +39,7 @@ class Readable(Protocol):
     @property
     def end(self) -> int: ...
 
-    def keys_between(self, low: int, high: int) -> list[Vector]: ...
+    def columns(self, layout: Layout, low: int, high: int) -> list[np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,10 @@ class Snapshot:
         """Bytes of the keys."""
         valid = (v.valid.nbytes for v in self.keys if v.valid is not None)
         return sum(v.values.nbytes for v in self.keys) + sum(valid)
+
+    def columns(self, layout: Layout, low: int, high: int) -> list[np.ndarray]:
+        """Return device columns of logical positions ``[low, high)``."""
+        return layout.window(self.keys_between(low, high))
 
     def keys_between(self, low: int, high: int) -> list[Vector]:
         """Return the keys of logical positions ``[low, high)``, with the whole run's bounds."""

@@ -8,8 +8,10 @@ import typer
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
+from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.table_join import TableJoin
-from penstock.host.keys.prepare import layout
+from penstock.host.keys.prepare import MOST_SEARCHED, layout
+from penstock.host.prune.expectation import expectation
 
 from ..errors import DeviceError, PenstockError, QueryError
 from ..expr.columns import Vector
@@ -18,7 +20,6 @@ from ..expr.tumbling import as_tumbling
 from ..plan.band import BandForm, Bound
 from ..plan.closing import require_closing, time_key
 from ..plan.general import GeneralForm
-from ..plan.plan import Evaluation
 from ..plan.query import Aggregation, JoinQuery, RowsWindow, other
 from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
@@ -40,8 +41,8 @@ def command(asked: inputs.Asked, no_band: inputs.NoBand = False) -> None:
         explanation = _Explanation(given.query, join)
         explanation.query()
         programs = [
-            (explanation.direction(part, device), frozenset(part.modes))
-            for part in join.evaluations
+            (explanation.direction(part, device), frozenset(part.evaluation.modes))
+            for part in join.directions
         ]
     _heading("devices")
     _show_devices(
@@ -107,8 +108,9 @@ class _Explanation:
         unit = f" {made.size.type.unit}" if made.size.type.unit else ""
         return f"window({self.text(made.time)}, {self.text(made.size)}{unit})"
 
-    def direction(self, part: Evaluation, device: Device) -> Program:
-        form, names = part.form, self.names
+    def direction(self, direction: Direction, device: Device) -> Program:
+        part, names = direction.evaluation, self.names
+        form = part.form
         _heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
         if part.fold is not None:
             _line("aggregates", ", ".join(self.join.plan.folds.texts_of(part.fold)))
@@ -125,7 +127,28 @@ class _Explanation:
             if program.value is not None:
                 _line("folded", show(program.value))
             _show_stages(program, frozenset(part.modes))
+        self.search(direction, device)
         return program
+
+    def search(self, direction: Direction, device: Device) -> None:
+        """Print by which keys window rows are searched, and what that is expected to save."""
+        part, sides = direction.evaluation, self.join.tables.sides
+        found = part.search
+        if not found.keys:
+            _line("searched by", "no key: every pair in the window is tested")
+        for key in found.keys[:MOST_SEARCHED]:
+            how = "follows from" if key.is_implied else "is"
+            _line("searched by", f"{self.text(key.test.key)}, {how} {self.text(key.conjunct)}")
+        for conjunct, reason in found.refused_as(self.names):
+            _line("  not by", f"{self.text(conjunct)}: {reason}")
+        window, stream = sides[part.form.window], sides[direction.side].pick(direction.rows)
+        expected = expectation(part, window, stream, direction.start, direction.end, device)
+        if expected is None:
+            return
+        grid = expected.choice.grid
+        _line("  cells", f"{count(grid.cells)} for each {count(expected.rows)} rows")
+        share = f"{100 * expected.share:.2g} % of the pairs in the window are expected to be tested"
+        _line("  share", share if expected.is_worth else "all pairs: testing them is as fast")
 
     def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
         _line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")

@@ -12,7 +12,7 @@ import typer
 
 from penstock.host.device.base import Device
 from penstock.host.device.registry import open_device
-from penstock.host.keys.prepare import stream_values, window_keys
+from penstock.host.keys.prepare import program_keys, stream_values, window_keys
 from penstock.host.rows.files import read_schema, read_table
 from penstock.host.rows.sides import SideRows
 
@@ -118,7 +118,7 @@ def keys_of(
     """Compute the keys that a form of a join prepares: of window tuples, of stream tuples."""
     window, stream = sides[form.window], sides[other(form.window)]
     return (
-        window_keys(form, window.columns, len(window)),
+        window_keys(form, window.columns, len(window))[: program_keys(form)],
         stream_values(form, stream.columns, len(stream)),
     )
 

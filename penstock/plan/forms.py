@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from typing import TypeVar
 
 from ..errors import QueryError
 from ..expr import ops
@@ -17,16 +18,27 @@ from .general import GeneralForm, general_form
 from .logic import when_true
 from .splitting import band_form
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class JoinForm:
     """Form of a predicate with the side ``window`` flowing past the other.
 
-    ``not_band`` is the reason for not being in band form; None if it is.
+    Parameters
+    ----------
+    window : str
+    form : BandForm or GeneralForm
+    predicate : Expr
+        TRUE for every match; some pairs for which it is may still be left out, where the value to
+        fold is NULL.
+    not_band : NotBandError, optional
+        The reason for not being in band form.
     """
 
     window: str
     form: BandForm | GeneralForm
+    predicate: Expr
     not_band: NotBandError | None = None
 
     def why_general(self, names: Mapping[str, str] | None = None) -> str:
@@ -48,7 +60,7 @@ def join_form(predicate: Expr, window: str, *, band: bool = True) -> JoinForm:
     QueryError
         The predicate has neither form.
     """
-    return _with_room(lambda: _join_form(predicate, window, band), predicate)
+    return with_room(lambda: _join_form(predicate, window, band), predicate)
 
 
 def _join_form(predicate: Expr, window: str, band: bool) -> JoinForm:
@@ -56,10 +68,10 @@ def _join_form(predicate: Expr, window: str, band: bool) -> JoinForm:
     why = NotBandError("band form is switched off")
     if band:
         try:
-            return JoinForm(window, band_form(formula, window))
+            return JoinForm(window, band_form(formula, window), predicate)
         except NotBandError as error:
             why = error
-    return JoinForm(window, general_form(formula, window), why)
+    return JoinForm(window, general_form(formula, window), predicate, why)
 
 
 def fold_form(
@@ -91,7 +103,7 @@ def fold_form(
     """
     if value is None:
         return join_form(predicate, window, band=band)
-    return _with_room(lambda: _fold_form(predicate, window, value, modes, band), predicate, value)
+    return with_room(lambda: _fold_form(predicate, window, value, modes, band), predicate, value)
 
 
 def _fold_form(
@@ -111,10 +123,10 @@ def _fold_form(
     why = NotBandError("{} is not an integer of the window's tuple alone", value)
     if Mode.NEAREST in modes:
         why = NotBandError("the match with the least {} is asked for", value)
-    return JoinForm(window, general_form(formula, window, value), why)
+    return JoinForm(window, general_form(formula, window, value), predicate, why)
 
 
-def _with_room(make: Callable[[], JoinForm], *exprs: Expr) -> JoinForm:
+def with_room(make: Callable[[], T], *exprs: Expr) -> T:
     """Call ``make``, for large expressions in a thread with room for recursion; returns its result.
 
     Raises

@@ -17,6 +17,7 @@ from .folds import FoldKey, FoldPlan, fold_plan
 from .forms import JoinForm, fold_form, join_form
 from .general import GeneralForm
 from .query import LEFT, RIGHT, JoinQuery, other
+from .search import Search, search_of
 
 
 class Output(Enum):
@@ -50,6 +51,11 @@ class Evaluation:
     modes: tuple[Mode, ...] = (Mode.PAIRS,)
     needed_by: str = "this query"
     fold: FoldKey | None = None
+
+    @cached_property
+    def search(self) -> Search:
+        """The keys by which the window is searched for the matches of a tuple."""
+        return search_of(self.form.predicate, self.form.window)
 
     @property
     def in_order(self) -> bool:

@@ -181,13 +181,7 @@ class _Splitter:
             fan_out *= len(choices)
             sums = [rest.plus(x.scaled(coefficient)) for x in choices]
             return _join(is_and, [self.at_most_zero(s, atom, fan_out) for s in sums])
-        ours = [(t, c) for t, c in form.terms if t.sides == {self.window}]
-        key = Linear(tuple(sorted(ours, key=lambda item: repr(item[0]))), 0)
-        bound = Linear(tuple(item for item in form.terms if item not in ours), form.constant)
-        # Keys that differ only in sign share a test, so the first coefficient is made positive.
-        if ours and key.terms[0][1] < 0:
-            return BandTest(total(key.scaled(-1)), lo=(Bound(total(bound)),))
-        return BandTest(total(key), hi=(Bound(total(bound.scaled(-1))),))
+        return test_of_sum(form, self.window)
 
     def direct(self, atom: Expr) -> BandTest:
         """Comparison of floats or text, which is not rearranged."""
@@ -213,6 +207,17 @@ class _Splitter:
             above = BandTest(text, lo=(Bound(start, after=True),))
             return _join(False, [below, above])
         return BandTest(text, lo=(Bound(start),), hi=(Bound(start, open=True, after=True),))
+
+
+def test_of_sum(form: Linear, window: str) -> BandTest:
+    """The test for ``form <= 0``, a sum of terms of one side each."""
+    ours = [(t, c) for t, c in form.terms if t.sides == {window}]
+    key = Linear(tuple(sorted(ours, key=lambda item: repr(item[0]))), 0)
+    bound = Linear(tuple(item for item in form.terms if item not in ours), form.constant)
+    # Keys that differ only in sign share a test, so the first coefficient is made positive.
+    if ours and key.terms[0][1] < 0:
+        return BandTest(total(key.scaled(-1)), lo=(Bound(total(bound)),))
+    return BandTest(total(key), hi=(Bound(total(bound.scaled(-1))),))
 
 
 def _choices(term: Expr, atom: Expr) -> tuple[Expr, ...]:

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.spark_bridge.kit.apps import LIGHT_JAVA
+from tests.spark_bridge.kit.apps import light_java
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
@@ -39,7 +39,7 @@ def ran(*args: str, out: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(ROOT / "examples" / args[0]), *args[1:],
          "--out", str(out)],
-        env={**os.environ, "PYTHONPATH": "", **LIGHT_JAVA},
+        env={**os.environ, "PYTHONPATH": "", **light_java()},
         cwd=out,
         timeout=_TIMEOUT_S,
         capture_output=True,

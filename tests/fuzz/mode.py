@@ -12,9 +12,7 @@ import pyarrow as pa
 
 from penstock import Flow, Pruning, Running
 
-TINY = Pruning(
-    least_pairs=1, pairs_per_row=0, slab_rows=(2, 8), block_rows=2, chunk_rows=8, group_rows=1
-)
+TINY = Pruning(least_pairs=1, run_rows=(2, 8), always=True)
 """Sizes by which even tables of a few rows are pruned."""
 
 

@@ -20,6 +20,9 @@ def part(x):
 @njit(nogil=True)
 def run(x):
     return part(x) * 2
+@njit(nogil=True)
+def search(x):
+    return part(x) * 3
 """
 
 
@@ -43,12 +46,13 @@ def test_what_nobody_uses_is_forgotten_with_its_code() -> None:
     before = modules()
     first = load_source(SOURCE.format(10))
     assert first.run(1) == 22
-    compiled = ref(first.run)
+    assert first.search(1) == 33
+    compiled = ref(first.run), ref(first.search)
     del first
     for number in (11, 12, 13):
         assert load_source(SOURCE.format(number)).run(1) == 2 * (1 + number)
     assert len(modules() - before) == 2
-    assert compiled() is None
+    assert [code() for code in compiled] == [None, None]
 
 
 def test_what_is_used_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,8 +127,11 @@ def test_instants_of_wall_clocks(name):
 
 def test_every_zone_of_the_database():
     random = Random(7)
-    names = sorted(n for n in available_timezones() if find_zone(n) is not None)
-    assert len(names) > 400
+    every = sorted(available_timezones())
+    tried = random.sample(every, effort(len(every), 40))
+    names = [name for name in tried if find_zone(name) is not None]
+    assert len(every) > 400
+    assert len(names) > 0.7 * len(tried)
     for name in random.sample(names, effort(60, 15)):
         instants = seconds(random, name, 60)
         wanted = [wall_of(name, s) for s in instants]

@@ -14,6 +14,7 @@ import pytest
 
 from penstock.errors import MissingToolError
 from penstock.sim.verilated.build import Tools
+from tests.kit.effort import effort
 
 try:
     Tools.find()
@@ -24,7 +25,7 @@ DATA = os.environ.get("PENSTOCK_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="PENSTOCK_DATA names no folder of streams")
 
 #: Rows of each side, from the middle of its file.
-ROWS = 20_000  # with 5,000 some query has no rows
+ROWS = effort(20_000, 10_000)  # with 5,000 some query has no rows
 
 QUERIES = (
     *("U1", "U2", "U3", "A1", "A2", "B1", "B2", "Z1", "Z2"),

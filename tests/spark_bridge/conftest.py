@@ -35,14 +35,17 @@ def spark(tmp_path_factory):
         pytest.skip(str(error))
     from pyspark.sql import SparkSession
 
+    from tests.spark_bridge.kit import class_archive
+
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Short queries only: the optimising compiler costs more than it saves.
+    java = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {class_archive.writing_options()}"
     session = (
         SparkSession.builder.master("local[2,3]")
         .appName("penstock tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "3")
-        # Short queries only: the optimising compiler costs more than it saves.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", java)
         # A zone with missing and repeated hours: times must not depend on it.
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
@@ -51,7 +54,7 @@ def spark(tmp_path_factory):
     # Tests that make tasks fail would fill the output with stack traces.
     session.sparkContext.setLogLevel("OFF")
     yield session
-    session.stop()
+    class_archive.end(session)
 
 
 @pytest.fixture(scope="session")

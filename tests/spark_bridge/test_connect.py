@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 pytest.importorskip("grpc", reason="needs pip install 'penstock[dev]'")
 
-from tests.spark_bridge.kit.apps import run_app, said_by
+from tests.spark_bridge.kit.apps import light_java, run_app, said_by
 
 #: With the last one Spark's server takes a free port, and its client finds it; otherwise all
 #: servers of a machine want the same.
-ENV = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
+ENV = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_TESTING": "1"}
 
 # A process of its own: one process has one kind of session.
 PROGRAM = """
@@ -55,7 +55,7 @@ def test_through_a_server(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM],
         cwd=tmp_path,
-        env=ENV,
+        env={**os.environ, **ENV, **light_java()},
         capture_output=True,
         text=True,
         timeout=300,

@@ -10,11 +10,13 @@ from penstock.program import BandProgram, Mode, empty_code
 from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Result, Task
+from ...device.search import SearchTask
 from ...device.storage import key_dtype
 from .folding import Fold, limbs
 from .folds import run_band
-from .kernel import Columns, CpuKernel, CpuResources, Output
+from .kernel import Columns, CpuKernel, CpuResources, Output, folded
 from .loops import EVALUATIONS, run_pairs
+from .searching import Found, search_folds, search_pairs, walk_of
 from .vector import GRANULE
 
 #: Stream tuples per block: enough to reuse a tile of the window many times.
@@ -64,6 +66,21 @@ class BandKernel(CpuKernel):
             output.walk[EVALUATIONS] = (task.end - task.start).sum()
         return output.result()
 
+    def _search(self, task: SearchTask) -> Result:
+        walk, columns = walk_of(task), tuple(task.ordered.columns)
+        keys, *tests = self._arguments(columns, task)
+        if task.mode is Mode.PAIRS:
+            found = Found(task, self._resources.memory)
+            while self.program.table and (count := walk.next()):
+                if not search_pairs(keys, *tests, *walk.given(count), *found.state):
+                    break
+            return found.result()
+        payload = columns[-1] if task.mode.needs_value else None
+        fold, evaluations = Fold(task, 0, 0, self.program.payload), 0
+        while self.program.table and (count := walk.next()):
+            evaluations += search_folds(keys, payload, *tests, *walk.given(count), *fold.state)
+        return folded(fold.folds(), evaluations)
+
     def _fold(self, window: Columns, task: Task) -> Folds:
         payload = window[-1] if task.mode.needs_value else None
         if payload is None or payload.dtype.kind == "i":
@@ -106,12 +123,12 @@ class BandKernel(CpuKernel):
         row_bytes = len(self._tests) * self._key.itemsize + payload_bytes
         return max(TILE_BYTES // row_bytes, GRANULE) & ~(GRANULE - 1)
 
-    def _arguments(self, window: Columns, task: Task) -> tuple[Any, ...]:
+    def _arguments(self, window: Columns, task: Task | SearchTask) -> tuple[Any, ...]:
         """Keys, cubes, lower bounds and spans of the tests that are run."""
         low, span = zip(*(self._bounds(task, d) for d in self._tests), strict=True)
         return tuple(window[d] for d in self._tests), self._cubes, low, span
 
-    def _bounds(self, task: Task, test: int) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds(self, task: Task | SearchTask, test: int) -> tuple[np.ndarray, np.ndarray]:
         """Lower bound and span of a test: one subtraction and one comparison per key.
 
         This is sound only if the upper bound is not below the lower one, so every other empty

@@ -41,6 +41,7 @@ class CpuDevice(Device):
 
     name = "cpu"
     is_even = True
+    searches = True
     runs_here = True
 
     def __init__(self, threads: int | None = None) -> None:

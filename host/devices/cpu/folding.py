@@ -10,6 +10,7 @@ from penstock.program import Mode
 from penstock.types import Type
 
 from ...device.base import Folds, Task
+from ...device.search import SearchTask
 from . import folds
 from .loops import new_walk
 
@@ -42,7 +43,9 @@ class Fold:
         their :func:`ordered` keys, except in sums.
     """
 
-    def __init__(self, task: Task, block: int, tile: int, value: Type | None = None) -> None:
+    def __init__(
+        self, task: Task | SearchTask, block: int, tile: int, value: Type | None = None
+    ) -> None:
         self.mode = task.mode
         # Arrays of one kind only: read-only ones would be another type to Numba.
         self.start, self.end = np.array(task.start, np.int64), np.array(task.end, np.int64)

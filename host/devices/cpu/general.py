@@ -12,11 +12,13 @@ import numpy as np
 from penstock.program import GeneralProgram, Mode
 
 from ...device.base import PAIRS, Folds, Result, Task
+from ...device.search import SearchTask
 from .codegen import generate
 from .folding import Fold
 from .interpreted import InterpretedKernel
-from .kernel import Columns, CpuKernel, CpuResources, Output
+from .kernel import Columns, CpuKernel, CpuResources, Output, folded
 from .operations import NotCompilable
+from .searching import Found, walk_of
 from .source_cache import load_source
 from .templates import FoldKind
 from .vector import GRANULE
@@ -82,6 +84,25 @@ class CompiledKernel(CpuKernel):
         values = None if value is None else np.empty(FLAGS, fold.value.dtype)
         self._loop(window, task, fold, values, *fold.state)
         return fold.folds()
+
+    def _search(self, task: SearchTask) -> Result:
+        walk = walk_of(task)
+        stream = tuple(map(np.array, task.stream, self._stream))
+        keys = stream, tuple(task.ordered.columns), np.empty(FLAGS, np.uint8)
+        search = self._modules[self._folded(task.mode)].search
+        if task.mode is Mode.PAIRS:
+            found = Found(task, self._resources.memory)
+            while count := walk.next():
+                if not search(*keys, *walk.given(count), *found.state):
+                    break
+            return found.result()
+        value = self.program.value if task.mode.needs_value else None
+        fold = Fold(task, 0, 0, None if value is None else value.type)
+        values = None if value is None else np.empty(FLAGS, fold.value.dtype)
+        evaluations = 0
+        while count := walk.next():
+            evaluations += search(*keys, values, *walk.given(count), *fold.state)
+        return folded(fold.folds(), evaluations)
 
     def _loop(self, window: Columns, task: Task, walked: Output | Fold, *outcome: Any) -> None:
         """Run the compiled loop of the task's mode, which writes ``outcome``."""

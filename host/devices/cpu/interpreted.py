@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +14,15 @@ from penstock.expr.values import order_key
 from penstock.program import GeneralProgram, Mode
 from penstock.types import Type
 
-from ...device.base import Folds, Result, Task
-from .kernel import Columns, CpuKernel, Output
+from ...device.base import Folds, Pause, Result, Task
+from ...device.search import SearchTask
+from .kernel import Columns, CpuKernel, Output, folded
 from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
+from .searching import walk_of
 
 #: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
 INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
+INTERPRETED_PAIRS = INTERPRETED_ROWS * INTERPRETED_TILE
 
 
 class InterpretedKernel(CpuKernel):
@@ -44,31 +47,86 @@ class InterpretedKernel(CpuKernel):
             count = total
         return output.result()
 
+    def _search(self, task: SearchTask) -> Result:
+        columns = tuple(task.ordered.columns)
+        if task.mode is not Mode.PAIRS:
+            evaluations = 0
+
+            def found() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+                nonlocal evaluations
+                for i, places in tested(task):
+                    evaluations += len(i)
+                    yield self._kept(columns, task, i, places)
+
+            folds = self._folded(columns, task, found())
+            return folded(folds, evaluations)
+        output, evaluations, parts = task.room, 0, []
+        for i, places in tested(task):
+            own, at, positions = self._kept(columns, task, i, places)
+            parts.append((own[:output], positions[:output]))
+            if len(own) > output:
+                tuple_, place = int(own[output]), int(at[output])
+                done = (i < tuple_) | ((i == tuple_) & (places < place))
+                evaluations += int(done.sum())
+                return _pairs(parts, Pause(tuple_, tuple_ + 1, place), evaluations)
+            output -= len(own)
+            evaluations += len(i)
+        return _pairs(parts, None, evaluations)
+
+    def _kept(
+        self, window: Columns, task: SearchTask, i: np.ndarray, places: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Matches among pairs of tuple and place: tuples, places and positions."""
+        rows = task.ordered.rows
+        positions = places - places % rows + task.ordered.order[places]
+        at = task.ordered.first + positions
+        is_in = (task.start[i] <= at) & (at < task.end[i])
+        hit = self._hits(window, task, i, places) & is_in
+        return i[hit], places[hit], positions[hit]
+
     def _fold(self, window: Columns, task: Task) -> Folds:
-        count = np.zeros(task.rows, np.int64)
-        best: dict[int, tuple[Any, int]] = {}
-        better = _BETTER.get(task.mode)
         start, end = np.array(task.start, np.int64), np.array(task.end, np.int64)
         rows = min(max(task.rows, 1), INTERPRETED_ROWS)
         walk = new_walk(rows, INTERPRETED_ROWS * INTERPRETED_TILE // rows)
-        while next_tile(walk, start, end, 0):
-            i, j = self._matches(window, task, walk)
+
+        def found() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+            while next_tile(walk, start, end, 0):
+                i, j = self._matches(window, task, walk)
+                yield i, j, j
+
+        return self._folded(window, task, found())
+
+    def _folded(
+        self,
+        window: Columns,
+        task: Task | SearchTask,
+        found: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    ) -> Folds:
+        """Fold matches, given as tuples, places in the columns, and positions."""
+        count = np.zeros(task.rows, np.int64)
+        best: dict[int, tuple[Any, int]] = {}
+        better = _BETTER.get(task.mode)
+        for i, j, positions in found:
             np.add.at(count, i, 1)
             if not (task.mode.needs_value and len(i)):
                 continue
             assert self.program.value is not None
             values = self._evaluate(self.program.value, window, task, i, j).values.tolist()
-            # Positions ascend for each tuple, within a tile and from tile to tile.
-            for row, position, value in zip(i.tolist(), j.tolist(), values, strict=True):
+            for row, position, value in zip(i.tolist(), positions.tolist(), values, strict=True):
                 if row not in best:
                     best[row] = value, position
                 elif better is None:
                     best[row] = best[row][0] + value, position
-                elif better(order_key(value), order_key(best[row][0])):
-                    best[row] = value, position
+                else:
+                    own, held = order_key(value), order_key(best[row][0])
+                    # Of equal values the first position counts, in whatever order they come.
+                    if better(own, held) or (own == held and position < best[row][1]):
+                        best[row] = value, position
         return self._folds(task, count, best)
 
-    def _folds(self, task: Task, count: np.ndarray, best: dict[int, tuple[Any, int]]) -> Folds:
+    def _folds(
+        self, task: Task | SearchTask, count: np.ndarray, best: dict[int, tuple[Any, int]]
+    ) -> Folds:
         found = count > 0
         if task.mode is Mode.COUNT:
             return Folds(found, count)
@@ -92,16 +150,47 @@ class InterpretedKernel(CpuKernel):
         i = np.repeat(rows, length)
         before = np.cumsum(length) - length
         j = np.arange(len(i)) + np.repeat(low - before, length)
-        outcome = self._evaluate(self.program.predicate, window, task, i, j)
-        hit = outcome.values if outcome.valid is None else outcome.values & outcome.valid
+        hit = self._hits(window, task, i, j)
         return i[hit], j[hit]
 
+    def _hits(
+        self, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
+    ) -> np.ndarray:
+        """Whether each pair matches."""
+        outcome = self._evaluate(self.program.predicate, window, task, i, j)
+        return outcome.values if outcome.valid is None else outcome.values & outcome.valid
+
     def _evaluate(
-        self, expr: Expr, window: Columns, task: Task, i: np.ndarray, j: np.ndarray
+        self, expr: Expr, window: Columns, task: Task | SearchTask, i: np.ndarray, j: np.ndarray
     ) -> Vector:
         program = self.program
         keys = _Keys({"s": (task.stream, program.stream, i), "w": (window, program.window, j)})
         return evaluate_columns(expr, keys, len(i))
+
+
+def tested(task: SearchTask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The pairs of tuple and place that a search tests, a few thousand at a time."""
+    walk = walk_of(task)
+    while count := walk.next():
+        length = walk.high[:count] - walk.low[:count]
+        upto = np.cumsum(length)
+        low = 0
+        while low < count:
+            before = upto[low] - length[low]
+            high = max(int(np.searchsorted(upto, before + INTERPRETED_PAIRS, "right")), low + 1)
+            part = length[low:high]
+            i = np.repeat(walk.row[low:high].astype(np.int64), part)
+            begins = walk.low[low:high] - (upto[low:high] - part - before)
+            yield i, np.arange(len(i)) + np.repeat(begins, part)
+            low = high
+
+
+def _pairs(
+    parts: Sequence[tuple[np.ndarray, np.ndarray]], pause: Pause | None, evaluations: int
+) -> Result:
+    none = np.zeros(0, np.uint32)
+    i, j = (np.concatenate([none, *(part[k].astype(np.uint32) for part in parts)]) for k in (0, 1))
+    return Result(i, j, pause, {"evaluations": evaluations})
 
 
 @dataclass(frozen=True, eq=False)

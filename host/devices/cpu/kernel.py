@@ -15,7 +15,8 @@ from penstock.program import Mode, Program
 from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
-from ...device.checks import Column, check_task, stream_columns, window_columns
+from ...device.checks import Column, check_search_task, check_task, stream_columns, window_columns
+from ...device.search import SearchTask
 from ...device.storage import storage_dtype
 from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
@@ -65,19 +66,23 @@ class CpuKernel(Kernel):
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window)
 
-    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+    def submit(self, window: WindowBuffer | None, task: Task | SearchTask) -> Future[Result]:
         try:
             return self._resources.pool.submit(self._execute, window, task)
         except RuntimeError as cause:
             raise DeviceError("device cpu is closed; open it again to run tasks") from cause
 
-    def run(self, window: WindowBuffer, task: Task) -> Result:
+    def run(self, window: WindowBuffer | None, task: Task | SearchTask) -> Result:
         return self._execute(window, task)
 
-    def _execute(self, window: WindowBuffer, task: Task) -> Result:
+    def _execute(self, window: WindowBuffer | None, task: Task | SearchTask) -> Result:
         began = time.monotonic()
-        columns = self._check(window, task)
-        result = replace(self._dispatch(columns, task), ran=(began, time.monotonic()))
+        if isinstance(task, SearchTask):
+            check_search_task(self, self._stream, self._window, task)
+            result = self._search(task)
+        else:
+            result = self._dispatch(self._check(window, task), task)
+        result = replace(result, ran=(began, time.monotonic()))
         self._resources.count(result)
         return result
 
@@ -91,20 +96,21 @@ class CpuKernel(Kernel):
     def _dispatch(self, window: Columns, task: Task) -> Result:
         if task.mode is Mode.PAIRS:
             return self._run(window, task)
-        folds = self._fold(window, task)
-        none = np.zeros(0, np.uint32)
-        evaluations = int((task.end - task.start).sum())
-        return Result(none, none, None, {"evaluations": evaluations}, folds)
+        return folded(self._fold(window, task), int((task.end - task.start).sum()))
 
     @abstractmethod
     def _run(self, window: Columns, task: Task) -> Result:
         """Run a checked task for pairs."""
 
     @abstractmethod
+    def _search(self, task: SearchTask) -> Result:
+        """Run a checked search."""
+
+    @abstractmethod
     def _fold(self, window: Columns, task: Task) -> Folds:
         """Run a checked task for aggregates."""
 
-    def _check(self, window: WindowBuffer, task: Task) -> Columns:
+    def _check(self, window: WindowBuffer | None, task: Task) -> Columns:
         """Refuse a task that the loops cannot run; returns the window's columns."""
         if not isinstance(window, CpuWindow):
             raise DeviceError(
@@ -119,6 +125,12 @@ class CpuKernel(Kernel):
             )
         check_task(self, window.capacity, self._stream, task)
         return columns
+
+
+def folded(folds: Folds, evaluations: int) -> Result:
+    """The result of a task for aggregates."""
+    none = np.zeros(0, np.uint32)
+    return Result(none, none, None, {"evaluations": evaluations}, folds)
 
 
 class Output:

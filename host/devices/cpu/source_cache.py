@@ -12,12 +12,12 @@ from typing import Any
 from weakref import WeakValueDictionary, finalize
 
 from ...kept_code import keep
-from . import folds, loops, reduce, vector
+from . import folds, loops, reduce, searching, vector
 
 #: Unused sources that stay loaded; each takes from half a MB to some MB.
 MOST_IDLE = 64
 #: Functions that generated kernels call.
-_CALLED = (folds, loops, reduce, vector)
+_CALLED = (folds, loops, reduce, searching, vector)
 
 _lock = threading.Lock()
 
@@ -41,9 +41,11 @@ class CompiledSource:
         sys.modules[name] = module
         finalize(self, _forget, module).atexit = False
         exec(compile(text, f"<{name}>", "exec"), module.__dict__)
-        called = (Path(str(other.__file__)).read_bytes() for other in _CALLED)
+        called = [Path(str(other.__file__)).read_bytes() for other in _CALLED]
         #: The source's function ``run``, compiled by Numba.
         self.run: Any = keep(module.run, text.encode(), *called)
+        #: Its function ``search``, for rows in the order of cells.
+        self.search: Any = keep(module.search, text.encode(), *called)
 
 
 _used: WeakValueDictionary[str, CompiledSource] = WeakValueDictionary()

@@ -10,9 +10,11 @@ _HEAD = '''"""Generated kernel: {title}"""
 import numpy as np
 from numba import njit
 
-from penstock.host.devices.cpu.folds import EXISTS, add_floats, fold, order_key
+from penstock.host.devices.cpu.folds import EXISTS, NEAREST, add_floats, fold, order_key
 from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, ROOM
 from penstock.host.devices.cpu.loops import emit, inside, next_tile
+from penstock.host.devices.cpu.searching import EVALUATIONS, before, emit_positions, in_range
+from penstock.host.devices.cpu.searching import nearest_position
 from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
 
 
@@ -54,6 +56,31 @@ def run(stream, window, start, end, walk, flags, out_i, out_j):
                 count = scan(stream, window, flags, i, a, b, room, out_i, out_j, count)
                 if count < 0:
                     break
+
+
+@njit(nogil=True)
+def search(
+    stream, window, flags, row, begin, end, whole, ranges, start, stop, order, sizes,
+    outcome, out_i, out_j,
+):
+    for k in range(ranges):
+        i, place = np.int64(row[k]), begin[k]
+        base = place // sizes[1] * sizes[1]
+        while place < end[k]:
+            granules = min((end[k] - place + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+            fill(stream, window, i, place, flags[: granules * GRANULE])
+            for g in range(granules):
+                mask = nonzero_bytes(flags, g * GRANULE)
+                if mask:
+                    mask = before(mask, place, end[k])
+                    if not whole[k]:
+                        mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
+                    if not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
+                        outcome[EVALUATIONS] += place - begin[k]
+                        return False
+                place += GRANULE
+        outcome[EVALUATIONS] += end[k] - begin[k]
+    return True
 """
 
 _FOLDS = """@njit(nogil=True)
@@ -80,6 +107,35 @@ def run(stream, window, start, end, walk, flags, values, rule, count, value, ext
             a, b = max(start[i], walk[POSITION]), min(end[i], walk[EDGE])
             if a < b and not (rule == EXISTS and count[i] > 0):
                 scan(stream, window, flags, values, i, a, b, rule, count, value, extra)
+
+
+@njit(nogil=True)
+def search(
+    stream, window, flags, values, row, begin, end, whole, ranges, start, stop, order, sizes,
+    rule, count, value, extra,
+):
+    evaluations = 0
+    for k in range(ranges):
+        i, place = np.int64(row[k]), begin[k]
+        base = place // sizes[1] * sizes[1]
+        evaluations += end[k] - place
+        while place < end[k] and not (rule == EXISTS and count[i] > 0):
+            granules = min((end[k] - place + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+            fill(stream, window, i, place, flags[: granules * GRANULE]{values})
+            for g in range(granules):
+                mask = nonzero_bytes(flags, g * GRANULE)
+                if mask:
+                    mask = before(mask, place, end[k])
+                    if not whole[k]:
+                        mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
+                if mask and rule == NEAREST:
+                    nearest_position(
+                        mask, {held}, g * GRANULE, place, order, base, i, count, value, extra
+                    )
+                elif mask:
+                    {fold}(mask, {held}, g * GRANULE, place, i, rule, count, value, extra)
+                place += GRANULE
+    return evaluations
 """
 
 

@@ -183,8 +183,7 @@ class TableJoin:
         self._pulling = pulling
         with closing(pulling), closing(pulling.chunks(orders)) as chunks:
             for chunk in chunks:
-                for result in chunk.results:
-                    self.stats.note(result)
+                self.stats.note_chunk(chunk)
                 self.progressed()
                 yield chunk
 

@@ -60,9 +60,19 @@ def run_folds(kernel: Kernel, buffer: WindowBuffer, join: Join, mode: Mode) -> F
     return result.folds
 
 
-def check_folds(got: Folds, join: Join, mode: Mode) -> None:
-    """Compare aggregates with brute force."""
-    wanted = expected_folds(join, mode)
+def check_folds(
+    got: Folds, join: Join, mode: Mode, pairs: np.ndarray | None = None, first: int = 0
+) -> None:
+    """Compare aggregates with brute force.
+
+    Parameters
+    ----------
+    pairs : ndarray, optional
+        The matches, if not all of the join's are wanted.
+    first : int
+        Position from which the device counts.
+    """
+    wanted = expected_folds(join, mode, pairs)
     assert got.found.dtype == np.bool_
     assert got.found.tolist() == [fold is not None for fold in wanted]
     assert (got.position is not None) == (mode is Mode.NEAREST)
@@ -71,7 +81,7 @@ def check_folds(got: Folds, join: Join, mode: Mode) -> None:
     if mode is Mode.EXISTS:
         assert got.value.dtype == np.bool_
     if got.position is not None:
-        assert got.position.tolist() == [-1 if fold is None else fold[1] for fold in wanted]
+        assert got.position.tolist() == [-1 if fold is None else fold[1] - first for fold in wanted]
     for value, fold in zip(got.value.tolist(), wanted, strict=True):
         if fold is None:
             assert value == 0
@@ -79,9 +89,11 @@ def check_folds(got: Folds, join: Join, mode: Mode) -> None:
             assert order_key(value) == order_key(fold[0])
 
 
-def expected_folds(join: Join, mode: Mode) -> list[tuple[Any, int] | None]:
+def expected_folds(
+    join: Join, mode: Mode, pairs: np.ndarray | None = None
+) -> list[tuple[Any, int] | None]:
     """Value and position per stream tuple by brute force; None where nothing matches."""
-    pairs = expected(join)
+    pairs = expected(join) if pairs is None else pairs
     folds: list[tuple[Any, int] | None] = [None] * len(join.start)
     for i, j in pairs.tolist():
         before = folds[i]

@@ -9,6 +9,7 @@ from penstock.hw.join.flit import pass_layout, tuple_layout
 from penstock.hw.join.pipeline import Pipeline
 from penstock.sim._pipeline import PipelineSimulator
 from tests.hw.kernel.kit import bench
+from tests.kit.effort import effort
 
 KEY_BITS = 8
 
@@ -56,7 +57,7 @@ def pairs_of(run):
     return set(pairs)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(effort(3, 1)))
 @pytest.mark.parametrize(("units", "per_block"), [(6, 2), (5, 32), (2, 1)])
 @pytest.mark.parametrize(("gaps", "stalls"), [(0.0, 0.0), (0.3, 0.7)])
 def test_random_tasks(units, per_block, seed, gaps, stalls):
@@ -84,7 +85,7 @@ def test_everything_matches_and_nothing_is_lost(stalls):
     assert (run.admission_stalls > 100) == (stalls > 0)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(effort(4, 2)))
 @pytest.mark.parametrize("room", [6, 20, 100])
 def test_pauses_are_exact(room, seed):
     """All before the pause is there and nothing after it; the rest are tasks of their own."""

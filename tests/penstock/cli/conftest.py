@@ -71,8 +71,11 @@ def no_verilog_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
     Yosys takes seconds for it, and other tests of these commands have it.
     """
     if effort(full=False, short=True):
-        export = pytest.importorskip("penstock.hw.export")
-        monkeypatch.setattr(export, "kernel_verilog", lambda *_, **__: "module penstock_kernel;\n")
+        pytest.importorskip("penstock.hw.export")
+        for user in ("penstock.hw.export", "penstock.sim.builds"):
+            monkeypatch.setattr(f"{user}.kernel_verilog", lambda *_, **__: "module none;\n")
+        window = "penstock.sim.builds.window_kernel_verilog"
+        monkeypatch.setattr(window, lambda *_, **__: "module none;\n")
 
 
 @pytest.fixture

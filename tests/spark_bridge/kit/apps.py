@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.sim.local_spark.java import ensure_java
+from tests.spark_bridge.kit import class_archive
 from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ ROOT = Path(__file__).parents[3]
 
 #: For short programs: compilers and collectors in the background cost more than they save.
 LIGHT_JAVA = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
+def light_java() -> dict[str, str]:
+    """The same, and an archive of Spark's classes; needs Java, which it points this process to."""
+    ensure_java()
+    return {"JAVA_TOOL_OPTIONS": f"{LIGHT_JAVA['JAVA_TOOL_OPTIONS']} {class_archive.options()}"}
+
 
 #: What every one of them has in its environment.
 ENV = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **LIGHT_JAVA}
@@ -74,7 +82,7 @@ def session(
     shared = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 {class_archive.options()}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     builder = SparkSession.builder.appName("penstock tests").config(map={**shared, **settings})

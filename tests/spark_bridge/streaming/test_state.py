@@ -12,6 +12,7 @@ from pyspark.errors import StreamingQueryException
 import penstock
 from penstock.errors import QueryError, UsageError
 from penstock.spark_bridge.streaming import compaction, stream
+from tests.kit.effort import effort
 from tests.spark_bridge.kit.streams import (
     PROVIDER,
     ROCKSDB,
@@ -23,6 +24,7 @@ from tests.spark_bridge.kit.streams import (
     written,
 )
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
 INNER = f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {NEAR}"
 LEFT = f"SELECT a.n AS a, b.n AS b FROM a LEFT JOIN b ON {NEAR}"
@@ -31,7 +33,11 @@ LEFT = f"SELECT a.n AS a, b.n AS b FROM a LEFT JOIN b ON {NEAR}"
 @pytest.fixture
 def rocksdb(spark):
     spark.conf.set(PROVIDER, ROCKSDB)
+    partitions = spark.conf.get(PARTITIONS)
+    # Each has a task in every batch, with a process of its own and a database.
+    spark.conf.set(PARTITIONS, effort(partitions, "2"))
     yield spark
+    spark.conf.set(PARTITIONS, partitions)
     spark.conf.unset(PROVIDER)
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.host.devices.remote.fuzz.__main__ import run_part
+from tests.kit.effort import effort
 
 
 @pytest.mark.parametrize(
     ("part", "messages"),
-    [("dispatch", 2000), ("answers", 2000), ("sockets", 1200), ("false_servers", 60)],
+    [
+        ("dispatch", effort(2000, 700)),
+        ("answers", effort(2000, 700)),
+        ("sockets", effort(1200, 400)),
+        ("false_servers", effort(60, 20)),
+    ],
+    ids=["dispatch", "answers", "sockets", "false_servers"],
 )
 def test_random_messages_cost_nobody_anything(part: str, messages: int) -> None:
     """No crash, no hang, no byte of another client, no error that nobody foresaw."""

@@ -1,0 +1,289 @@
+"""Search tasks: range joins over window rows in the order (cell, position).
+
+The keys of a window are cut into boxes, the *cells*. A tuple can only match rows of the cells that
+its own bounds overlap, so in each *slab* of the window it visits those, and in each of them the
+rows of its range. What a device tests is then a few short ranges per tuple. Such a task brings its
+rows with it, as a window join does: :meth:`.base.Kernel.submit` takes None for the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.program import Mode
+
+from ..kept_code import kept
+from .base import Pause
+from .cut import TASKS_PER_LANE, Piece
+
+#: Rows that may be read beyond the last one of a column: whole vectors are loaded.
+SPARE_ROWS = 64
+#: Most rows of neighbouring cells whose positions are compared only where they match.
+MOST_UNCUT = 128
+#: Evaluations of a range join that take as long as a task should at least: a millisecond.
+LEAST_TASK = 1 << 24
+#: Most tuples of a task.
+MOST_TUPLES = 1 << 14
+#: Entries of a slab's directory beside those of its cells: one for rows that lie in no cell,
+#: and the end.
+MORE_STARTS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRows:
+    """Window rows in the order (cell, position), slab by slab.
+
+    Parameters
+    ----------
+    first : int
+        Position of the first row.
+    rows : int
+        Rows of a slab; the last one may have fewer.
+    count : int
+        Rows of all slabs.
+    cells, inner : int
+        Cells of a slab, and of its innermost axis: those are neighbours in the order.
+    order : ndarray of uint32, shape (count,)
+        Position of the row at each place, counted from its slab's first position.
+    starts : ndarray of uint32, shape (slabs * (cells + MORE_STARTS),)
+        First place of each cell, counted from its slab's first place.
+    columns : sequence of ndarray
+        Window columns of the program in this order, with SPARE_ROWS more.
+    """
+
+    first: int
+    rows: int
+    count: int
+    cells: int
+    inner: int
+    order: np.ndarray
+    starts: np.ndarray
+    columns: Sequence[np.ndarray]
+
+    @property
+    def end(self) -> int:
+        """Position after the last row."""
+        return self.first + self.count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of order and directory."""
+        return self.order.nbytes + self.starts.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """The cells that each tuple visits: a range on the outer and one on the inner axis.
+
+    All are uint32 of shape (n,); both ends belong to the range. Outer index o and inner index k
+    name cell ``o * inner + k``.
+    """
+
+    outer_low: np.ndarray
+    outer_high: np.ndarray
+    inner_low: np.ndarray
+    inner_high: np.ndarray
+
+    def of(self, rows: np.ndarray) -> Boxes:
+        """The boxes of some tuples."""
+        return Boxes(*(own[rows] for own in self.arrays))
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.outer_low, self.outer_high, self.inner_low, self.inner_high
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTask:
+    """A range join over rows in the order of cells.
+
+    Parameters
+    ----------
+    stream, mode
+        As for :class:`~.base.Task`.
+    start, end : ndarray of int64, shape (n,)
+        Range of positions per tuple, in any order.
+    room : int
+        As for :class:`~.base.Task`; at least SPARE_ROWS.
+    ordered : OrderedRows
+    boxes : Boxes
+    floor : ndarray of int64, shape (n,), optional
+        Places below it are done, per tuple.
+
+    Notes
+    -----
+    A result's ``j`` counts from ``ordered.first``, and so do places. A tuple meets places in
+    ascending order. A pause ``(i, i + 1, p)`` says: tuples before i are complete, tuple i is
+    complete below place p, later ones are untouched.
+    """
+
+    stream: Sequence[np.ndarray]
+    start: np.ndarray
+    end: np.ndarray
+    room: int
+    ordered: OrderedRows
+    boxes: Boxes
+    mode: Mode = Mode.PAIRS
+    floor: np.ndarray | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.start)
+
+
+@dataclass(frozen=True)
+class SearchPiece(Piece):
+    """Tuples of the caller to search for, each once, with their ranges in any order.
+
+    Parameters
+    ----------
+    cost : float
+        Expected time of a tuple, in evaluations of a range join.
+    admitted : int
+        Pairs that the window admits, of tuples whose search has not begun.
+    floor : ndarray of int64, shape (n,), optional
+        As for :class:`SearchTask`, but as positions: counted from 0 as these are.
+    """
+
+    cost: float
+    admitted: int
+    floor: np.ndarray | None = None
+
+    @property
+    def evaluations(self) -> int:
+        return int(len(self.rows) * self.cost) + 1
+
+    def tasks(self, lanes: int) -> Iterator[SearchPiece]:
+        """Cut into one part per task: few enough for the lanes to end together."""
+        rows = len(self.rows)
+        size = max(-(-rows // (lanes * TASKS_PER_LANE)), int(LEAST_TASK / self.cost) + 1)
+        size = min(size, MOST_TUPLES)
+        for low in range(0, rows, size):
+            part = self.part(low, low + size)
+            yield replace(self, **vars(part), admitted=part.evaluations)
+
+    def rest(self, pause: Pause) -> list[Piece]:
+        floor = np.zeros(len(self.rows), np.int64) if self.floor is None else self.floor.copy()
+        floor[pause.i0] = pause.p
+        part = self.part(pause.i0, len(self.rows))
+        return [replace(self, **vars(part), admitted=0, floor=floor[pause.i0 :])]
+
+
+class RangeWalk:
+    """The ranges of places that the tuples of a search visit, some at a time.
+
+    Parameters
+    ----------
+    start, end : ndarray of int64, shape (n,)
+    apart : bool
+        Whether to give ranges of single cells, in which all rows are in the tuple's range.
+    most : int
+        Ranges to give at a time.
+    """
+
+    def __init__(
+        self,
+        ordered: OrderedRows,
+        boxes: Boxes,
+        start: np.ndarray,
+        end: np.ndarray,
+        floor: np.ndarray | None,
+        *,
+        apart: bool = False,
+        most: int = 4096,
+    ) -> None:
+        # Copies, since read-only arrays are another type to Numba.
+        floors = np.zeros(len(start), np.int64) if floor is None else floor
+        self._tuples = (
+            *(np.array(own, np.uint32) for own in boxes.arrays),
+            *(np.array(own, np.int64) for own in (start, end, floors)),
+        )
+        self._ordered = (ordered.order, ordered.starts)
+        self._sizes = np.array(
+            [ordered.first, ordered.rows, ordered.count, ordered.cells, ordered.inner, apart]
+        )
+        self._state = np.array([0, -1, -1, -1])
+        #: Tuple, first place and end of each range, and whether all its rows are in the tuple's
+        #: range of positions; what :meth:`next` has written.
+        self.row, self.whole = np.empty(most, np.uint32), np.empty(most, np.bool_)
+        self.low, self.high = np.empty(most, np.int64), np.empty(most, np.int64)
+
+    def given(self, count: int) -> tuple[Any, ...]:
+        """What a loop over the last ranges needs: ranges, tuples' ranges, order and sizes."""
+        found = (self.row, self.low, self.high, self.whole, count)
+        return *found, *self._tuples[4:6], self._ordered[0], (self._sizes[0], self._sizes[1])
+
+    def next(self) -> int:
+        """Write the next ranges, by tuple and then by place; return their number, 0 at the end."""
+        return _ranges(
+            *self._tuples, *self._ordered, self._sizes, self._state, self.row, self.low, self.high,
+            self.whole,
+        )  # fmt: skip
+
+
+@kept()
+def _ranges(
+    outer_low, outer_high, inner_low, inner_high, start, end, floor, order, starts, sizes, state,
+    row, low, high, whole,
+):  # fmt: skip
+    """Write ranges that are not empty, as many as fit; ``state`` says where to go on."""
+    first, rows, count, cells, inner, apart = sizes
+    i, slab, outer, at = state
+    n = 0
+    while i < len(start):
+        s, e = max(start[i] - first, 0), min(end[i] - first, count)
+        if slab < 0:
+            slab = s // rows
+        while slab * rows < e and s < e:
+            base = slab * rows
+            top = min(base + rows, count)
+            if outer < 0:
+                outer = np.int64(outer_low[i])
+            while outer <= outer_high[i]:
+                cell = slab * (cells + MORE_STARTS) + outer * inner
+                is_whole = s <= base and e >= top
+                if at < 0:
+                    at = np.int64(inner_low[i])
+                while at <= inner_high[i]:
+                    if n == len(row):
+                        state[0], state[1], state[2], state[3] = i, slab, outer, at
+                        return n
+                    # Rows of neighbouring cells follow each other, but not in the order of time.
+                    last = at if apart else np.int64(inner_high[i])
+                    a, b = base + starts[cell + at], base + starts[cell + last + 1]
+                    is_in = is_whole
+                    if not is_whole and (apart or b - a > MOST_UNCUT):
+                        last = at
+                        b = base + starts[cell + last + 1]
+                        b = _first_at(order, a, b, e - base)
+                        a = _first_at(order, a, b, s - base)
+                        is_in = True
+                    a = max(a, floor[i])
+                    if a < b:
+                        row[n], low[n], high[n], whole[n] = i, a, b, is_in
+                        n += 1
+                    at = last + 1
+                at = np.int64(-1)
+                outer += 1
+            outer = np.int64(-1)
+            slab += 1
+        slab = np.int64(-1)
+        i += 1
+    state[0] = i
+    return n
+
+
+@kept()
+def _first_at(order, low, high, position):
+    """The first of the places ``[low, high)`` with this position or a later one, or ``high``."""
+    while low < high:
+        middle = (low + high) >> 1
+        if order[middle] < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,180 @@
+"""Searches of the band kernel: short ranges of places, tuple by tuple."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ...device.base import Pause, Result
+from ...device.search import RangeWalk, SearchTask
+from ...kept_code import kept
+from . import folds, loops, reduce, vector
+from .folds import EXISTS, fold
+from .loops import any_cube
+from .memory import ResultMemory
+from .vector import GRANULE, lowest_bit, match_all, match_each, popcount, row_of
+
+# Fields of a search's outcome: pairs, tests, and whether, where and at which tuple it paused.
+COUNT, EVALUATIONS, PAUSED, TUPLE, PLACE, ROOM = range(6)
+
+_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+_ONE = np.uint64(1)
+
+
+class Found:
+    """Pairs of a search.
+
+    Parameters
+    ----------
+    task : SearchTask
+    memory : ResultMemory
+    """
+
+    def __init__(self, task: SearchTask, memory: ResultMemory) -> None:
+        self.outcome = np.zeros(ROOM + 1, np.int64)
+        self.outcome[ROOM] = task.room
+        block = memory.lend(2 * task.room)
+        self.i, self.j = block[: task.room], block[task.room : 2 * task.room]
+
+    @property
+    def state(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The arguments ``outcome, out_i, out_j`` of a loop."""
+        return self.outcome, self.i, self.j
+
+    def result(self) -> Result:
+        """The result; a small one is copied, which frees the memory."""
+        count, evaluations, is_paused, i, place, room = self.outcome.tolist()
+        pairs = self.i[:count], self.j[:count]
+        if count < room // 2:
+            pairs = pairs[0].copy(), pairs[1].copy()
+        pause = Pause(i, i + 1, place) if is_paused else None
+        return Result(*pairs, pause, {"evaluations": evaluations})
+
+
+def walk_of(task: SearchTask, *, apart: bool = False) -> RangeWalk:
+    """The ranges of places of a search."""
+    return RangeWalk(task.ordered, task.boxes, task.start, task.end, task.floor, apart=apart)
+
+
+@njit(nogil=True)
+def before(mask, place, end):
+    """The granule mask without the places from ``end`` on."""
+    if place + GRANULE > end:
+        mask &= _ALL >> np.uint64(place + GRANULE - end)
+    return mask
+
+
+@njit(nogil=True)
+def mask_of(window, cubes, position, lo, sp, end):
+    """Mask of the matches at ``position`` and after it, before ``end``."""
+    if cubes is None:
+        mask = match_all(window, position, lo, sp)
+    else:
+        mask = any_cube(match_each(window, position, lo, sp), cubes)
+    return before(mask, position, end)
+
+
+@njit(nogil=True)
+def in_range(mask, place, order, by, low, high):
+    """The granule mask without the places whose positions lie outside ``[low, high)``.
+
+    ``by`` is the first position of the slab, from which ``order`` counts.
+    """
+    rest = mask
+    while rest:
+        bit = lowest_bit(rest)
+        rest &= rest - _ONE
+        position = by + np.int64(order[place + bit])
+        if not low <= position < high:
+            mask ^= _ONE << np.uint64(bit)
+    return mask
+
+
+@njit(nogil=True)
+def nearest_position(mask, values, at, place, order, base, i, count, value, extra):
+    """As :func:`.folds.fold` for NEAREST, by position: of equal values the first one counts."""
+    count[i] += popcount(mask)
+    if values is not None:
+        while mask:
+            bit = lowest_bit(mask)
+            mask &= mask - _ONE
+            one, position = np.int64(values[at + bit]), base + np.int64(order[place + bit])
+            if extra[i] < 0 or one < value[i] or (one == value[i] and position < extra[i]):
+                value[i], extra[i] = one, position
+
+
+@njit(nogil=True)
+def emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
+    """Append the pairs of a granule, by position; False if they do not fit."""
+    count = outcome[COUNT]
+    if count + popcount(mask) > outcome[ROOM]:
+        outcome[PAUSED], outcome[TUPLE], outcome[PLACE] = 1, i, place
+        return False
+    while mask:
+        out_i[count] = i
+        out_j[count] = base + order[place + lowest_bit(mask)]
+        mask &= mask - _ONE
+        count += 1
+    outcome[COUNT] = count
+    return True
+
+
+@kept(loops, vector)
+def search_pairs(
+    window, cubes, low, span, row, begin, end, whole, count, start, stop, order, sizes,
+    outcome, out_i, out_j,
+):  # fmt: skip
+    """Append the pairs of some ranges; False if their room is full.
+
+    Parameters
+    ----------
+    window : tuple of D arrays of the key dtype, with a granule more than places
+    cubes, low, span
+        As for :func:`.loops.run_pairs`.
+    row, begin, end, whole : ndarray, shape (>= count,)
+        Of each range, see :class:`~penstock.host.device.search.RangeWalk`.
+    start, stop : ndarray of int64
+        Range of positions of each tuple.
+    order : ndarray of uint32
+        Position of the row at each place, from its slab's first one.
+    sizes : tuple of int
+        First position, and rows of a slab.
+    outcome : ndarray of int64
+        COUNT to ROOM.
+    """
+    for k in range(count):
+        i, place = np.int64(row[k]), begin[k]
+        lo, sp = row_of(low, i), row_of(span, i)
+        base = place // sizes[1] * sizes[1]
+        while place < end[k]:
+            mask = mask_of(window, cubes, place, lo, sp, end[k])
+            if mask and not whole[k]:
+                mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
+            if mask and not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
+                outcome[EVALUATIONS] += place - begin[k]
+                return False
+            place += GRANULE
+        outcome[EVALUATIONS] += end[k] - begin[k]
+    return True
+
+
+@kept(folds, loops, reduce, vector)
+def search_folds(
+    window, payload, cubes, low, span, row, begin, end, whole, count, start, stop, order, sizes,
+    rule, matches, value, extra,
+):  # fmt: skip
+    """Fold the matches of some ranges; arguments as for :func:`search_pairs` and ``run_band``."""
+    evaluations = 0
+    for k in range(count):
+        i, place = np.int64(row[k]), begin[k]
+        lo, sp = row_of(low, i), row_of(span, i)
+        evaluations += end[k] - place
+        by = sizes[0] + place // sizes[1] * sizes[1]
+        while place < end[k] and not (rule == EXISTS and matches[i] > 0):
+            mask = mask_of(window, cubes, place, lo, sp, end[k])
+            if mask and not whole[k]:
+                mask = in_range(mask, place, order, by, start[i], stop[i])
+            if mask:
+                fold(mask, payload, place, place, i, rule, matches, value, extra)
+            place += GRANULE
+    return evaluations

@@ -1,0 +1,193 @@
+"""Cells: boxes of keys, numbered so that neighbours on the inner axis have neighbouring numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..device.search import Boxes
+from ..kept_code import kept
+
+#: Cell of rows with a NULL key: they match nothing.
+NO_CELL = np.uint32(0xFFFF_FFFF)
+#: An odd multiplier that spreads neighbouring codes over all of 64 bits.
+_SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Buckets of one key, ascending with its codes.
+
+    Parameters
+    ----------
+    test : int
+        Number of the test whose codes these are.
+    base, shift : int
+        Entry of a code in ``table``: ``(code - base) >> shift``, or the nearest one.
+    table : ndarray of uint32
+        Bucket of each entry, never falling.
+    buckets : int
+    """
+
+    test: int
+    base: int
+    shift: int
+    table: np.ndarray
+    buckets: int
+
+    def add(self, cells: np.ndarray, codes: np.ndarray, null: int) -> None:
+        """Refine cells by this axis."""
+        args = (np.uint64(self.base), np.uint64(self.shift), self.table, np.uint32(self.buckets))
+        _add_axis(cells, codes, *args, np.uint64(null))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a search.
+
+    Parameters
+    ----------
+    hashed : tuple of int
+        Tests for equality, whose codes together choose one of ``2 ** hash_bits`` parts.
+    hash_bits : int
+    axes : tuple of Axis
+        At most two; the last one is the inner one.
+    null : int
+        Code of NULL.
+    """
+
+    hashed: tuple[int, ...]
+    hash_bits: int
+    axes: tuple[Axis, ...]
+    null: int
+
+    @property
+    def inner(self) -> int:
+        return self.axes[-1].buckets if self.axes else 1
+
+    @property
+    def outer(self) -> int:
+        """Outer index of the cells: part of the hash, then bucket of the first of two axes."""
+        return (1 << self.hash_bits) * (self.axes[0].buckets if len(self.axes) > 1 else 1)
+
+    @property
+    def cells(self) -> int:
+        return self.outer * self.inner
+
+    def of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
+        """Cells of window rows: uint32, NO_CELL where a key is NULL."""
+        cells = self._parts(codes, len(codes[0]))
+        for axis in self.axes:
+            axis.add(cells, codes[axis.test], self.null)
+        return cells
+
+    def boxes(self, bounds: Sequence[np.ndarray]) -> Boxes:
+        """Cells that stream tuples visit.
+
+        Parameters
+        ----------
+        bounds : sequence of ndarray
+            ``lo_0, hi_0, lo_1, ...``, codes of all tests; no range is empty.
+        """
+        part = self._parts(bounds[::2], len(bounds[0]))
+        outer = part, part
+        if len(self.axes) > 1:
+            outer = part, part.copy()
+            self._both(self.axes[0], outer, bounds)
+        inner = np.zeros(len(part), np.uint32), np.zeros(len(part), np.uint32)
+        if self.axes:
+            self._both(self.axes[-1], inner, bounds)
+        return Boxes(*outer, *inner)
+
+    def _both(
+        self, axis: Axis, ends: tuple[np.ndarray, np.ndarray], bounds: Sequence[np.ndarray]
+    ) -> None:
+        for own, codes in zip(ends, bounds[2 * axis.test : 2 * axis.test + 2], strict=True):
+            axis.add(own, codes, self.null)
+
+    def _parts(self, codes: Sequence[np.ndarray], rows: int) -> np.ndarray:
+        cells = np.zeros(rows, np.uint32)
+        if self.hashed:
+            hashes = np.zeros(rows, np.uint64)
+            for test in self.hashed:
+                _add_hash(hashes, cells, codes[test], np.uint64(self.null))
+            _take_part(hashes, cells, np.uint64(64 - self.hash_bits))
+        return cells
+
+
+@kept()
+def _add_axis(cells, codes, base, shift, table, buckets, null):
+    last = np.uint64(len(table) - 1)
+    for k in range(len(codes)):
+        code = np.uint64(codes[k])
+        if code == null or cells[k] == NO_CELL:
+            cells[k] = NO_CELL
+            continue
+        at = min((code - base) >> shift, last) if code > base else np.uint64(0)
+        cells[k] = cells[k] * buckets + table[at]
+
+
+@kept()
+def _add_hash(hashes, cells, codes, null):
+    for k in range(len(codes)):
+        code = np.uint64(codes[k])
+        if code == null:
+            cells[k] = NO_CELL
+        mixed = (hashes[k] ^ code) * _SPREAD
+        hashes[k] = mixed ^ (mixed >> np.uint64(32))
+
+
+@kept()
+def _take_part(hashes, cells, shift):
+    """Cells by the highest bits of hashes; ``shift`` is 64 for a single part."""
+    for k in range(len(cells)):
+        if cells[k] != NO_CELL:
+            part = np.uint64(0)
+            if shift < np.uint64(64):
+                part = (hashes[k] * _SPREAD) >> shift
+            cells[k] = np.uint32(part)
+
+
+@kept()
+def sort_by_cell(cells, starts, order):
+    """Sort the rows of a slab by cell; rows of one cell stay in their order.
+
+    Parameters
+    ----------
+    cells : ndarray of uint32, shape (n,)
+    starts : ndarray of uint32, shape (number of cells + 2,)
+        Gets the first place of each cell, then that of rows in NO_CELL, then n.
+    order : ndarray of uint32, shape (n,)
+        Gets the row at each place.
+    """
+    last = len(starts) - 2
+    starts[:] = 0
+    # Counts lie two entries further, so that filling moves each entry to where it belongs.
+    for k in range(len(cells)):
+        cell = min(np.int64(cells[k]), last)
+        if cell + 2 < len(starts):
+            starts[cell + 2] += 1
+    total = np.uint32(0)
+    for c in range(2, len(starts)):
+        total += starts[c]
+        starts[c] = total
+    rest = np.int64(total)
+    for k in range(len(cells)):
+        cell = np.int64(cells[k])
+        if cell < last:
+            place = starts[cell + 1]
+            starts[cell + 1] = place + 1
+            order[place] = k
+        else:
+            order[rest] = k
+            rest += 1
+    starts[last + 1] = len(cells)
+
+
+@kept()
+def take(out, column, order):
+    """Write the items of a column in an order."""
+    for k in range(len(order)):
+        out[k] = column[order[k]]

@@ -1,0 +1,76 @@
+"""What an order of the window is expected to save, for ``penstock explain``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.plan.plan import Evaluation
+
+from ..device.base import Device
+from ..device.cut import whole
+from ..keys.binding import Binder, search_binder
+from ..keys.prepare import window_keys
+from ..rows.sides import SideRows
+from ..windows.run import still
+from .choice import Choice
+from .search import Orderings, SearchKeys
+from .sizes import DEFAULT_PRUNING
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The order that a join of two tables has a choice of.
+
+    Parameters
+    ----------
+    rows : int
+        Window rows that are sorted together.
+    choice : Choice
+    share : float
+        Share of the pairs in the window that are expected to be tested.
+    is_worth : bool
+        Whether that takes less time than to test all.
+    """
+
+    rows: int
+    choice: Choice
+    share: float
+    is_worth: bool
+
+
+def expectation(
+    evaluation: Evaluation,
+    window: SideRows,
+    stream: SideRows,
+    start: np.ndarray,
+    end: np.ndarray,
+    device: Device,
+) -> Expectation | None:
+    """The order of a window that a join of tables would choose; None if there is none.
+
+    Parameters
+    ----------
+    window, stream : SideRows
+        In the order of time.
+    start, end : ndarray of int64
+        Range of window rows of each tuple.
+    """
+    form = evaluation.form
+    ranges = whole(start, end)
+    if not len(ranges.rows):
+        return None
+    run = still(window.time, window_keys(form, window.columns, len(window)))
+    binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
+    layout, keys = binder.bind(run, stream.columns, len(start))
+    by = SearchKeys(layout, keys.arrays, binder.skip)
+    orderings = Orderings(DEFAULT_PRUNING, growing=False, threads=1, expands=False, speed=1.0)
+    found = orderings.choose(run, by, ranges)
+    if not found:
+        return None
+    ((rows, choice),) = found
+    mean = ranges.evaluations / len(ranges.rows)
+    share = min(choice.share * (rows + mean) / mean, 1.0)
+    is_worth = orderings.gain(ranges, rows, choice) > 0
+    return Expectation(rows, choice, share, is_worth)

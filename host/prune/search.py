@@ -1,0 +1,398 @@
+"""The rows of a run in the order of cells, and what a probe has to search there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.program import BandProgram, Mode, Program, null_code
+
+from ..device.cut import Piece, concat, nonempty
+from ..device.search import Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTask
+from ..device.storage import storage_dtype
+from ..keys.prepare import Layout
+from ..windows.run import Snapshot
+from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SCAN_NS, SORT_NS, Choice, choose, cost_ns, spread
+from .ordering import Ordering
+from .sizes import Pruning
+
+#: Fewest rows of a slab of a table: a few times what fits a second-level cache at once.
+LEAST_ROWS = 1 << 14
+#: Most probes without an attempt before the next one.
+MOST_SKIPPED = 64
+#: Tuples whose ranges are looked at before a probe is searched for.
+LOOKED_AT = 32
+#: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
+PARTS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRun:
+    """Ordered rows as a run of their own, whose positions are places.
+
+    Parameters
+    ----------
+    run : int
+        Number of the run.
+    base : int
+        Number of the run whose rows these are.
+    rows : OrderedRows
+    """
+
+    run: int
+    base: int
+    rows: OrderedRows
+
+    @property
+    def first(self) -> int:
+        return self.rows.first
+
+    @property
+    def end(self) -> int:
+        return self.rows.end
+
+    def columns(self, layout: Layout, low: int, high: int) -> list[np.ndarray]:
+        """Device columns of the places ``[low, high)``."""
+        return [column[low - self.first : high - self.first] for column in self.rows.columns]
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Tuples that a device searches for in ordered rows.
+
+    Parameters
+    ----------
+    source : OrderedRun
+    boxes : Boxes
+        Of all tuples.
+    piece : SearchPiece
+    """
+
+    source: OrderedRun
+    boxes: Boxes
+    piece: SearchPiece
+
+    @property
+    def pieces(self) -> tuple[SearchPiece, ...]:
+        return (self.piece,)
+
+    @property
+    def evaluations(self) -> int:
+        """Pairs that the window admits; how many are tested is known afterwards."""
+        return self.piece.admitted
+
+    def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
+        """The task of some tuples.
+
+        Parameters
+        ----------
+        piece : SearchPiece
+        arrays : sequence of ndarray
+            Device arrays of all tuples.
+        """
+        assert isinstance(piece, SearchPiece)
+        floor = None if piece.floor is None else piece.floor - self.source.first
+        return SearchTask(
+            piece.of(arrays),
+            piece.start,
+            piece.end,
+            room,
+            self.source.rows,
+            Boxes(*piece.of(self.boxes.arrays)),
+            mode,
+            floor,
+        )
+
+    def positions(self, places: np.ndarray) -> np.ndarray:
+        """Positions in the run of what a device found: it gives positions."""
+        return places
+
+
+@dataclass(frozen=True, eq=False)
+class PrunedRanges:
+    """Ranges of stream tuples in one order of a run's rows.
+
+    Parameters
+    ----------
+    source : Snapshot or OrderedRun
+    pieces : tuple of Piece
+        Positions are those of the source.
+    """
+
+    source: Snapshot | OrderedRun
+    pieces: tuple[Piece, ...]
+
+    @property
+    def evaluations(self) -> int:
+        return sum(piece.evaluations for piece in self.pieces)
+
+    def positions(self, places: np.ndarray) -> np.ndarray:
+        """Positions in the run of what a device found in the source."""
+        if isinstance(self.source, Snapshot):
+            return places
+        rows = self.source.rows
+        at = places - rows.first
+        return rows.order[at] + (places - at % rows.rows)
+
+
+Part = PrunedRanges | Searched
+
+
+@dataclass(frozen=True)
+class SearchKeys:
+    """What the rows that tuples may match are searched by.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of codes; may be that of the program.
+    bounds : sequence of ndarray
+        ``lo_0, hi_0, lo_1, ...`` of the tuples.
+    skip : int
+        Keys of a window tuple before those to search by.
+    """
+
+    layout: Layout
+    bounds: Sequence[np.ndarray]
+    skip: int
+
+    @property
+    def null(self) -> int:
+        """Code of NULL."""
+        assert isinstance(self.layout.program, BandProgram)
+        return null_code(self.layout.program.key_bits)
+
+
+def searched_tests(program: Program) -> list[int]:
+    """The tests that every match of a program passes."""
+    if not isinstance(program, BandProgram) or not program.cubes:
+        return []
+    if program.payload is not None and storage_dtype(program.payload).kind != "i":
+        return []  # folded in several passes
+    common = int(np.bitwise_and.reduce(np.array(program.cubes, np.int64)))
+    return [d for d in range(program.tests) if common >> d & 1]
+
+
+class Orderings:
+    """The orderings of one run: long slabs for old rows, shorter ones for younger rows.
+
+    Parameters
+    ----------
+    growing : bool
+        Whether rows may follow; else one ordering holds all rows.
+    threads : int
+        For sorting.
+    expands : bool
+        Whether devices are given ranges of places instead of searches.
+    speed : float
+        Of the device, where a core's is 1.
+    """
+
+    def __init__(
+        self, sizes: Pruning, *, growing: bool, threads: int, expands: bool, speed: float
+    ) -> None:
+        self.sizes = sizes
+        self.growing = growing
+        self.threads = threads
+        self.expands = expands
+        self.scan_ns = SCAN_NS / speed
+        self._layouts: tuple[Layout, Layout] | None = None
+        #: From the longest slabs, which hold the oldest rows; and the choice of each.
+        self.levels: list[Ordering] = []
+        self._choices: list[Choice] = []
+        #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
+        self.credit = 0.0
+        #: Consecutive probes with little gain, and probes still to leave as they are.
+        self.misses = self.skip = 0
+
+    @property
+    def nbytes(self) -> int:
+        return sum(level.nbytes for level in self.levels)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the runs that the levels are."""
+        return [level.number for level in self.levels]
+
+    def missed(self) -> None:
+        """Leave the next probes as they are, twice as many after each miss."""
+        self.misses += 1
+        self.skip = min((1 << self.misses) - 1, MOST_SKIPPED)
+
+    def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
+        """Sort what a probe needs, if that is worth it; return whether there is an order."""
+        _, equal = _tests(by)
+        is_served = all(set(level.grid.hashed) <= set(equal) for level in self.levels)
+        if self._layouts != (layout, by.layout) or not is_served:
+            self._layouts, self.levels, self._choices = (layout, by.layout), [], []
+        mean = ranges.evaluations / len(ranges.rows)
+        longest = self._sizes(mean, window.end - window.first)[0]
+        if not self.levels or (self.growing and longest > self.levels[0].rows):
+            for size, choice in reversed(self.choose(window, by, ranges)):
+                if not self.levels or size > self.levels[0].rows:
+                    self._choices.insert(0, choice)
+                    self.levels.insert(0, Ordering(size, _up(window.first, size), choice.grid))
+        if not self.levels:
+            return False
+        gain = self.gain(ranges, self.levels[0].rows, self._choices[0])
+        if gain <= 0 and not self.sizes.always:
+            return False
+        self.credit += gain
+        wanted = self._wanted(window, ranges.high)
+        rows = sum(max(end - level.end, 0) for level, end in zip(self.levels, wanted, strict=True))
+        if not self.sizes.always and self.credit < (rows - self.sizes.free_rows) * SORT_NS:
+            return False
+        self.credit -= rows * SORT_NS
+        self._sort(window, layout, by, wanted)
+        return True
+
+    def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
+        """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
+        visits = len(ranges.rows) + ranges.evaluations / rows
+        return ranges.evaluations * self.scan_ns - visits * choice.tuple_ns
+
+    def choose(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[tuple[int, Choice]]:
+        """The rows of a slab and the grid of each level."""
+        tests, equal = _tests(by)
+        if not tests:
+            return []
+        held = window.end - window.first
+        keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
+        sample = by.layout.window(keys[by.skip :])
+        tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
+        some = [own[tuples] for own in by.bounds]
+        sizes = self._sizes(ranges.evaluations / len(ranges.rows), held)
+        found = (
+            (size, choose(tests, equal, sample, some, size, by.null, always=self.sizes.always))
+            for size in sizes
+        )
+        return [(size, choice) for size, choice in found if choice is not None]
+
+    def _sizes(self, mean: float, held: int) -> list[int]:
+        """Rows of the slabs of each level, for ranges of a mean length."""
+        if not self.growing:
+            least = self.sizes.run_rows[0] if self.sizes.always else LEAST_ROWS
+            size = 1 << (int(max(mean, least)) - 1).bit_length()
+            # As long as each other: each has a directory of its own.
+            return [max(-(-held // -(-held // size)), 1)] if held else [size]
+        sizes = sorted(self.sizes.run_rows, reverse=True)
+        return [size for size in sizes if size * PARTS <= mean] or sizes[-1:]
+
+    def _wanted(self, window: Snapshot, high: int) -> list[int]:
+        """How far each level should reach."""
+        if not self.growing:
+            is_whole = self.expands  # a device's memory is for a run that does not grow
+            return [window.end if is_whole else min(_up(high, self.levels[0].rows), window.end)]
+        return [window.end // level.rows * level.rows for level in self.levels]
+
+    def _sort(
+        self, window: Snapshot, layout: Layout, by: SearchKeys, wanted: Sequence[int]
+    ) -> None:
+        def read(low: int, high: int) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
+            keys = window.keys_between(low, high)
+            columns = layout.window(keys)
+            if by.layout is not layout:
+                return columns, by.layout.window(keys[by.skip :])
+            return [_widened(column) for column in columns], columns
+
+        covered = window.first
+        for level, end in zip(self.levels, wanted, strict=True):
+            level.drop(covered)
+            if level.end < covered:
+                level.restart(_up(covered, level.rows))
+            level.extend(end, read, self.threads, most=0 if self.growing else window.end)
+            covered = max(covered, level.end)
+
+    def parts(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[Part]:
+        """The ranges of a probe: those to search in each level, and the others as they are."""
+        found: list[Part] = []
+        scanned: list[Piece] = []
+        low, high = ranges.low, ranges.high
+        for level, choice in zip(self.levels, self._choices, strict=True):
+            begin, end = max(low, level.first), min(high, level.end)
+            if begin >= end:
+                continue
+            own = _within(ranges, begin, end)
+            if not len(own.rows):
+                continue
+            if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
+                continue
+            ordered = OrderedRun(level.number, window.run, level.ordered())
+            boxes = level.grid.boxes(by.bounds)
+            if not self.sizes.always and not self._holds(ordered, boxes, own):
+                continue
+            scanned.append(_within(ranges, low, begin))
+            if self.expands:
+                found.append(_expanded(ordered, boxes, own))
+            else:
+                found.append(_searched(ordered, boxes, own, choice))
+            low = end
+        scanned.append(_within(ranges, low, high))
+        scanned = [piece for piece in scanned if len(piece.rows)]
+        if scanned:
+            found.append(PrunedRanges(window, (concat(scanned),)))
+        return found
+
+    def _holds(self, ordered: OrderedRun, boxes: Boxes, own: Piece) -> bool:
+        """Whether a sample of tuples is searched for in less time than its pairs are tested.
+
+        Keys may drift with time, or depend on each other. Then the grid is forgotten.
+        """
+        some = spread(len(own.rows), LOOKED_AT)
+        rows = own.rows[some]
+        walk = RangeWalk(ordered.rows, boxes.of(rows), own.start[some], own.end[some], None)
+        ranges = tested = 0
+        while count := walk.next():
+            ranges += count
+            tested += int((walk.high[:count] - walk.low[:count]).sum())
+        pairs = int((own.end[some] - own.start[some]).sum())
+        visits = len(some) + pairs / ordered.rows.rows
+        if cost_ns(visits, ranges, tested) < pairs * self.scan_ns:
+            return True
+        self.missed()
+        self._layouts = None
+        return False
+
+
+def _widened(column: np.ndarray) -> np.ndarray:
+    """A narrow number to fold as int32, which devices in this process read it as."""
+    return column.astype(np.int32) if column.dtype in (np.int8, np.int16) else column
+
+
+def _up(position: int, size: int) -> int:
+    """The first multiple of a size from a position on."""
+    return -(-position // size) * size
+
+
+def _within(piece: Piece, low: int, high: int) -> Piece:
+    """The part of each range in ``[low, high)``."""
+    return nonempty(piece.rows, np.maximum(piece.start, low), np.minimum(piece.end, high))
+
+
+def _tests(by: SearchKeys) -> tuple[list[int], list[int]]:
+    """The tests to search by, and those of them that ask for one code."""
+    tests = searched_tests(by.layout.program)
+    return tests, [d for d in tests if np.array_equal(by.bounds[2 * d], by.bounds[2 * d + 1])]
+
+
+def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
+    slabs = 1 + own.evaluations / len(own.rows) / ordered.rows.rows
+    cost = choice.tuple_ns / SCAN_NS * slabs
+    piece = SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
+    return Searched(ordered, boxes, piece)
+
+
+def _expanded(ordered: OrderedRun, boxes: Boxes, own: Piece) -> PrunedRanges:
+    """The ranges of places that tuples visit, in an order in which none steps back."""
+    walk = RangeWalk(ordered.rows, boxes.of(own.rows), own.start, own.end, None, apart=True)
+    parts = [(walk.row[:0], walk.low[:0], walk.high[:0])]
+    while count := walk.next():
+        parts.append((walk.row[:count].copy(), walk.low[:count].copy(), walk.high[:count].copy()))
+    row, low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
+    # Cells do not overlap, and in each cell ranges rise with the tuples.
+    order = np.argsort(low, kind="stable")
+    first = ordered.rows.first
+    piece = Piece(own.rows[row[order]], first + low[order], first + high[order])
+    return PrunedRanges(ordered, (piece,) if len(order) else ())

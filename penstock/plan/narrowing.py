@@ -1,0 +1,220 @@
+"""Bounds of keys that follow from a comparison of exact sums, though they do not decide it.
+
+A part of a sum that is never negative only makes the sum larger: without it, the rest is still
+below the bound. So ``dx * dx + dy * dy <= c`` gives ``|dx| <= root of c``, and likewise ``|dy|``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isqrt
+
+from ..expr import ops
+from ..expr.node import Expr, Op
+from .band import BandTest, Bound, NotBandError
+from .linear import Linear, linear, total
+from .splitting import test_of_sum
+
+#: Sums that one comparison is taken apart into; more means that no key is taken from it.
+_MAX_SUMS = 100
+#: Factors of a product that are looked at.
+_MAX_FACTORS = 16
+
+
+@dataclass(frozen=True)
+class Half:
+    """One bound of a key, which the key of every pair keeps for which a condition is TRUE.
+
+    Parameters
+    ----------
+    key : Expr
+        Window-side.
+    bound : Bound
+    is_high : bool
+        Whether it is the upper bound.
+    passes_nan : bool
+        The condition may be TRUE for a key that is NaN, which an upper bound would exclude.
+    nan_where : Expr or None
+        Stream-side number: where it is NaN, the condition may be TRUE for a key that is NaN. None
+        if it is so nowhere, but for what ``passes_nan`` says.
+    """
+
+    key: Expr
+    bound: Bound
+    is_high: bool
+    passes_nan: bool = False
+    nan_where: Expr | None = None
+
+
+def halves_of_test(test: BandTest) -> list[Half]:
+    """The bounds of a band test."""
+    is_float = test.key.type.is_float
+    lows = [Half(test.key, bound, False, passes_nan=is_float) for bound in test.lo]
+    return lows + [
+        Half(test.key, bound, True, nan_where=bound.expr if is_float and not bound.open else None)
+        for bound in test.hi
+    ]
+
+
+def narrowed(atom: Expr, window: str) -> list[Half]:
+    """Bounds that follow from a comparison of integers of any kind.
+
+    Raises
+    ------
+    NotBandError
+        There are none.
+    """
+    a, b = atom.args
+    difference = linear(a).plus(linear(b).scaled(-1))
+    sums = [difference, difference.scaled(-1)] if atom.op is Op.EQ else [difference]
+    if atom.op is Op.LT:
+        sums = [Linear(difference.terms, difference.constant + 1)]
+    return halves_of_sums(sums, window, atom)
+
+
+def halves_of_sums(sums: list[Linear], window: str, atom: Expr) -> list[Half]:
+    """Bounds that follow from ``sum <= 0`` for each of these sums.
+
+    Raises
+    ------
+    NotBandError
+        There are none.
+    """
+    narrower = _Narrower(window, atom)
+    halves = [half for form in sums for half in narrower.at_most_zero(form)]
+    if not halves:
+        raise narrower.refusal or NotBandError("{} bounds no key", atom)
+    return list(dict.fromkeys(halves))
+
+
+class _Narrower:
+    """Finds bounds of one comparison, ``atom``; ``refusal`` says why a part of it gives none."""
+
+    def __init__(self, window: str, atom: Expr) -> None:
+        self.window = window
+        self.atom = atom
+        self.refusal: NotBandError | None = None
+        self.count = 0
+
+    def at_most_zero(self, form: Linear) -> Iterator[Half]:
+        """Bounds that follow from ``form <= 0``."""
+        self.count += 1
+        if self.count > _MAX_SUMS:
+            raise NotBandError(f"{{}} fans out to more than {_MAX_SUMS} sums", self.atom)
+        parts = [_Part.of(t, c) for t, c in form.terms if len(t.sides) > 1 and c]
+        one_sided = tuple((t, c) for t, c in form.terms if len(t.sides) == 1 and c)
+        rest = Linear(one_sided, form.constant)
+        if not parts:
+            if any(t.sides == {self.window} for t, _ in one_sided):
+                yield from halves_of_test(test_of_sum(rest, self.window))
+            return
+        for part in parts:
+            unsigned = [p for p in parts if p is not part and not p.is_never_negative]
+            if unsigned:
+                self.refuse("{} may be negative", unsigned[0].term)
+            else:
+                yield from self.part_at_most(part, rest)
+
+    def refuse(self, reason: str, *parts: Expr) -> None:
+        self.refusal = self.refusal or NotBandError(reason, *parts)
+
+    def part_at_most(self, part: _Part, rest: Linear) -> Iterator[Half]:
+        """Bounds that follow from ``part + rest <= 0``."""
+        term, factor = part.term, part.factor
+        if part.root is not None and factor > 0:
+            yield from self.square_at_most(part.root, factor, rest)
+        elif term.op is Op.ABS and factor > 0:
+            for sign in (1, -1):
+                yield from self.at_most_zero(
+                    rest.plus(linear(term.args[0]).scaled(sign * factor)),
+                )
+        elif term.op is (Op.GREATEST if factor > 0 else Op.LEAST):
+            for choice in term.args:
+                # Where another one is NULL, it is still one of the values.
+                if choice.type.nullable:
+                    self.refuse("{} skips NULL", term)
+                elif not choice.is_const:
+                    yield from self.at_most_zero(rest.plus(linear(choice).scaled(factor)))
+        elif part.root is not None or term.op in (Op.ABS, Op.LEAST, Op.GREATEST):
+            self.refuse("{} is bounded from the other side only", term)
+        else:
+            self.refuse("{} mixes both sides", term)
+
+    def square_at_most(self, root: Expr, factor: int, rest: Linear) -> Iterator[Half]:
+        """Bounds that follow from ``factor * root**2 + rest <= 0``."""
+        for term, coefficient in rest.terms:
+            is_ours = term.sides == {self.window}
+            if is_ours and not _Part.of(term, coefficient).is_never_negative:
+                self.refuse("{} depends on the window's rows", term)
+                return
+        others = tuple((t, c) for t, c in rest.terms if self.window not in t.sides)
+        limit = linear(_root(Linear(others, rest.constant).scaled(-1), factor))
+        for sign in (1, -1):
+            yield from self.at_most_zero(linear(root).scaled(sign).plus(limit.scaled(-1)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """``factor * term`` of a sum, where the term is the square of ``root`` if that is not None."""
+
+    term: Expr
+    factor: int
+    root: Expr | None
+
+    @staticmethod
+    def of(term: Expr, factor: int) -> _Part:
+        """A term of a linear form; the constants of a product belong to the factor."""
+        if term.op is not Op.MUL:
+            return _Part(term, factor, None)
+        if term.args[0] is term.args[1]:
+            return _Part(term, factor, term.args[0])
+        constant, counts = 1, Counter[Expr]()
+        stack = [term]
+        while stack:
+            if len(stack) + counts.total() > _MAX_FACTORS:
+                return _Part(term, factor, None)
+            current = stack.pop()
+            if current.op is Op.MUL:
+                stack += reversed(current.args)
+            elif current.is_const and current.attr is not None:
+                constant *= int(current.attr)
+            else:
+                counts[current] += 1
+        if any(n % 2 for n in counts.values()):
+            return _Part(term, factor, None)
+        root: Expr | None = None
+        for value, n in counts.items():
+            for _ in range(n // 2):
+                root = value if root is None else ops.mul(root, value)
+        return _Part(term, factor * constant, root)
+
+    @property
+    def is_never_negative(self) -> bool:
+        if self.root is not None:
+            return self.factor >= 0
+        return self.term.type.lo >= 0 if self.factor >= 0 else self.term.type.hi <= 0
+
+
+def _root(square: Linear, factor: int) -> Expr:
+    """Stream-side integer that no ``n`` with ``factor * n**2 <= square`` exceeds; -1 for none."""
+    constant = square.constant
+    if not square.terms:
+        return ops.const(isqrt(constant // factor) if constant >= 0 else -1)
+    if len(square.terms) == 1:
+        part = _Part.of(*square.terms[0])
+        if part.root is not None and part.factor > 0:
+            # The root of a sum is at most the sum of the roots.
+            times = isqrt(-(-part.factor // factor) - 1) + 1
+            size = linear(ops.absolute(part.root)).scaled(times)
+            extra = isqrt(constant // factor) + 1 if constant > 0 else 0
+            return total(Linear(size.terms, size.constant + extra))
+    # Steps of powers of two: at most twice the root.
+    value = total(square)
+    most = isqrt(max(value.type.hi, 0) // factor)
+    steps = [(0, -1)] + [(factor << 2 * k, (1 << k) - 1) for k in range(most.bit_length())]
+    return ops.case(
+        [(ops.lt(value, ops.const(limit)), ops.const(root)) for limit, root in steps],
+        ops.const(most),
+    )
