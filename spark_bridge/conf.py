@@ -84,8 +84,7 @@ class Conf:
     part_rows : int
         rows of the other side that a lane reads at a time
     pruning : bool
-        whether pairs that bounds of many rows rule out are left out before the device sees
-        them
+        whether pairs that cannot match are left out before the device sees them
     resident : bool
         whether blocks of a streaming join's window stay prepared in the workers, and loaded
         in a device server, between micro-batches

@@ -57,7 +57,7 @@ class BatchFigures:
     arrived, late : mapping of alias to int
         Rows of the batch, and late ones among them.
     rows, evaluations, pairs_pruned, pairs_in_window : int
-        Rows of output; evaluations of the predicate; pairs that bounds ruled out before; pairs that
+        Rows of output; evaluations of the predicate; pairs that were ruled out before; pairs that
         the window admits.
     window_rows, window_bytes : int
         Rows that later batches may meet, and their size.
