@@ -79,4 +79,5 @@ def sql(device: Device, given: dict[str, pa.Table], points: Points) -> int:
     """Number of rows of the joined table; compiling the query and preparing keys are part of it."""
     text = QUERY.format(d=points.d)
     times = {"l": "t", "r": "t"}
-    return penstock.sql(text, given, time=times, within=0, device=device).num_rows
+    found = penstock.sql(text, given, time=times, within=0, device=device, pruning=False)
+    return found.num_rows
