@@ -77,4 +77,6 @@ class Prepared:
 
 def key_of(evaluation: Evaluation) -> Hashable:
     """Return a value that is equal for evaluations with the same keys and programs."""
-    return evaluation.form.window, evaluation.form.form, evaluation.modes
+    form = evaluation.form
+    # The keys to search by follow from the predicate.
+    return form.window, form.form, form.predicate, evaluation.modes
