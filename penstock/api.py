@@ -89,7 +89,7 @@ def sql(
         "range", or "window" for the window-join operator: ROWS windows and band form; see
         docs/window-operator.md.
     pruning : bool or Pruning
-        Whether the host leaves out pairs that bounds of many rows rule out, before the device sees
+        Whether the host leaves out pairs that cannot match, before the device sees
         them (range joins only). The result is the same.
     running : Running, optional
         Order of the rows, policy and limits of tasks; its ``pruning`` is not used.

@@ -79,11 +79,7 @@ def check_task(kernel: Kernel, capacity: int, wanted: Sequence[Column], task: Ta
             f"stream columns and ranges must have equal lengths, {task.rows}: one entry per stream "
             "tuple"
         )
-    if task.mode not in kernel.modes:
-        raise DeviceError(
-            f"the program was opened for other modes than {task.mode.value}; name every mode when "
-            "opening it"
-        )
+    _check_mode(kernel, task)
     if task.mode is Mode.PAIRS:
         _check_room(kernel, task)
     if not task.rows:
@@ -118,11 +114,7 @@ def check_search_task(
             f"stream columns, ranges and boxes must have equal lengths, {task.rows}: one entry per "
             "stream tuple"
         )
-    if task.mode not in kernel.modes:
-        raise DeviceError(
-            f"the program was opened for other modes than {task.mode.value}; name every mode when "
-            "opening it"
-        )
+    _check_mode(kernel, task)
     if task.mode is Mode.PAIRS and task.room < SPARE_ROWS:
         raise DeviceError(f"a search needs room for {SPARE_ROWS} pairs, not {task.room}")
     if any(len(column) < task.ordered.count + SPARE_ROWS for column in task.ordered.columns):
@@ -151,6 +143,14 @@ def check_window_task(kernel: Kernel, task: WindowTask, *, typed: bool = False) 
         if any(len(column) != rows for column in columns):
             raise DeviceError(f"{what} must have {rows} rows, one per tuple")
     _check_room(kernel, task)
+
+
+def _check_mode(kernel: Kernel, task: Task | SearchTask) -> None:
+    if task.mode not in kernel.modes:
+        raise DeviceError(
+            f"the program was opened for other modes than {task.mode.value}; name every mode when "
+            "opening it"
+        )
 
 
 def _check_room(kernel: Kernel, task: AnyTask) -> None:

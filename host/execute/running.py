@@ -31,7 +31,7 @@ class Running:
     most_failures : int
         Failures in a row after which a lane is parked.
     pruning : bool or Pruning
-        Whether pairs that bounds of many tuples rule out are left out, and by which sizes.
+        Whether pairs that cannot match are left out, and by which sizes.
     """
 
     ordered: bool = False

@@ -30,8 +30,8 @@ class Stats:
     pairs_evaluated : int
         Predicate tests executed.
     pairs_pruned : int
-        Predicate tests that were not needed: bounds of many tuples, or the empty ranges of one,
-        ruled out a match.
+        Predicate tests that were not needed: an order of the window, or an empty range, ruled out
+        a match.
     seconds : float
         Time since the join began.
     busy_s : float

@@ -34,10 +34,8 @@ def search_form(form: JoinForm) -> JoinForm | None:
     if isinstance(form.form, BandForm):
         return None
     found = search_of(form.predicate, form.window)
-    tests = tuple(key.test for key in found.keys[:MOST_SEARCHED])
-    if not tests:
-        return None
-    return replace(form, form=BandForm(form.window, tests, 1 << ((1 << len(tests)) - 1)))
+    searched = replace(found, keys=found.keys[:MOST_SEARCHED]).form
+    return None if searched is None else replace(form, form=searched)
 
 
 def program_keys(form: JoinForm) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from penstock.program import BandProgram, Mode, Program, null_code
 
-from ..device.cut import Piece, concat, nonempty
+from ..device.cut import Piece, concat
 from ..device.search import Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTask
 from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
@@ -158,6 +159,17 @@ class SearchKeys:
     bounds: Sequence[np.ndarray]
     skip: int
 
+    @cached_property
+    def tests(self) -> list[int]:
+        """The tests to search by: those that every match passes."""
+        return searched_tests(self.layout.program)
+
+    @cached_property
+    def equal(self) -> list[int]:
+        """Those of them that ask for one code, of every tuple."""
+        bounds = self.bounds
+        return [d for d in self.tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
+
     @property
     def null(self) -> int:
         """Code of NULL."""
@@ -223,8 +235,7 @@ class Orderings:
 
     def prepare(self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece) -> bool:
         """Sort what a probe needs, if that is worth it; return whether there is an order."""
-        _, equal = _tests(by)
-        is_served = all(set(level.grid.hashed) <= set(equal) for level in self.levels)
+        is_served = all(set(level.grid.hashed) <= set(by.equal) for level in self.levels)
         if self._layouts != (layout, by.layout) or not is_served:
             self._layouts, self.levels, self._choices = (layout, by.layout), [], []
         mean = ranges.evaluations / len(ranges.rows)
@@ -250,13 +261,11 @@ class Orderings:
 
     def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
         """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
-        visits = len(ranges.rows) + ranges.evaluations / rows
-        return ranges.evaluations * self.scan_ns - visits * choice.tuple_ns
+        return ranges.evaluations * self.scan_ns - _visits(ranges, rows) * choice.tuple_ns
 
     def choose(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[tuple[int, Choice]]:
         """The rows of a slab and the grid of each level."""
-        tests, equal = _tests(by)
-        if not tests:
+        if not by.tests:
             return []
         held = window.end - window.first
         keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
@@ -265,7 +274,10 @@ class Orderings:
         some = [own[tuples] for own in by.bounds]
         sizes = self._sizes(ranges.evaluations / len(ranges.rows), held)
         found = (
-            (size, choose(tests, equal, sample, some, size, by.null, always=self.sizes.always))
+            (
+                size,
+                choose(by.tests, by.equal, sample, some, size, by.null, always=self.sizes.always),
+            )
             for size in sizes
         )
         return [(size, choice) for size, choice in found if choice is not None]
@@ -314,7 +326,7 @@ class Orderings:
             begin, end = max(low, level.first), min(high, level.end)
             if begin >= end:
                 continue
-            own = _within(ranges, begin, end)
+            own = ranges.clipped(begin, end)
             if not len(own.rows):
                 continue
             if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
@@ -323,13 +335,13 @@ class Orderings:
             boxes = level.grid.boxes(by.bounds)
             if not self.sizes.always and not self._holds(ordered, boxes, own):
                 continue
-            scanned.append(_within(ranges, low, begin))
+            scanned.append(ranges.clipped(low, begin))
             if self.expands:
                 found.append(_expanded(ordered, boxes, own))
             else:
                 found.append(_searched(ordered, boxes, own, choice))
             low = end
-        scanned.append(_within(ranges, low, high))
+        scanned.append(ranges.clipped(low, high))
         scanned = [piece for piece in scanned if len(piece.rows)]
         if scanned:
             found.append(PrunedRanges(window, (concat(scanned),)))
@@ -340,16 +352,15 @@ class Orderings:
 
         Keys may drift with time, or depend on each other. Then the grid is forgotten.
         """
-        some = spread(len(own.rows), LOOKED_AT)
-        rows = own.rows[some]
-        walk = RangeWalk(ordered.rows, boxes.of(rows), own.start[some], own.end[some], None)
+        at = spread(len(own.rows), LOOKED_AT)
+        some = Piece(own.rows[at], own.start[at], own.end[at])
+        walk = RangeWalk(ordered.rows, boxes.of(some.rows), some.start, some.end, None)
         ranges = tested = 0
         while count := walk.next():
             ranges += count
             tested += int((walk.high[:count] - walk.low[:count]).sum())
-        pairs = int((own.end[some] - own.start[some]).sum())
-        visits = len(some) + pairs / ordered.rows.rows
-        if cost_ns(visits, ranges, tested) < pairs * self.scan_ns:
+        visits = _visits(some, ordered.rows.rows)
+        if cost_ns(visits, ranges, tested) < some.evaluations * self.scan_ns:
             return True
         self.missed()
         self._layouts = None
@@ -366,19 +377,13 @@ def _up(position: int, size: int) -> int:
     return -(-position // size) * size
 
 
-def _within(piece: Piece, low: int, high: int) -> Piece:
-    """The part of each range in ``[low, high)``."""
-    return nonempty(piece.rows, np.maximum(piece.start, low), np.minimum(piece.end, high))
-
-
-def _tests(by: SearchKeys) -> tuple[list[int], list[int]]:
-    """The tests to search by, and those of them that ask for one code."""
-    tests = searched_tests(by.layout.program)
-    return tests, [d for d in tests if np.array_equal(by.bounds[2 * d], by.bounds[2 * d + 1])]
+def _visits(ranges: Piece, rows: int) -> float:
+    """About how many slabs of so many rows the tuples visit in all."""
+    return len(ranges.rows) + ranges.evaluations / rows
 
 
 def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
-    slabs = 1 + own.evaluations / len(own.rows) / ordered.rows.rows
+    slabs = _visits(own, ordered.rows.rows) / len(own.rows)
     cost = choice.tuple_ns / SCAN_NS * slabs
     piece = SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
     return Searched(ordered, boxes, piece)

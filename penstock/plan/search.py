@@ -293,9 +293,7 @@ class _Finder:
             if not self.is_superfluous(key, tests.keys())
         ]
         # A window-side condition has two values only; a sort keeps the order of the predicate.
-        keys.sort(
-            key=lambda k: (k.test.key.type.kind is Kind.BOOL, not k.is_equality, k.is_implied)
-        )
+        keys.sort(key=_rank)
         kept = {key.test.key for key in keys[:MAX_BAND_TESTS]}
         decided = {fact for fact, keys in self.exact.items() if keys <= kept}
         self.refuse_others(kept, tests.keys())

@@ -10,14 +10,13 @@ from ...device.search import RangeWalk, SearchTask
 from ...kept_code import kept
 from . import folds, loops, reduce, vector
 from .folds import EXISTS, fold
-from .loops import any_cube
+from .loops import granule
 from .memory import ResultMemory
-from .vector import GRANULE, lowest_bit, match_all, match_each, popcount, row_of
+from .vector import GRANULE, lowest_bit, popcount, row_of
 
 # Fields of a search's outcome: pairs, tests, and whether, where and at which tuple it paused.
 COUNT, EVALUATIONS, PAUSED, TUPLE, PLACE, ROOM = range(6)
 
-_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)
 
 
@@ -51,27 +50,9 @@ class Found:
         return Result(*pairs, pause, {"evaluations": evaluations})
 
 
-def walk_of(task: SearchTask, *, apart: bool = False) -> RangeWalk:
+def walk_of(task: SearchTask) -> RangeWalk:
     """The ranges of places of a search."""
-    return RangeWalk(task.ordered, task.boxes, task.start, task.end, task.floor, apart=apart)
-
-
-@njit(nogil=True)
-def before(mask, place, end):
-    """The granule mask without the places from ``end`` on."""
-    if place + GRANULE > end:
-        mask &= _ALL >> np.uint64(place + GRANULE - end)
-    return mask
-
-
-@njit(nogil=True)
-def mask_of(window, cubes, position, lo, sp, end):
-    """Mask of the matches at ``position`` and after it, before ``end``."""
-    if cubes is None:
-        mask = match_all(window, position, lo, sp)
-    else:
-        mask = any_cube(match_each(window, position, lo, sp), cubes)
-    return before(mask, position, end)
+    return RangeWalk(task.ordered, task.boxes, task.start, task.end, task.floor)
 
 
 @njit(nogil=True)
@@ -147,7 +128,7 @@ def search_pairs(
         lo, sp = row_of(low, i), row_of(span, i)
         base = place // sizes[1] * sizes[1]
         while place < end[k]:
-            mask = mask_of(window, cubes, place, lo, sp, end[k])
+            mask = granule(window, cubes, place, lo, sp, place, end[k])
             if mask and not whole[k]:
                 mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
             if mask and not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
@@ -171,7 +152,7 @@ def search_folds(
         evaluations += end[k] - place
         by = sizes[0] + place // sizes[1] * sizes[1]
         while place < end[k] and not (rule == EXISTS and matches[i] > 0):
-            mask = mask_of(window, cubes, place, lo, sp, end[k])
+            mask = granule(window, cubes, place, lo, sp, place, end[k])
             if mask and not whole[k]:
                 mask = in_range(mask, place, order, by, start[i], stop[i])
             if mask:

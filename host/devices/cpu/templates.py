@@ -13,7 +13,7 @@ from numba import njit
 from penstock.host.devices.cpu.folds import EXISTS, NEAREST, add_floats, fold, order_key
 from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, ROOM
 from penstock.host.devices.cpu.loops import emit, inside, next_tile
-from penstock.host.devices.cpu.searching import EVALUATIONS, before, emit_positions, in_range
+from penstock.host.devices.cpu.searching import EVALUATIONS, emit_positions, in_range
 from penstock.host.devices.cpu.searching import nearest_position
 from penstock.host.devices.cpu.vector import GRANULE, nonzero_bytes, select, truncated_remainder
 
@@ -72,7 +72,7 @@ def search(
             for g in range(granules):
                 mask = nonzero_bytes(flags, g * GRANULE)
                 if mask:
-                    mask = before(mask, place, end[k])
+                    mask = inside(mask, place, place, end[k])
                     if not whole[k]:
                         mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
                     if not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
@@ -125,7 +125,7 @@ def search(
             for g in range(granules):
                 mask = nonzero_bytes(flags, g * GRANULE)
                 if mask:
-                    mask = before(mask, place, end[k])
+                    mask = inside(mask, place, place, end[k])
                     if not whole[k]:
                         mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
                 if mask and rule == NEAREST:
