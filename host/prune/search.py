@@ -321,7 +321,7 @@ class Orderings:
         """The ranges of a probe: those to search in each level, and the others as they are."""
         found: list[Part] = []
         scanned: list[Piece] = []
-        low, high = ranges.low, ranges.high
+        low, high, misses = ranges.low, ranges.high, self.misses
         for level, choice in zip(self.levels, self._choices, strict=True):
             begin, end = max(low, level.first), min(high, level.end)
             if begin >= end:
@@ -341,6 +341,8 @@ class Orderings:
             else:
                 found.append(_searched(ordered, boxes, own, choice))
             low = end
+        if found and self.misses == misses:
+            self.misses = 0
         scanned.append(ranges.clipped(low, high))
         scanned = [piece for piece in scanned if len(piece.rows)]
         if scanned:

@@ -566,3 +566,17 @@ def test_order_and_directory_take_few_bytes_per_row() -> None:
     )
     (searched,) = (part for part in parts if isinstance(part, Searched))
     assert searched.source.rows.nbytes <= 12 * 20_000 + 4096
+
+
+def test_only_misses_in_a_row_make_it_rest_longer() -> None:
+    """Probes that an order served count anew: the next miss costs one probe again."""
+    good, bad = near(1, 5000, 70_000, 500), near(3, 300, 70_000, 1 << 17)
+    run = run_of(good).snapshot()
+    pruner = Pruner(EAGER, growing=False, searches=True)
+    for join in (bad, bad, bad, bad, good):
+        (pruner._runs.get(run.run) or pruner._orderings(run.run, EAGER)).skip = 0
+        parts = pruner.parts(
+            run, *by(Given(join.program), join.stream), join.start, join.end, Mode.PAIRS
+        )
+    assert any(isinstance(part, Searched) for part in parts)
+    assert pruner._runs[run.run].misses == 0
