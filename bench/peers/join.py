@@ -214,3 +214,16 @@ def square(values: Any) -> Any:
 
         wide = values.cast(pl.Int64)
     return wide * wide
+
+
+def within_manhattan(x: str, y: str, d: int) -> dict[str, Any]:
+    """What a :class:`Join` of points less than ``d`` from each other has beside its sides."""
+    return {
+        "on": f"abs(l.{x} - r.{x}) + abs(l.{y} - r.{y}) < {d}",
+        "test": lambda a, b: abs(a[x] - b[x]) + abs(a[y] - b[y]) < d,
+        "bands": (
+            Band(f"{x} + {y}", lambda side: side[x] + side[y], 1 - d, d - 1),
+            Band(f"{x} - {y}", lambda side: side[x] - side[y], 1 - d, d - 1),
+        ),
+        "near": Near((x, y), 1, d - 0.5),
+    }

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.peers.files import read_side, stream
-from bench.peers.join import Band, Join, Near, square
+from bench.peers.join import Band, Join, Near, square, within_manhattan
 from penstock.sim.workloads import City
 
 #: Rows of the long ROWS windows, and seconds to both sides of the long time window.
@@ -37,13 +37,7 @@ def city(size: float) -> Join:
     return Join(
         left=orders,
         right=gps,
-        on=f"abs(l.lon - r.lon) + abs(l.lat - r.lat) < {d}",
-        test=lambda a, b: abs(a["lon"] - b["lon"]) + abs(a["lat"] - b["lat"]) < d,
-        bands=(
-            Band("lon + lat", lambda side: side["lon"] + side["lat"], 1 - d, d - 1),
-            Band("lon - lat", lambda side: side["lon"] - side["lat"], 1 - d, d - 1),
-        ),
-        near=Near(("lon", "lat"), 1, d - 0.5),
+        **within_manhattan("lon", "lat", d),
         interval=(-window, window),
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.cpu.workload import SPAN
-from bench.peers.join import Band, Join, Near
+from bench.peers.join import Band, Join, Near, within_manhattan
 
 #: Event times are in [0, TIMES).
 TIMES = 1 << 30
@@ -46,13 +46,7 @@ def manhattan(left: int, right: int, selectivity: float, share: float, size: flo
     return Join(
         left=points(round(left * size), 1, times=times),
         right=points(round(right * size), 2, times=times),
-        on=f"abs(l.x - r.x) + abs(l.y - r.y) < {d}",
-        test=lambda a, b: abs(a["x"] - b["x"]) + abs(a["y"] - b["y"]) < d,
-        bands=(
-            Band("x + y", lambda side: side["x"] + side["y"], 1 - d, d - 1),
-            Band("x - y", lambda side: side["x"] - side["y"], 1 - d, d - 1),
-        ),
-        near=Near(("x", "y"), 1, d - 0.5),
+        **within_manhattan("x", "y", d),
         interval=(-reach, reach) if share < 1 else None,
     )
 
