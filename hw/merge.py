@@ -28,7 +28,8 @@ def merge_modules(text: str) -> str:
     def settle(name: str) -> None:
         """Give a module and all below it the names that stay."""
         body = modules[name][0]
-        for child in {match[2] for match in _CELL.finditer(body)}:
+        # In their order: which of two equal modules gives the name must not be left to chance.
+        for child in dict.fromkeys(match[2] for match in _CELL.finditer(body)):
             if child in modules and child not in named:
                 settle(child)
         body = _CELL.sub(lambda match: match[1] + named.get(match[2], match[2]), body)

@@ -18,6 +18,7 @@ from penstock.hw.cells import count_cells, deepest, synthesise
 from penstock.hw.compose import compose, parts
 from penstock.hw.export import TOP, export
 from penstock.hw.join.config import JoinConfig
+from penstock.hw.merge import merge_modules
 from penstock.hw.pnr import ecp5_clocks
 from penstock.program import GeneralProgram, Mode
 from penstock.types import int_of
@@ -107,7 +108,18 @@ def test_merged_modules_are_the_same_hardware():
     assert len(list(parts(merged, TOP))) == len(list(parts(plain, TOP)))
     ours, theirs = synthesise(merged, TOP), synthesise(plain, TOP)
     assert (ours.ff, ours.bram) == (theirs.ff, theirs.bram)
-    assert ours.lut == pytest.approx(theirs.lut, rel=0.03)  # logic is optimised in another order
+    # Logic is optimised in another order, which shows more where there is less of it.
+    assert ours.lut == pytest.approx(theirs.lut, rel=effort(0.03, 0.1))
+
+
+def test_the_first_of_equal_modules_gives_the_name():
+    names = [f"\\top.part_{place}" for place in range(20)]
+    cells = "".join(f"  cell {name} \\it\n  end\n" for name in names)
+    below = "".join(f"module {name}\n  wire \\a\nend\n" for name in names)
+    merged = merge_modules(f"module \\top\n{cells}end\n{below}")
+    assert merged.count("module ") == 2
+    assert f"module {names[0]}\n" in merged
+    assert merged.count(f"  cell {names[0]} ") == len(names)
 
 
 @needs_yosys
