@@ -37,6 +37,12 @@ class Evaluated:
     start: np.ndarray
     end: np.ndarray
 
+    def columns_between(self, low: int, high: int) -> Columns:
+        """Columns of the tuples ``[low, high)``, with the bounds of all."""
+        if high - low == len(self.start):
+            return self.columns
+        return {key: v.between(low, high) for key, v in self.columns.items()}
+
 
 @dataclass(frozen=True)
 class Part:
