@@ -175,7 +175,7 @@ class OrderMaker:
             searched, skip = by.stream(columns, high - low), self._searched.skip
         possible = keys.possible & searched.possible
         start, end = evaluated.start[low:high], evaluated.end[low:high]
-        admitted = int((end - start).sum())
+        admitted = int(end.sum() - start.sum())
         chosen: np.ndarray | slice = slice(None) if possible.all() else np.flatnonzero(possible)
         arrays, bounds = ([a[chosen] for a in own.arrays] for own in (keys, searched))
         start, end, kept = start[chosen], end[chosen], np.arange(low, high)[chosen]

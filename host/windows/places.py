@@ -20,6 +20,9 @@ def ascending_places(times: np.ndarray, values: np.ndarray, side: Side) -> np.nd
     times, values : ndarray of int64
         Both ascending.
     """
+    if not len(values):
+        return np.zeros(0, np.int64)
+    times = times[: int(np.searchsorted(times, values[-1], side))]
     if len(times) > MOST_PER_VALUE * len(values):
         return np.searchsorted(times, values, side)
     found = np.empty(len(values), np.int64)

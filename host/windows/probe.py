@@ -100,7 +100,7 @@ class Probe:
     @property
     def pairs(self) -> int:
         """Number of pairs that the window admits."""
-        return int((self.evaluated.end - self.evaluated.start).sum())
+        return int(self.evaluated.end.sum() - self.evaluated.start.sum())
 
     def tuples(self, rows: np.ndarray) -> np.ndarray:
         """Map indices of evaluated tuples to tuples of the probe."""

@@ -18,6 +18,8 @@ Side = Literal["left", "right"]
 Search = Callable[[np.ndarray, np.ndarray, Side], np.ndarray]
 
 _MIN, _MAX = INT64
+#: Times that are looked for together: they fit a cache.
+_BLOCK = 1 << 16
 _SPAN = 1 << 64
 
 
@@ -72,7 +74,12 @@ def _places(
     low, high = place(times, _MIN - by), place(times, _MAX - by, after=True)
     found = np.empty(len(times), np.int64)
     found[:low], found[high:] = 0, len(window)
-    found[low:high] = search(window, _moved(times[low:high], by), side)
+    done = 0
+    for at in range(low, high, _BLOCK):
+        own = found[at : min(at + _BLOCK, high)]
+        own[:] = search(window[done:], _moved(times[at : at + len(own)], by), side)
+        own += done
+        done = int(own[-1])
     return found
 
 

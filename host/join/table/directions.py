@@ -48,7 +48,7 @@ class Direction:
     @property
     def pairs(self) -> int:
         """Number of pairs that the window admits."""
-        return int((self.end - self.start).sum())
+        return int(self.end.sum() - self.start.sum())
 
 
 def directions(

@@ -13,6 +13,7 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.ranges import arrival_order
 
+from ...rows.counting import counting
 from ...rows.sides import Arrival, Loaded, SideRows, read_side
 from ...rows.store import TableRows
 from ...windows.admission import Admission
@@ -67,7 +68,7 @@ class Tables:
     @cached_property
     def arrivals(self) -> dict[str, Arrival]:
         """Return each side's tuples in order of time, numbered by arrival or by place."""
-        numbers = {side: np.arange(len(rows)) for side, rows in self.sides.items()}
+        numbers = {side: counting(len(rows)) for side, rows in self.sides.items()}
         if self.numbered:
             times = self.sides[LEFT].time, self.sides[RIGHT].time
             before = arrival_order(*times, ascending_places)
