@@ -134,6 +134,17 @@ class SearchTask:
         return len(self.start)
 
 
+def empty_search(stream: Sequence[np.dtype], window: Sequence[np.dtype], mode: Mode) -> SearchTask:
+    """Return a search of no tuples in no rows, for columns of some dtypes."""
+    none, some = np.zeros(0, np.uint32), np.zeros(0, np.int64)
+    columns = [np.zeros(SPARE_ROWS, dtype) for dtype in window]
+    starts = np.zeros(1 + MORE_STARTS, np.uint32)
+    ordered = OrderedRows(0, 1, 0, 1, 1, none, starts, columns)
+    tuples = [np.zeros(0, dtype) for dtype in stream]
+    boxes = Boxes(none, none, none, none)
+    return SearchTask(tuples, some, some, SPARE_ROWS, ordered, boxes, mode)
+
+
 @dataclass(frozen=True)
 class SearchPiece(Piece):
     """Tuples of the caller to search for, each once, with their ranges in any order.

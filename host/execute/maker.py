@@ -179,12 +179,14 @@ class OrderMaker:
         chosen: np.ndarray | slice = slice(None) if possible.all() else np.flatnonzero(possible)
         arrays, bounds = ([a[chosen] for a in own.arrays] for own in (keys, searched))
         start, end, kept = start[chosen], end[chosen], np.arange(low, high)[chosen]
+        search = SearchKeys(by or made, bounds, skip)
+        has_keys = self._searched is not None or bool(search.tests)
+        may_search = self._pruner.may_search and has_keys
         for mode in self.evaluation.modes:
-            search = SearchKeys(by or made, bounds, skip)
             parts = self._pruner.parts(evaluated.window, made, search, start, end, mode)
             stats.pairs_pruned += admitted - sum(part.evaluations for part in parts)
             for part in parts:
-                yield Bound(probe, part, made, arrays, kept, mode, modes)
+                yield Bound(probe, part, made, arrays, kept, mode, modes, may_search)
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; return the numbers of runs to keep in device memory."""
