@@ -208,6 +208,10 @@ class Kernel(ABC):
             )
         return self.allocate(capacity)
 
+    def prepare_search(self) -> None:
+        """Do now what the first search would have to wait for; more than once does nothing."""
+        return
+
     def resident(
         self, name: WindowName, capacity: int, columns: Callable[[], Sequence[np.ndarray]]
     ) -> WindowBuffer | None:

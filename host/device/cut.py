@@ -39,7 +39,7 @@ class Piece:
 
     @property
     def evaluations(self) -> int:
-        return int((self.end - self.start).sum())
+        return int(self.end.sum() - self.start.sum())
 
     def part(self, low: int, high: int) -> Piece:
         return Piece(self.rows[low:high], self.start[low:high], self.end[low:high])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -135,6 +134,17 @@ class SearchTask:
         return len(self.start)
 
 
+def empty_search(stream: Sequence[np.dtype], window: Sequence[np.dtype], mode: Mode) -> SearchTask:
+    """Return a search of no tuples in no rows, for columns of some dtypes."""
+    none, some = np.zeros(0, np.uint32), np.zeros(0, np.int64)
+    columns = [np.zeros(SPARE_ROWS, dtype) for dtype in window]
+    starts = np.zeros(1 + MORE_STARTS, np.uint32)
+    ordered = OrderedRows(0, 1, 0, 1, 1, none, starts, columns)
+    tuples = [np.zeros(0, dtype) for dtype in stream]
+    boxes = Boxes(none, none, none, none)
+    return SearchTask(tuples, some, some, SPARE_ROWS, ordered, boxes, mode)
+
+
 @dataclass(frozen=True)
 class SearchPiece(Piece):
     """Tuples of the caller to search for, each once, with their ranges in any order.
@@ -194,7 +204,7 @@ class RangeWalk:
         floor: np.ndarray | None,
         *,
         apart: bool = False,
-        most: int = 4096,
+        most: int = 1024,
     ) -> None:
         # Copies, since read-only arrays are another type to Numba.
         floors = np.zeros(len(start), np.int64) if floor is None else floor
@@ -212,21 +222,23 @@ class RangeWalk:
         self.row, self.whole = np.empty(most, np.uint32), np.empty(most, np.bool_)
         self.low, self.high = np.empty(most, np.int64), np.empty(most, np.int64)
 
-    def given(self, count: int) -> tuple[Any, ...]:
-        """What a loop over the last ranges needs: ranges, tuples' ranges, order and sizes."""
-        found = (self.row, self.low, self.high, self.whole, count)
-        return *found, *self._tuples[4:6], self._ordered[0], (self._sizes[0], self._sizes[1])
+    @property
+    def state(self) -> tuple[np.ndarray, ...]:
+        """The arguments of :func:`next_ranges`, for compiled loops that call it themselves."""
+        found = self.row, self.low, self.high, self.whole
+        return *self._tuples, *self._ordered, self._sizes, self._state, *found
 
     def next(self) -> int:
         """Write the next ranges, by tuple and then by place; return their number, 0 at the end."""
-        return _ranges(
-            *self._tuples, *self._ordered, self._sizes, self._state, self.row, self.low, self.high,
-            self.whole,
-        )  # fmt: skip
+        return next_ranges(*self.state)
+
+
+# Places of what compiled loops need in :attr:`RangeWalk.state`.
+START, STOP, ORDER, SIZES, ROW, LOW, HIGH, WHOLE = 4, 5, 7, 9, 11, 12, 13, 14
 
 
 @kept()
-def _ranges(
+def next_ranges(
     outer_low, outer_high, inner_low, inner_high, start, end, floor, order, starts, sizes, state,
     row, low, high, whole,
 ):  # fmt: skip

@@ -80,6 +80,9 @@ class WrappedKernel(Kernel):
         kept = self.inner.resident(name, capacity, columns)
         return None if kept is None else self.wrap(kept)
 
+    def prepare_search(self) -> None:
+        self.inner.prepare_search()
+
     def least_room(self, task: Any) -> int:
         return self.inner.least_room(task)
 

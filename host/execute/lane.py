@@ -191,6 +191,9 @@ class Lane:
         """Sync the window and submit; None after a failure, which has been reported."""
         began = time.monotonic()
         try:
+            kernel = self._kernel(order)
+            if order.bound.may_search:
+                kernel.prepare_search()  # rather than seconds later, when more rows wait
             lease = self._lease(order)
         except Exception as error:  # whatever a device does must not end the thread
             self.room.give_back(taken)
@@ -200,7 +203,6 @@ class Lane:
         synced = time.monotonic()
         flight = Flight(order, next(self._numbers), lease, taken, [], math.inf, synced)
         try:
-            kernel = self._kernel(order)
             for part in self._parts(order, kernel, lease, taken.pairs, kernel.submit):
                 flight.parts.append(part)
         except Exception as error:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.plan.plan import Evaluation
-from penstock.program import BandProgram, Mode, Program
+from penstock.program import BandProgram, Program
 
 from ..device.base import Device
 from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
 from ..device.search import SearchPiece
 from ..keys.binding import Binder, search_binder
-from ..keys.layouts import Layout, StreamKeys
+from ..keys.layouts import Layout
 from ..prune.pruner import Pruner
 from ..prune.search import SearchKeys
 from ..prune.sizes import Pruning
@@ -140,49 +140,53 @@ class OrderMaker:
         if not probe.fold:  # each pair once, however many folds test it
             stats.pairs_in_window += probe.pairs
         evaluated = probe.evaluated
-        made, keys = self._binder.bind(evaluated.window, evaluated.columns, len(evaluated.start))
+        window, columns, rows = evaluated.window, evaluated.columns, len(evaluated.start)
+        made = self._binder.bind(window, columns, rows)
         for device in self._devices:
             _refuse(device, made.program, self.evaluation, self.names)
-        searched = None
+        by = None
         if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
-            by, bounds = self._searched.bind(
-                evaluated.window, evaluated.columns, len(evaluated.start)
-            )
-            searched = SearchKeys(by, bounds.arrays, self._searched.skip)
-            keys = replace(keys, possible=keys.possible & bounds.possible)
-        possible = np.flatnonzero(keys.possible)
-        size = PORTION if self._pruner.pruning is not None else max(len(possible), 1)
-        for mode in self.evaluation.modes:
-            stats.pairs_pruned += int((evaluated.end - evaluated.start)[~keys.possible].sum())
-            for low in range(0, len(possible), size):
-                kept = possible[low : low + size]
-                portion = self._portion(probe, made, keys, searched, kept, mode, stats)
-                for bound in portion:
-                    for whole in bound.ranges.pieces:
-                        for piece in self.cutting.pieces(whole):
-                            if len(piece.rows):
-                                yield Order(batch, bound, piece)
+            by = self._searched.bind(window, columns, rows)
+        size = PORTION if self._pruner.pruning is not None else max(rows, 1)
+        # Lanes work on one portion while the keys of the next one are computed.
+        for low in range(0, rows, size):
+            portion = self._portion(probe, made, by, low, min(low + size, rows), stats)
+            for bound in portion:
+                for whole in bound.ranges.pieces:
+                    for piece in self.cutting.pieces(whole):
+                        if len(piece.rows):
+                            yield Order(batch, bound, piece)
 
     def _portion(
         self,
         probe: Probe,
         made: Layout,
-        keys: StreamKeys,
-        searched: SearchKeys | None,
-        kept: np.ndarray,
-        mode: Mode,
+        by: Layout | None,
+        low: int,
+        high: int,
         stats: Stats,
-    ) -> list[Bound]:
+    ) -> Iterator[Bound]:
+        """Bind the tuples ``[low, high)`` of a probe, for each mode."""
         evaluated, modes = probe.evaluated, frozenset(self.evaluation.modes)
-        arrays = [a[kept] for a in keys.arrays]
-        start, end = evaluated.start[kept], evaluated.end[kept]
-        by = SearchKeys(made, arrays, 0)
-        if searched is not None:
-            by = replace(searched, bounds=[a[kept] for a in searched.bounds])
-        parts = self._pruner.parts(evaluated.window, made, by, start, end, mode)
-        left = sum(part.evaluations for part in parts)
-        stats.pairs_pruned += int((end - start).sum()) - left
-        return [Bound(probe, part, made, arrays, kept, mode, modes) for part in parts]
+        columns = evaluated.columns_between(low, high)
+        keys = made.stream(columns, high - low)
+        searched, skip = keys, 0
+        if by is not None and self._searched is not None:
+            searched, skip = by.stream(columns, high - low), self._searched.skip
+        possible = keys.possible & searched.possible
+        start, end = evaluated.start[low:high], evaluated.end[low:high]
+        admitted = int(end.sum() - start.sum())
+        chosen: np.ndarray | slice = slice(None) if possible.all() else np.flatnonzero(possible)
+        arrays, bounds = ([a[chosen] for a in own.arrays] for own in (keys, searched))
+        start, end, kept = start[chosen], end[chosen], np.arange(low, high)[chosen]
+        search = SearchKeys(by or made, bounds, skip)
+        has_keys = self._searched is not None or bool(search.tests)
+        may_search = self._pruner.may_search and has_keys
+        for mode in self.evaluation.modes:
+            parts = self._pruner.parts(evaluated.window, made, search, start, end, mode)
+            stats.pairs_pruned += admitted - sum(part.evaluations for part in parts)
+            for part in parts:
+                yield Bound(probe, part, made, arrays, kept, mode, modes, may_search)
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; return the numbers of runs to keep in device memory."""

@@ -32,6 +32,8 @@ class Bound:
         Indices of these tuples among those that are evaluated.
     modes : frozenset of Mode
         All modes of the probe's form; one kernel serves them together.
+    may_search : bool
+        Whether later tuples of the form may be searched for.
     """
 
     probe: Probe
@@ -41,6 +43,7 @@ class Bound:
     kept: np.ndarray
     mode: Mode = Mode.PAIRS
     modes: frozenset[Mode] = frozenset({Mode.PAIRS})
+    may_search: bool = False
 
     def pairs(self, rows: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return matches as tuples of the probe and logical positions of its window.

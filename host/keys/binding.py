@@ -8,7 +8,7 @@ from typing import Protocol
 from penstock.expr.columns import Columns, Vector
 from penstock.plan.forms import JoinForm
 
-from .layouts import Layout, StreamKeys
+from .layouts import Layout
 from .prepare import layout, program_keys, search_form, stream_values
 
 #: Widths of codes to search by; they stay in this process.
@@ -56,8 +56,8 @@ class Binder:
         self._bound: dict[int, tuple[Layout, int]] = {}
         self._seen: list[tuple[int, int]] = []
 
-    def bind(self, window: KeyedRun, columns: Columns, rows: int) -> tuple[Layout, StreamKeys]:
-        """The run's layout, a new one if the old one no longer serves; and keys of stream tuples.
+    def bind(self, window: KeyedRun, columns: Columns, rows: int) -> Layout:
+        """The run's layout, a new one if the old one no longer serves.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class Binder:
         if made is None or not made.covers_stream(values) or (fresh and not made.covers(fresh)):
             made = layout(self.form, window.keys[self.skip :], values, self.widths, self.spare_bits)
         self._bound[window.run] = (made, max(upto, window.end))
-        return made, made.stream(columns, rows)
+        return made
 
     def keep(self, runs: Collection[int]) -> None:
         """Forget the layouts of all other runs."""

@@ -32,9 +32,10 @@ class OffsetEncoder:
     span: int
 
     def keys(self, v: Vector, bits: int) -> np.ndarray:
-        values = v.values.astype(np.int64, copy=False)
+        values = v.values.astype(np.int64, copy=False).view(np.uint64)
+        codes = np.empty(len(values), key_dtype(bits))
         # The difference is right modulo 2**64 even if int64 overflows.
-        codes = (values.view(np.uint64) - np.uint64(self.base % (1 << 64))).astype(key_dtype(bits))
+        np.subtract(values, np.uint64(self.base % (1 << 64)), out=codes, casting="unsafe")
         return _with_nulls(codes, v.valid, bits)
 
     def stretched(self, bits: int) -> OffsetEncoder:

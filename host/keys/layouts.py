@@ -6,16 +6,16 @@ A layout that was made from some rows may not cover later ones; then the run get
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.expr.columns import Columns, Vector, evaluate_columns
+from penstock.expr.columns import Columns, Vector, evaluate_all, evaluate_columns
 from penstock.expr.node import Expr, walk
 from penstock.expr.values import zero_of
 from penstock.expr.vector import fits_int64
-from penstock.plan.band import BandForm, BandTest, Bound
+from penstock.plan.band import BandForm, BandTest
 from penstock.plan.general import CODE_BITS, GeneralForm, KeySource
 from penstock.plan.logic import zero_filled
 from penstock.program import BandProgram, GeneralProgram, Program, empty_code
@@ -92,8 +92,9 @@ class BandLayout(Layout):
         arrays: list[np.ndarray] = []
         alive: list[np.ndarray] = []
         empty = empty_code(self.bits)
+        values = _stream_values(self.form.tests, columns, rows)
         for test, encoder in zip(self.form.tests, self.encoders, strict=True):
-            lo, hi = _bounds(test, encoder, columns, rows, self.bits)
+            lo, hi = _bounds(test, encoder, values, rows, self.bits)
             arrays += [lo, hi]
             alive.append(lo != empty)
         possible = np.zeros(rows, dtype=bool)
@@ -160,6 +161,8 @@ class GeneralLayout(Layout):
 
     def stream(self, columns: Columns, rows: int) -> StreamKeys:
         codes: dict[BandTest, tuple[np.ndarray, np.ndarray]] = {}
+        tests = [source.test for source in self.form.stream_keys if source.test is not None]
+        values = _stream_values(tests, columns, rows)
         arrays = []
         for source, dtype in zip(self.form.stream_keys, self.stream_types, strict=True):
             if source.test is None:
@@ -167,13 +170,14 @@ class GeneralLayout(Layout):
                 continue
             if source.test not in codes:
                 encoder = self.encoders[source.test]
-                codes[source.test] = _bounds(source.test, encoder, columns, rows, CODE_BITS)
+                codes[source.test] = _bounds(source.test, encoder, values, rows, CODE_BITS)
             arrays.append(_stored(codes[source.test][source.kind == "hi"], dtype))
         return StreamKeys(arrays, np.ones(rows, dtype=bool))
 
 
 def _stored(values: np.ndarray, dtype: Type) -> np.ndarray:
-    return values.astype(storage_dtype(dtype), copy=False)
+    # Columns may lie in memory that nobody may write to: another type to compiled kernels.
+    return np.require(values, storage_dtype(dtype), "W")
 
 
 def key_values(source: KeySource, columns: Columns, rows: int) -> Vector:
@@ -192,18 +196,21 @@ def stream_side(test: BandTest) -> list[Expr]:
     return [*(bound.expr for bound in (*test.lo, *test.hi)), *test.when]
 
 
+def _stream_values(tests: Iterable[BandTest], columns: Columns, rows: int) -> dict[Expr, Vector]:
+    """Values of the expressions that tests evaluate on stream tuples."""
+    exprs = list(dict.fromkeys(e for test in tests for e in stream_side(test)))
+    return dict(zip(exprs, evaluate_all(exprs, columns, rows), strict=True))
+
+
 def _bounds(
-    test: BandTest, encoder: Encoder, columns: Columns, rows: int, bits: int
+    test: BandTest, encoder: Encoder, values: Mapping[Expr, Vector], rows: int, bits: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Codes of the least and the greatest key that pass a test, per stream tuple."""
-
-    def valued(bounds: Sequence[Bound]) -> list[tuple[Bound, Vector]]:
-        return [(b, evaluate_columns(b.expr, columns, rows)) for b in bounds]
-
     possible = np.ones(rows, dtype=bool)
     for condition in test.when:
-        possible &= evaluate_columns(condition, columns, rows).true
-    return encoders.bound_codes(encoder, valued(test.lo), valued(test.hi), possible, bits)
+        possible &= values[condition].true
+    lows, highs = ([(b, values[b.expr]) for b in own] for own in (test.lo, test.hi))
+    return encoders.bound_codes(encoder, lows, highs, possible, bits)
 
 
 def _key_types(

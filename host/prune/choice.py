@@ -144,7 +144,8 @@ def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tup
         return 1, 1.0
     sampled = len(codes[0])
     values = np.stack([codes[key.test] for key in equal])
-    different = np.unique(values, axis=1).shape[1]
+    ordered = values[:, np.lexsort(values)]
+    different = 1 + int((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).sum())
     if different * 2 > sampled:  # nearly all differ: so many in a slab are not in the sample
         different = rows
     parts = 1 << max(min(2 * different, rows) - 1, 1).bit_length()

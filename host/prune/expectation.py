@@ -63,8 +63,8 @@ def expectation(
         return None
     run = still(window.time, window_keys(form, window.columns, len(window)))
     binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
-    layout, keys = binder.bind(run, stream.columns, len(start))
-    by = SearchKeys(layout, keys.arrays, binder.skip)
+    layout = binder.bind(run, stream.columns, len(start))
+    by = SearchKeys(layout, layout.stream(stream.columns, len(start)).arrays, binder.skip)
     orderings = Orderings(DEFAULT_PRUNING, growing=False, threads=1, expands=False, speed=1.0)
     found = orderings.choose(run, by, ranges)
     if not found:

@@ -94,6 +94,11 @@ class Pruner:
         return orderings.parts(window, by, everything)
 
     @property
+    def may_search(self) -> bool:
+        """Whether later probes may be searched for, as windows grow."""
+        return self.growing and self.searches and self.pruning is not None
+
+    @property
     def least_pairs(self) -> float:
         """Fewest pairs of a probe to look for an order."""
         return 0 if self.pruning is None else self.pruning.least_pairs * self.speed

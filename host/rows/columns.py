@@ -112,9 +112,11 @@ def _integers(array: pa.Array, valid: np.ndarray | None) -> Vector:
     assert word is not None
     signed = pa.types.is_temporal(dtype) or pa.types.is_signed_integer(dtype)
     values = gather.values(array, np.dtype(f"i{word.itemsize}") if signed else word)
-    if values.dtype == np.uint64 and values.size and int(values.max()) > _INT64[1]:
-        return int_vector(values.astype(object), valid)
-    return int_vector(values.astype(np.int64), valid)
+    if values.dtype == np.uint64:
+        if values.size and int(values.max()) > _INT64[1]:
+            return int_vector(values.astype(object), valid)
+        values = values.view(np.int64)
+    return int_vector(values, valid)
 
 
 def _decimals(array: pa.Array, valid: np.ndarray | None) -> Vector:

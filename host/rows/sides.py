@@ -15,6 +15,7 @@ from penstock.plan.query import JoinQuery, Side
 from penstock.plan.ranges import place
 
 from .columns import load
+from .counting import counting
 from .gather import take_batch
 from .stretches import NamedBlock, Stretch
 
@@ -159,7 +160,7 @@ def read_side(query: JoinQuery, side: Side, table: pa.Table | pa.RecordBatch) ->
     loaded = load(table, names, query.scale_of(side.side), side.alias)
     columns = {(side.side, name): v for name, v in loaded.items()}
     n = table.num_rows
-    everything = np.arange(n, dtype=np.int64)
+    everything = counting(n)
     none = np.zeros(0, dtype=np.int64)
     if side.time is None:
         rows = SideRows(everything, np.zeros(n, dtype=np.int64), columns)

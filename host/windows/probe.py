@@ -37,6 +37,12 @@ class Evaluated:
     start: np.ndarray
     end: np.ndarray
 
+    def columns_between(self, low: int, high: int) -> Columns:
+        """Columns of the tuples ``[low, high)``, with the bounds of all."""
+        if high - low == len(self.start):
+            return self.columns
+        return {key: v.between(low, high) for key, v in self.columns.items()}
+
 
 @dataclass(frozen=True)
 class Part:
@@ -94,7 +100,7 @@ class Probe:
     @property
     def pairs(self) -> int:
         """Number of pairs that the window admits."""
-        return int((self.evaluated.end - self.evaluated.start).sum())
+        return int(self.evaluated.end.sum() - self.evaluated.start.sum())
 
     def tuples(self, rows: np.ndarray) -> np.ndarray:
         """Map indices of evaluated tuples to tuples of the probe."""

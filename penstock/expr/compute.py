@@ -15,8 +15,12 @@ T = TypeVar("T")
 _STEPWISE = {Op.AND: 1, Op.OR: 1, Op.LEAST: 1, Op.GREATEST: 1, Op.CASE: 2}
 
 
-def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
+def compute(
+    root: Expr, rule: Callable[[Expr, Sequence[T]], T], shared: dict[Expr, T | None] | None = None
+) -> T:
     """Compute the root by ``rule(node, values of its operands)``, operands first.
+
+    The values of nodes in ``shared`` are kept there: None is a value still to compute.
 
     AND, OR, LEAST, GREATEST and CASE take many operands one by one, so that a thousand values are
     never in memory together: the rule is called for the first two operands, then for its result and
@@ -24,6 +28,7 @@ def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
     far.
     """
     uses = _uses(root).copy()
+    shared = {} if shared is None else shared
     done: dict[Expr, T] = {}
     open_nodes = [_Open(root, rule)]
     while True:
@@ -31,15 +36,27 @@ def compute(root: Expr, rule: Callable[[Expr, Sequence[T]], T]) -> T:
         if not current.waiting:
             open_nodes.pop()
             value = current.value()
+            if current.expr in shared:
+                shared[current.expr] = value
             if not open_nodes:
                 return value
             done[current.expr] = value
+        elif (known := shared.get(current.waiting[-1])) is not None:
+            current.waiting.pop()
+            current.take(known)
         elif (arg := current.waiting[-1]) in done:
             current.waiting.pop()
             uses[arg] -= 1
             current.take(done[arg] if uses[arg] else done.pop(arg))
         else:
             open_nodes.append(_Open(arg, rule))
+
+
+@lru_cache(maxsize=256)
+def in_common(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The nodes that more than one of the roots needs."""
+    uses = Counter(node for root in roots for node in walk(root))
+    return tuple(node for node, count in uses.items() if count > 1 and not node.is_const)
 
 
 @lru_cache(maxsize=256)

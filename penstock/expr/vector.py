@@ -17,8 +17,8 @@ class Vector:
     Parameters
     ----------
     values : ndarray, shape (n,) or () for a constant
-        int64 or object (integers), bool, float32, float64, or object (str, bytes). Arbitrary where
-        NULL.
+        int64 or object (integers; those of columns may be narrower), bool, float32, float64, or
+        object (str, bytes). Arbitrary where NULL.
     valid : ndarray of bool or None
         False where NULL; None if there is no NULL.
     lo, hi : int
@@ -39,6 +39,11 @@ class Vector:
     def true(self) -> np.ndarray:
         """Where a condition is TRUE."""
         return self.values if self.valid is None else self.values & self.valid
+
+    def between(self, low: int, high: int) -> Vector:
+        """The rows ``[low, high)``, with the bounds of all."""
+        valid = None if self.valid is None else self.valid[low:high]
+        return Vector(self.values[low:high], valid, self.lo, self.hi)
 
 
 #: Columns by (side, name).

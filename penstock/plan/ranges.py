@@ -6,18 +6,29 @@ the time test needs no hardware.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from ..types import INT64
 
+Side = Literal["left", "right"]
+#: As :func:`numpy.searchsorted`, which is called with ascending values only.
+Search = Callable[[np.ndarray, np.ndarray, Side], np.ndarray]
+
 _MIN, _MAX = INT64
+#: Times that are looked for together: they fit a cache.
+_BLOCK = 1 << 16
 _SPAN = 1 << 64
 
 
 def time_ranges(
-    stream: np.ndarray, window: np.ndarray, low: int | None, high: int | None
+    stream: np.ndarray,
+    window: np.ndarray,
+    low: int | None,
+    high: int | None,
+    search: Search = np.searchsorted,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions ``[start, end)`` with ``low <= window[j] - stream[i] <= high``.
 
@@ -27,6 +38,8 @@ def time_ranges(
         Times, both ascending.
     low, high : int or None
         Offsets, both included; None is unbounded.
+    search : callable
+        Finds places of ascending times.
 
     Returns
     -------
@@ -34,13 +47,14 @@ def time_ranges(
         Both non-decreasing, ``start <= end``.
     """
     n = len(stream)
-    start = np.zeros(n, dtype=np.int64)
-    end = np.full(n, len(window), dtype=np.int64)
-    if low is not None:
-        start = _places(window, stream, low, "left")
-    if high is not None:
-        end = _places(window, stream, high, "right")
-    return start, np.maximum(start, end)
+    if low is None:
+        start = np.zeros(n, dtype=np.int64)
+    else:
+        start = _places(window, stream, low, "left", search)
+    if high is None:
+        return start, np.full(n, len(window), dtype=np.int64)
+    end = _places(window, stream, high, "right", search)
+    return start, np.maximum(start, end, out=end)
 
 
 def place(times: np.ndarray, moment: int, *, after: bool = False) -> int:
@@ -54,47 +68,53 @@ def place(times: np.ndarray, moment: int, *, after: bool = False) -> int:
 
 
 def _places(
-    window: np.ndarray, times: np.ndarray, by: int, side: Literal["left", "right"]
+    window: np.ndarray, times: np.ndarray, by: int, side: Side, search: Search
 ) -> np.ndarray:
     """Places of ``times + by`` among the window's times, exact beyond the ends of int64, too."""
-    moved = shifted(times, by)
-    found = np.searchsorted(window, moved, side=side).astype(np.int64)
-    above, below = _beyond(times, by)
-    found[above], found[below] = len(window), 0
+    low, high = place(times, _MIN - by), place(times, _MAX - by, after=True)
+    found = np.empty(len(times), np.int64)
+    found[:low], found[high:] = 0, len(window)
+    done = 0
+    for at in range(low, high, _BLOCK):
+        own = found[at : min(at + _BLOCK, high)]
+        own[:] = search(window[done:], _moved(times[at : at + len(own)], by), side)
+        own += done
+        done = int(own[-1])
     return found
 
 
 def shifted(times: np.ndarray, by: int) -> np.ndarray:
     """``times + by``, stopping at the ends of int64 instead of wrapping."""
     # What fits is exact modulo 2**64, however far the shift.
-    moved = (times.view(np.uint64) + np.uint64(by % _SPAN)).view(np.int64)
-    above, below = _beyond(times, by)
-    moved[above], moved[below] = _MAX, _MIN
+    moved = _moved(times, by)
+    most, least = _MAX - by, _MIN - by  # of a time that stays inside
+    if by > 0:
+        moved[times > most if most >= _MIN else slice(None)] = _MAX
+    if by < 0:
+        moved[times < least if least <= _MAX else slice(None)] = _MIN
     return moved
 
 
-def _beyond(times: np.ndarray, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """Masks of ``times + by`` above and below the range of int64."""
-    none = np.zeros(len(times), dtype=bool)
-    most, least = _MAX - by, _MIN - by  # of a time that stays inside
-    above = none if by <= 0 else ~none if most < _MIN else times > most
-    below = none if by >= 0 else ~none if least > _MAX else times < least
-    return above, below
+def _moved(times: np.ndarray, by: int) -> np.ndarray:
+    return (times.view(np.uint64) + np.uint64(by % _SPAN)).view(np.int64)
 
 
-def arrival_order(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def arrival_order(
+    left: np.ndarray, right: np.ndarray, search: Search = np.searchsorted
+) -> tuple[np.ndarray, np.ndarray]:
     """How many of the other side arrived before each tuple, in (time, left first, row) order.
 
     Parameters
     ----------
     left, right : ndarray of int64
         Times, ascending.
+    search : callable
+        Finds places of ascending times.
 
     Returns
     -------
     before_left, before_right : ndarray of int64
         Right rows before each left row; left rows before each right row.
     """
-    before_left = np.searchsorted(right, left, side="left").astype(np.int64)
-    before_right = np.searchsorted(left, right, side="right").astype(np.int64)
-    return before_left, before_right
+    before_left = search(right, left, "left").astype(np.int64, copy=False)
+    return before_left, search(left, right, "right").astype(np.int64, copy=False)

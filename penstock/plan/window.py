@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..types import INT64
-from .ranges import arrival_order, time_ranges
+from .ranges import Search, arrival_order, time_ranges
 
 #: The sides of a join.
 LEFT, RIGHT = "l", "r"
@@ -49,13 +49,21 @@ class TimeWindow:
             return low, self.after
         return None if self.after is None else -self.after, self.before
 
-    def ranges(self, window: str, stream: np.ndarray, times: np.ndarray) -> Ranges:
+    def ranges(
+        self,
+        window: str,
+        stream: np.ndarray,
+        times: np.ndarray,
+        search: Search = np.searchsorted,
+    ) -> Ranges:
         """Ranges of a side's times that tuples of the other side meet; both ascend."""
-        return time_ranges(stream, times, *self.offsets(window))
+        return time_ranges(stream, times, *self.offsets(window), search)
 
-    def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
+    def met(
+        self, side: str, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
+    ) -> Ranges:
         """All that each row of a side meets, of all rows of both sides in order of time."""
-        return self.ranges(other(side), times[side], times[other(side)])
+        return self.ranges(other(side), times[side], times[other(side)], search)
 
     def reach(self, window: str, least: int, most: int) -> tuple[int, int]:
         """First and last time of a side that the other side's times ``least`` to ``most`` meet."""
@@ -90,13 +98,15 @@ class RowsWindow:
         """Ranges of the latest rows of a side; ``arrived`` of it came before each tuple."""
         return np.maximum(arrived - self.size(window), 0), arrived
 
-    def met(self, side: str, times: Mapping[str, np.ndarray]) -> Ranges:
+    def met(
+        self, side: str, times: Mapping[str, np.ndarray], search: Search = np.searchsorted
+    ) -> Ranges:
         """All that each row of a side meets, of all rows of both sides in order of time.
 
         It is one range: the latest when the row arrives, and those that arrive while it is among
         the latest of its own side.
         """
-        before_left, before_right = arrival_order(times[LEFT], times[RIGHT])
+        before_left, before_right = arrival_order(times[LEFT], times[RIGHT], search)
         arrived, rows = before_left if side == LEFT else before_right, self.size(side)
         start, _ = self.ranges(other(side), arrived)
         end = np.full(len(arrived), len(times[other(side)]), dtype=np.int64)

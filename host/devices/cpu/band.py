@@ -67,18 +67,17 @@ class BandKernel(CpuKernel):
         return output.result()
 
     def _search(self, task: SearchTask) -> Result:
-        walk, columns = walk_of(task), tuple(task.ordered.columns)
+        walk, columns = walk_of(task).state, tuple(task.ordered.columns)
         keys, *tests = self._arguments(columns, task)
         if task.mode is Mode.PAIRS:
             found = Found(task, self._resources.memory)
-            while self.program.table and (count := walk.next()):
-                if not search_pairs(keys, *tests, *walk.given(count), *found.state):
-                    break
+            if self.program.table:
+                search_pairs(keys, *tests, walk, *found.state)
             return found.result()
         payload = columns[-1] if task.mode.needs_value else None
         fold, evaluations = Fold(task, 0, 0, self.program.payload), 0
-        while self.program.table and (count := walk.next()):
-            evaluations += search_folds(keys, payload, *tests, *walk.given(count), *fold.state)
+        if self.program.table:
+            evaluations = search_folds(keys, payload, *tests, walk, *fold.state)
         return folded(fold.folds(), evaluations)
 
     def _fold(self, window: Columns, task: Task) -> Folds:

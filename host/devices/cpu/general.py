@@ -86,22 +86,18 @@ class CompiledKernel(CpuKernel):
         return fold.folds()
 
     def _search(self, task: SearchTask) -> Result:
-        walk = walk_of(task)
+        walk = walk_of(task).state
         stream = tuple(map(np.array, task.stream, self._stream))
         keys = stream, tuple(task.ordered.columns), np.empty(FLAGS, np.uint8)
         search = self._modules[self._folded(task.mode)].search
         if task.mode is Mode.PAIRS:
             found = Found(task, self._resources.memory)
-            while count := walk.next():
-                if not search(*keys, *walk.given(count), *found.state):
-                    break
+            search(*keys, walk, *found.state)
             return found.result()
         value = self.program.value if task.mode.needs_value else None
         fold = Fold(task, 0, 0, None if value is None else value.type)
         values = None if value is None else np.empty(FLAGS, fold.value.dtype)
-        evaluations = 0
-        while count := walk.next():
-            evaluations += search(*keys, values, *walk.given(count), *fold.state)
+        evaluations = search(*keys, values, walk, *fold.state)
         return folded(fold.folds(), evaluations)
 
     def _loop(self, window: Columns, task: Task, walked: Output | Fold, *outcome: Any) -> None:

@@ -16,7 +16,7 @@ from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
 from ...device.checks import Column, check_search_task, check_task, stream_columns, window_columns
-from ...device.search import SearchTask
+from ...device.search import SearchTask, empty_search
 from ...device.storage import storage_dtype
 from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
@@ -62,6 +62,7 @@ class CpuKernel(Kernel):
         self._resources = resources
         self._stream = tuple(map(_stored, stream_columns(program)))
         self._window = tuple(map(_stored, window_columns(program)))
+        self._is_search_ready = False
 
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window)
@@ -92,6 +93,12 @@ class CpuKernel(Kernel):
         none = np.zeros(0, np.int64)
         for mode in self.modes:
             self._dispatch(tuple(window), Task(stream, none, none, room=1, mode=mode))
+
+    def prepare_search(self) -> None:
+        if not self._is_search_ready:
+            for mode in self.modes:
+                self._search(empty_search(self._stream, self._window, mode))
+            self._is_search_ready = True
 
     def _dispatch(self, window: Columns, task: Task) -> Result:
         if task.mode is Mode.PAIRS:

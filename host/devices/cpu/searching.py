@@ -5,8 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ...device import search as device_search
 from ...device.base import Pause, Result
-from ...device.search import RangeWalk, SearchTask
+from ...device.search import (
+    HIGH,
+    LOW,
+    ORDER,
+    ROW,
+    SIZES,
+    START,
+    STOP,
+    WHOLE,
+    RangeWalk,
+    SearchTask,
+    next_ranges,
+)
 from ...kept_code import kept
 from . import folds, loops, reduce, vector
 from .folds import EXISTS, fold
@@ -100,62 +113,62 @@ def emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
     return True
 
 
-@kept(loops, vector)
-def search_pairs(
-    window, cubes, low, span, row, begin, end, whole, count, start, stop, order, sizes,
-    outcome, out_i, out_j,
-):  # fmt: skip
-    """Append the pairs of some ranges; False if their room is full.
+@kept(device_search, loops, vector)
+def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
+    """Append the pairs of all ranges, as long as there is room.
 
     Parameters
     ----------
     window : tuple of D arrays of the key dtype, with a granule more than places
     cubes, low, span
         As for :func:`.loops.run_pairs`.
-    row, begin, end, whole : ndarray, shape (>= count,)
-        Of each range, see :class:`~penstock.host.device.search.RangeWalk`.
-    start, stop : ndarray of int64
-        Range of positions of each tuple.
-    order : ndarray of uint32
-        Position of the row at each place, from its slab's first one.
-    sizes : tuple of int
-        First position, and rows of a slab.
+    walk : tuple
+        :attr:`~penstock.host.device.search.RangeWalk.state`.
     outcome : ndarray of int64
         COUNT to ROOM.
     """
-    for k in range(count):
-        i, place = np.int64(row[k]), begin[k]
-        lo, sp = row_of(low, i), row_of(span, i)
-        base = place // sizes[1] * sizes[1]
-        while place < end[k]:
-            mask = granule(window, cubes, place, lo, sp, place, end[k])
-            if mask and not whole[k]:
-                mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
-            if mask and not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
-                outcome[EVALUATIONS] += place - begin[k]
-                return False
-            place += GRANULE
-        outcome[EVALUATIONS] += end[k] - begin[k]
-    return True
+    row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]
+    start, stop, order = walk[START], walk[STOP], walk[ORDER]
+    first, rows = walk[SIZES][0], walk[SIZES][1]
+    while True:
+        count = next_ranges(*walk)
+        if not count:
+            return
+        for k in range(count):
+            i, place = np.int64(row[k]), begin[k]
+            lo, sp = row_of(low, i), row_of(span, i)
+            base = place // rows * rows
+            while place < end[k]:
+                mask = granule(window, cubes, place, lo, sp, place, end[k])
+                if mask and not whole[k]:
+                    mask = in_range(mask, place, order, first + base, start[i], stop[i])
+                if mask and not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
+                    outcome[EVALUATIONS] += place - begin[k]
+                    return
+                place += GRANULE
+            outcome[EVALUATIONS] += end[k] - begin[k]
 
 
-@kept(folds, loops, reduce, vector)
-def search_folds(
-    window, payload, cubes, low, span, row, begin, end, whole, count, start, stop, order, sizes,
-    rule, matches, value, extra,
-):  # fmt: skip
-    """Fold the matches of some ranges; arguments as for :func:`search_pairs` and ``run_band``."""
+@kept(device_search, folds, loops, reduce, vector)
+def search_folds(window, payload, cubes, low, span, walk, rule, matches, value, extra):
+    """Fold the matches of all ranges; arguments as for :func:`search_pairs` and ``run_band``."""
+    row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]
+    start, stop, order = walk[START], walk[STOP], walk[ORDER]
+    first, rows = walk[SIZES][0], walk[SIZES][1]
     evaluations = 0
-    for k in range(count):
-        i, place = np.int64(row[k]), begin[k]
-        lo, sp = row_of(low, i), row_of(span, i)
-        evaluations += end[k] - place
-        by = sizes[0] + place // sizes[1] * sizes[1]
-        while place < end[k] and not (rule == EXISTS and matches[i] > 0):
-            mask = granule(window, cubes, place, lo, sp, place, end[k])
-            if mask and not whole[k]:
-                mask = in_range(mask, place, order, by, start[i], stop[i])
-            if mask:
-                fold(mask, payload, place, place, i, rule, matches, value, extra)
-            place += GRANULE
-    return evaluations
+    while True:
+        count = next_ranges(*walk)
+        if not count:
+            return evaluations
+        for k in range(count):
+            i, place = np.int64(row[k]), begin[k]
+            lo, sp = row_of(low, i), row_of(span, i)
+            evaluations += end[k] - place
+            by = first + place // rows * rows
+            while place < end[k] and not (rule == EXISTS and matches[i] > 0):
+                mask = granule(window, cubes, place, lo, sp, place, end[k])
+                if mask and not whole[k]:
+                    mask = in_range(mask, place, order, by, start[i], stop[i])
+                if mask:
+                    fold(mask, payload, place, place, i, rule, matches, value, extra)
+                place += GRANULE

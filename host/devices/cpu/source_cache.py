@@ -11,13 +11,14 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
+from ...device import search
 from ...kept_code import keep
 from . import folds, loops, reduce, searching, vector
 
 #: Unused sources that stay loaded; each takes from half a MB to some MB.
 MOST_IDLE = 64
 #: Functions that generated kernels call.
-_CALLED = (folds, loops, reduce, searching, vector)
+_CALLED = (folds, loops, reduce, search, searching, vector)
 
 _lock = threading.Lock()
 

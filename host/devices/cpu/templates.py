@@ -10,6 +10,8 @@ _HEAD = '''"""Generated kernel: {title}"""
 import numpy as np
 from numba import njit
 
+from penstock.host.device.search import HIGH, LOW, ORDER, ROW, SIZES, START, STOP, WHOLE
+from penstock.host.device.search import next_ranges
 from penstock.host.devices.cpu.folds import EXISTS, NEAREST, add_floats, fold, order_key
 from penstock.host.devices.cpu.loops import COUNT, EDGE, FIRST, LAST, POSITION, ROOM
 from penstock.host.devices.cpu.loops import emit, inside, next_tile
@@ -59,28 +61,31 @@ def run(stream, window, start, end, walk, flags, out_i, out_j):
 
 
 @njit(nogil=True)
-def search(
-    stream, window, flags, row, begin, end, whole, ranges, start, stop, order, sizes,
-    outcome, out_i, out_j,
-):
-    for k in range(ranges):
-        i, place = np.int64(row[k]), begin[k]
-        base = place // sizes[1] * sizes[1]
-        while place < end[k]:
-            granules = min((end[k] - place + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
-            fill(stream, window, i, place, flags[: granules * GRANULE])
-            for g in range(granules):
-                mask = nonzero_bytes(flags, g * GRANULE)
-                if mask:
-                    mask = inside(mask, place, place, end[k])
-                    if not whole[k]:
-                        mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
-                    if not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
-                        outcome[EVALUATIONS] += place - begin[k]
-                        return False
-                place += GRANULE
-        outcome[EVALUATIONS] += end[k] - begin[k]
-    return True
+def search(stream, window, flags, walk, outcome, out_i, out_j):
+    row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]
+    start, stop, order = walk[START], walk[STOP], walk[ORDER]
+    first, rows = walk[SIZES][0], walk[SIZES][1]
+    while True:
+        ranges = next_ranges(*walk)
+        if not ranges:
+            return
+        for k in range(ranges):
+            i, place = np.int64(row[k]), begin[k]
+            base = place // rows * rows
+            while place < end[k]:
+                granules = min((end[k] - place + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+                fill(stream, window, i, place, flags[: granules * GRANULE])
+                for g in range(granules):
+                    mask = nonzero_bytes(flags, g * GRANULE)
+                    if mask:
+                        mask = inside(mask, place, place, end[k])
+                        if not whole[k]:
+                            mask = in_range(mask, place, order, first + base, start[i], stop[i])
+                        if not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
+                            outcome[EVALUATIONS] += place - begin[k]
+                            return
+                    place += GRANULE
+            outcome[EVALUATIONS] += end[k] - begin[k]
 """
 
 _FOLDS = """@njit(nogil=True)
@@ -110,32 +115,35 @@ def run(stream, window, start, end, walk, flags, values, rule, count, value, ext
 
 
 @njit(nogil=True)
-def search(
-    stream, window, flags, values, row, begin, end, whole, ranges, start, stop, order, sizes,
-    rule, count, value, extra,
-):
+def search(stream, window, flags, values, walk, rule, count, value, extra):
+    row, begin, end, whole = walk[ROW], walk[LOW], walk[HIGH], walk[WHOLE]
+    start, stop, order = walk[START], walk[STOP], walk[ORDER]
+    first, rows = walk[SIZES][0], walk[SIZES][1]
     evaluations = 0
-    for k in range(ranges):
-        i, place = np.int64(row[k]), begin[k]
-        base = place // sizes[1] * sizes[1]
-        evaluations += end[k] - place
-        while place < end[k] and not (rule == EXISTS and count[i] > 0):
-            granules = min((end[k] - place + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
-            fill(stream, window, i, place, flags[: granules * GRANULE]{values})
-            for g in range(granules):
-                mask = nonzero_bytes(flags, g * GRANULE)
-                if mask:
-                    mask = inside(mask, place, place, end[k])
-                    if not whole[k]:
-                        mask = in_range(mask, place, order, sizes[0] + base, start[i], stop[i])
-                if mask and rule == NEAREST:
-                    nearest_position(
-                        mask, {held}, g * GRANULE, place, order, base, i, count, value, extra
-                    )
-                elif mask:
-                    {fold}(mask, {held}, g * GRANULE, place, i, rule, count, value, extra)
-                place += GRANULE
-    return evaluations
+    while True:
+        ranges = next_ranges(*walk)
+        if not ranges:
+            return evaluations
+        for k in range(ranges):
+            i, place = np.int64(row[k]), begin[k]
+            base = place // rows * rows
+            evaluations += end[k] - place
+            while place < end[k] and not (rule == EXISTS and count[i] > 0):
+                granules = min((end[k] - place + GRANULE - 1) // GRANULE, len(flags) // GRANULE)
+                fill(stream, window, i, place, flags[: granules * GRANULE]{values})
+                for g in range(granules):
+                    mask = nonzero_bytes(flags, g * GRANULE)
+                    if mask:
+                        mask = inside(mask, place, place, end[k])
+                        if not whole[k]:
+                            mask = in_range(mask, place, order, first + base, start[i], stop[i])
+                    if mask and rule == NEAREST:
+                        nearest_position(
+                            mask, {held}, g * GRANULE, place, order, base, i, count, value, extra
+                        )
+                    elif mask:
+                        {fold}(mask, {held}, g * GRANULE, place, i, rule, count, value, extra)
+                    place += GRANULE
 """
 
 

@@ -13,6 +13,7 @@ from penstock.plan.ranges import arrival_order
 
 from ...device.base import Device
 from ...rows.sides import SideRows
+from ...windows.places import ascending_places
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Direction:
     @property
     def pairs(self) -> int:
         """Number of pairs that the window admits."""
-        return int((self.end - self.start).sum())
+        return int(self.end.sum() - self.start.sum())
 
 
 def directions(
@@ -81,14 +82,15 @@ def directions(
         return Direction(one, slice(*rows.indices(len(sides[side]))), start, end, fold)
 
     if plan.probing is not None:
-        met = window.met(plan.probing, times)
+        met = window.met(plan.probing, times, ascending_places)
         if plan.output is Output.EXISTENCE:
             return [probed(plan.existence(plan.probing), met)]
         return [probed(one, met, fold) for fold, one in enumerate(plan.folded())]
     if isinstance(window, TimeWindow):
         one = _cheaper(plan.candidates(), sides, named, devices)
-        return [probed(one, window.met(other(one.form.window), times))]
-    before = dict(zip((LEFT, RIGHT), arrival_order(times[LEFT], times[RIGHT]), strict=True))
+        return [probed(one, window.met(other(one.form.window), times, ascending_places))]
+    arrived = arrival_order(times[LEFT], times[RIGHT], ascending_places)
+    before = dict(zip((LEFT, RIGHT), arrived, strict=True))
     return [
         probed(plan.pairs(other(side)), window.ranges(other(side), before[side]))
         for side in (LEFT, RIGHT)

@@ -13,9 +13,11 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.ranges import arrival_order
 
+from ...rows.counting import counting
 from ...rows.sides import Arrival, Loaded, SideRows, read_side
 from ...rows.store import TableRows
 from ...windows.admission import Admission
+from ...windows.places import ascending_places
 from ...windows.run import Snapshot, still
 from ...windows.source import Source, Span, check_names
 
@@ -66,9 +68,10 @@ class Tables:
     @cached_property
     def arrivals(self) -> dict[str, Arrival]:
         """Return each side's tuples in order of time, numbered by arrival or by place."""
-        numbers = {side: np.arange(len(rows)) for side, rows in self.sides.items()}
+        numbers = {side: counting(len(rows)) for side, rows in self.sides.items()}
         if self.numbered:
-            before = arrival_order(self.sides[LEFT].time, self.sides[RIGHT].time)
+            times = self.sides[LEFT].time, self.sides[RIGHT].time
+            before = arrival_order(*times, ascending_places)
             numbers = {LEFT: numbers[LEFT] + before[0], RIGHT: numbers[RIGHT] + before[1]}
         return {side: self._arrival(side, self.sides[side], ids) for side, ids in numbers.items()}
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
+from penstock.host.device.base import PAIRS, Device, Kernel, Result, Task, WindowBuffer
 from penstock.host.device.wrapped import WrappedBuffer, WrappedDevice, WrappedKernel
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.execute.running import Running
@@ -168,3 +168,58 @@ def test_nobody_else_gets_the_window_of_a_task_that_hangs() -> None:
             assert not any(window is hung for window in others)
             faulty.release()
             assert stream.close().num_rows == 36
+
+
+class Noting(WrappedDevice):
+    """Notes what its kernels are asked for."""
+
+    def __init__(self, inner: Device) -> None:
+        super().__init__(inner)
+        self.notes: list[str] = []
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        return _NotingKernel(self, self.inner.open(program, modes))
+
+
+class _NotingKernel(WrappedKernel):
+    def __init__(self, device: Noting, inner: Kernel) -> None:
+        super().__init__(inner)
+        self.device = device
+
+    def prepare_search(self) -> None:
+        self.device.notes.append("prepare")
+        super().prepare_search()
+
+    def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
+        self.device.notes.append("task")
+        return super().submit(window, task)
+
+
+@pytest.mark.parametrize(
+    ("on", "pruning", "is_prepared"),
+    [
+        ("a.x = b.x", True, True),
+        ("a.x * a.x + b.x * b.x <= 9 AND a.x <= b.x + 2", True, True),
+        ("a.x * b.x % 7 = 3", True, False),
+        ("a.x = b.x", False, False),
+    ],
+)
+def test_searches_are_prepared_before_the_first_task(
+    on: str, pruning: bool, is_prepared: bool
+) -> None:
+    """Not when the window is long enough for one, seconds later, while rows wait."""
+    query = compile_query(
+        f"SELECT a.t FROM a JOIN b ON {on} AND abs(a.t - b.t) <= 9",
+        SCHEMAS,
+        time={"a": "t", "b": "t"},
+    )
+    flow = Flow(running=Running(pruning=pruning))
+    with CpuDevice(threads=1) as cpu:
+        device = Noting(cpu)
+        with JoinStream(query, SCHEMAS, device, flow=flow) as stream:
+            for name in "ba":
+                columns = [pa.array([1]), pa.array([1], pa.int32())]
+                stream.push(name, pa.record_batch(columns, schema=SCHEMA))
+            stream.close()
+    assert device.notes[: 1 + is_prepared] == ["prepare", "task"][1 - is_prepared :]
+    assert ("prepare" in device.notes) == is_prepared

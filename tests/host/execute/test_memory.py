@@ -48,8 +48,7 @@ def run(count: int) -> WindowRun:
 
 def bound(window: WindowRun) -> Layout:
     binder = Binder(FORM, (32,), growing=True)
-    made, _ = binder.bind(window.snapshot(), {("l", "x"): keys(0, 1)[0]}, 1)
-    return made
+    return binder.bind(window.snapshot(), {("l", "x"): keys(0, 1)[0]}, 1)
 
 
 def test_only_new_rows_are_written(device: FaultyDevice) -> None:

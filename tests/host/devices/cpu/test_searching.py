@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DeviceError
 from penstock.expr import ops
+from penstock.host import kept_code
 from penstock.host.device.base import Device, Kernel
 from penstock.host.device.registry import open_device
 from penstock.host.device.search import SPARE_ROWS, Boxes
@@ -120,6 +123,31 @@ def test_bad_rows_are_an_error(small: tuple[Kernel, Search], columns: object, me
     task = replace(task, ordered=replace(task.ordered, columns=columns(task.ordered.columns)))
     with pytest.raises(DeviceError, match=message):
         kernel.run(None, task)
+
+
+@pytest.mark.parametrize("shape", ["band", "general"])
+def test_a_prepared_search_compiles_nothing(device: Device, shape: str) -> None:
+    rng = np.random.default_rng(5)
+    if shape == "band":
+        join = band_join(rng, 1, 64, 20, 50, "random")
+    else:
+        join = general_join(rng, NARROW, 3, 20, 50, "random")
+    search = searched(rng, join)
+    kernel = device.open(search.join.program)
+    kernel.prepare_search()
+    with compiles_nothing():
+        kernel.run(None, search.task(search.piece))
+
+
+@contextmanager
+def compiles_nothing() -> Iterator[None]:
+    """Fail if machine code is compiled, or loaded, in this thread."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a function is compiled")
+
+    with patch.object(kept_code._Files, "load", refused):
+        yield
 
 
 # -- band programs --------------------------------------------------------------------------------
