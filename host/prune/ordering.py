@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
 from ..device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
 from ..windows.run import next_number
 from .cells import Grid, sort_by_cell, take
+
+_T = TypeVar("_T")
+
+#: Fewest rows of a single slab for several threads.
+LEAST_SHARED = 1 << 17
 
 #: Device columns of the positions ``[low, high)``, and the codes of all tests.
 Reader = Callable[[int, int], tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]
@@ -59,17 +65,14 @@ class Ordering:
         head = read(lows[0], min(lows[0] + self.rows, end))
         self._reserve(max(end, most) - self.first, [column.dtype for column in head[0]])
 
-        def fill(low: int) -> None:
+        def fill(low: int, parts: int = 1) -> None:
             high = min(low + self.rows, end)
-            self._fill(low, high, *(head if low == lows[0] else read(low, high)))
+            self._fill(low, high, *(head if low == lows[0] else read(low, high)), parts)
 
-        if len(lows) == 1 or threads == 1:
-            for low in lows:
-                fill(low)
+        if len(lows) == 1:
+            fill(lows[0], threads if end - lows[0] >= LEAST_SHARED else 1)
         else:
-            with ThreadPoolExecutor(threads, "penstock-order") as pool:
-                for _ in pool.map(fill, lows):
-                    pass
+            _each(fill, lows, threads)
         self.end = end
 
     def restart(self, first: int) -> None:
@@ -128,12 +131,40 @@ class Ordering:
         self._columns = [moved(column, held, room + SPARE_ROWS) for column in self._columns]
 
     def _fill(
-        self, low: int, high: int, columns: Sequence[np.ndarray], codes: Sequence[np.ndarray]
+        self,
+        low: int,
+        high: int,
+        columns: Sequence[np.ndarray],
+        codes: Sequence[np.ndarray],
+        parts: int,
     ) -> None:
+        """Sort a slab; so many threads work on it."""
+        rows = high - low
         begin, end = low - self.first, high - self.first
         order = self._order[begin:end]
         directory = begin // self.rows * self._directory
         starts = self._starts[directory : directory + self._directory]
-        sort_by_cell(self.grid.of(codes), starts, order)
-        for own, column in zip(self._columns, columns, strict=True):
-            take(own[begin:end], column, order)
+        cells = np.empty(rows, np.uint32)
+        shares = [slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts)]
+
+        def locate(share: slice) -> None:
+            cells[share] = self.grid.of([own[share] for own in codes])
+
+        def gather(share: slice) -> None:
+            for own, column in zip(self._columns, columns, strict=True):
+                take(own[begin:end][share], column, order[share])
+
+        _each(locate, shares, parts)
+        sort_by_cell(cells, starts, order)
+        _each(gather, shares, parts)
+
+
+def _each(work: Callable[[_T], None], items: Iterable[_T], threads: int) -> None:
+    """Do some work for each item, in several threads if there are."""
+    if threads == 1:
+        for item in items:
+            work(item)
+        return
+    with ThreadPoolExecutor(threads, "penstock-order") as pool:
+        for _ in pool.map(work, items):
+            pass
