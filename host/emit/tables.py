@@ -9,23 +9,23 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan, Output
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
+from penstock.plan.query import JoinQuery, other
 
 from ..execute.chunk import Chunk
+from ..execute.pairs import Pairs, joined
 from ..rows.sides import Arrival
 from ..windows.probe import Probe, Step, Watermarks
 from ..windows.run import Snapshot
-from .delivery import Closing, Delivery, ExistenceDelivery, RowDelivery
+from .delivery import NO_NUMBERS, Closing, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery
 from .groups.pairs import PairGroups
+from .making import Making
 from .output import Rows
 from .restore import BATCH_ROWS
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
 #: rows.
 LEAST_ROWS = 1 << 16
-
-_NONE = np.zeros(0, np.int64)
 
 
 class TablePairs(RowDelivery):
@@ -54,7 +54,7 @@ class TablePairs(RowDelivery):
         self.output_rows = output_rows
         self._preserved: dict[str, Arrival] = {}
         self._probe: Probe | None = None
-        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
+        self._waiting: list[Pairs] = []
         #: By preserved side, which of its tuples are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
@@ -63,52 +63,42 @@ class TablePairs(RowDelivery):
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
 
-    def rows(self, chunk: Chunk) -> Iterator[Rows]:
+    def rows(self, chunk: Chunk) -> Iterator[Making]:
         probe = chunk.order.bound.probe
         if self._probe is not probe:
             yield from self._waited()
         self._probe = probe
-        self._waiting += chunk.pairs
-        if sum(len(i) for i, _ in self._waiting) >= LEAST_ROWS:
-            yield from self._waited()
+        for pairs in chunk.pairs:
+            self._waiting.append(pairs)
+            if sum(map(len, self._waiting)) >= LEAST_ROWS:
+                yield from self._waited()
 
-    def _waited(self) -> Iterator[Rows]:
-        """Make rows of the pairs that have waited for others."""
+    def _waited(self) -> Iterator[Making]:
+        """Tell how to make rows of the pairs that have waited for others."""
         waiting, self._waiting = self._waiting, []
         if self._probe is not None and waiting:
-            several = len(waiting) > 1
-            i, j = map(np.concatenate, zip(*waiting, strict=True)) if several else waiting[0]
-            yield from self.pairs(self._probe.stream, self._probe.window, i, j)
+            yield from self.pairs(self._probe.stream, self._probe.window, joined(waiting))
 
     def note(self, chunk: Chunk) -> None:
-        probe = chunk.order.bound.probe
-        for i, j in chunk.pairs:
-            self.noted({probe.stream.side: i, probe.window_side: j})
+        for pairs in chunk.pairs:
+            self.noted(chunk.order.bound.probe.stream.side, pairs)
 
-    def pairs(
-        self, stream: Arrival, window: Snapshot, i: np.ndarray, j: np.ndarray
-    ) -> Iterator[Rows]:
-        """Make rows of pairs: tuples of an arrival, and positions of a run of the other side."""
-        for at in range(0, len(i), self.output_rows):
-            own, others = i[at : at + self.output_rows], j[at : at + self.output_rows]
-            base, row = window.at(others)
-            tables = {stream.side: stream.base, other(stream.side): base}
-            rows = {stream.side: stream.at(own), other(stream.side): row}
-            batch = self.restorer.restore(tables, rows[LEFT], rows[RIGHT])
-            if not self._numbered:
-                yield Rows(batch, _NONE, _NONE)
-                continue
-            numbers = stream.ids[own], window.ids[others]
-            yield Rows(batch, np.maximum(*numbers), np.minimum(*numbers))
+    def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
+        """Tell how to make rows of pairs, which are as for :meth:`matches`."""
+        for at in range(0, len(pairs), self.output_rows):
+            own = pairs.pick(slice(at, at + self.output_rows))
+            make = partial(self.matches, stream, window, own, numbered=self._numbered)
+            yield Making(len(own), make)
 
-    def noted(self, found: Mapping[str, np.ndarray]) -> None:
-        """Note that these tuples of each side are in a pair."""
-        for side, tuples in found.items():
-            if side in self.matched:
-                self.matched[side][tuples] = True
+    def noted(self, side: str, pairs: Pairs) -> None:
+        """Note that tuples of a side, and the others of their pairs, are in a pair."""
+        if side in self.matched:
+            self.matched[side][pairs.stream] = True
+        if other(side) in self.matched:
+            self.matched[other(side)][pairs.positions] = True
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
-        yield from self._waited()
+        yield from (one.make() for one in self._waited())
         for arrival in timeless:
             if arrival.side in self._preserved:
                 yield from self.alone(arrival)
@@ -136,8 +126,8 @@ class TableGroups(Delivery):
     def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
         return partial(self._close, self._pairs.begin(batch, step, watermarks))
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
-        self._add(self._pairs.rows(chunk))
+    def rows(self, chunk: Chunk) -> list[Making]:
+        self._add(one.make() for one in self._pairs.rows(chunk))
         return []
 
     def _add(self, pairs: Iterable[Rows]) -> None:
@@ -146,7 +136,7 @@ class TableGroups(Delivery):
 
     def _close(self, last: Closing) -> list[Rows]:
         self._add(last())
-        return [Rows(self._groups.finish(), _NONE, _NONE)]
+        return [Rows(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
 
     def note(self, chunk: Chunk) -> None:
         pass
