@@ -19,7 +19,7 @@ from penstock.plan.query import JoinKind, JoinQuery, other
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs
 from ..rows.gather import take_values
-from ..rows.picked import Nobody
+from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
 from ..windows.preserved import Closed, Preserved
 from ..windows.probe import Step, Watermarks
@@ -56,6 +56,10 @@ class Delivery(ABC):
     def rows(self, chunk: Chunk) -> Iterable[Making]:
         """Tell how to make the rows that a chunk gives at once. Called without any lock."""
 
+    def rest(self) -> Iterable[Making]:
+        """Tell how to make the rows of pairs that wait for the last chunk of a table."""
+        return ()
+
     @abstractmethod
     def note(self, chunk: Chunk) -> None:
         """Keep the parts of a published chunk that waiting rows need."""
@@ -91,26 +95,14 @@ class RowDelivery(Delivery):
             found.append(Rows(batch, arrival.ids[own], arrival.ids[own]))
         return found
 
-    def matches(self, stream: Arrival, window: Snapshot, pairs: Pairs, *, numbered: bool) -> Rows:
-        """Make output rows of pairs: tuples of an arrival, and positions of the other side's run.
-
-        ``numbered`` says whether they get the arrival numbers by which they are ordered.
-        """
+    @staticmethod
+    def picked(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:
+        """Base rows of pairs: tuples of an arrival, and positions of the other side's run."""
         tuples = pairs.i if pairs.tuples is None else pairs.tuples
-        index = None if pairs.tuples is None else pairs.i
-        first = pairs.first - window.first
-        batch = self.restorer.restore(
-            {
-                stream.side: stream.picked(tuples, index),
-                other(stream.side): window.rows.pick(pairs.j, first),
-            }
-        )
-        if not numbered:
-            return Rows(batch, NO_NUMBERS, NO_NUMBERS)
-        ids = stream.ids[tuples]
-        stream_ids = ids if index is None else take_values(ids, index)
-        window_ids = take_values(window.ids, pairs.positions - window.first)
-        return Rows(batch, np.maximum(stream_ids, window_ids), np.minimum(stream_ids, window_ids))
+        return {
+            stream.side: stream.picked(tuples, None if pairs.tuples is None else pairs.i),
+            other(stream.side): window.rows.pick(pairs.j, pairs.first - window.first),
+        }
 
 
 class PairDelivery(RowDelivery):
@@ -137,10 +129,20 @@ class PairDelivery(RowDelivery):
     def rows(self, chunk: Chunk) -> list[Making]:
         probe = chunk.order.bound.probe
         return [
-            Making(len(own), partial(self.matches, probe.stream, probe.window, own, numbered=True))
+            Making(len(own), partial(self._matches, probe.stream, probe.window, own))
             for own in chunk.pairs
             if len(own)
         ]
+
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Rows:
+        """Make output rows of pairs, with their arrival numbers."""
+        batch = self.restorer.restore(self.picked(stream, window, pairs))
+        if pairs.tuples is None:
+            stream_ids = stream.ids[pairs.i]
+        else:
+            stream_ids = take_values(stream.ids[pairs.tuples], pairs.i)
+        window_ids = take_values(window.ids, pairs.positions - window.first)
+        return Rows(batch, np.maximum(stream_ids, window_ids), np.minimum(stream_ids, window_ids))
 
     def note(self, chunk: Chunk) -> None:
         probe = chunk.order.bound.probe

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan, Output
-from penstock.plan.query import JoinQuery, other
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 
 from ..execute.chunk import Chunk
 from ..execute.pairs import Pairs, joined
+from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
 from ..windows.probe import Probe, Step, Watermarks
 from ..windows.run import Snapshot
@@ -20,7 +21,7 @@ from .delivery import NO_NUMBERS, Closing, Delivery, ExistenceDelivery, RowDeliv
 from .folding import FoldDelivery
 from .groups.pairs import PairGroups
 from .making import Making
-from .output import Rows
+from .output import Rows, by_arrival
 from .restore import BATCH_ROWS
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
@@ -37,8 +38,6 @@ class TablePairs(RowDelivery):
         As for :class:`RowDelivery`.
     output_rows : int
         Most rows of an output batch.
-    numbered : bool
-        Whether rows get the arrival numbers by which they are ordered.
     """
 
     def __init__(
@@ -47,10 +46,8 @@ class TablePairs(RowDelivery):
         schemas: Mapping[str, pa.Schema],
         *,
         output_rows: int = BATCH_ROWS,
-        numbered: bool = False,
     ) -> None:
         super().__init__(query, schemas)
-        self._numbered = numbered
         self.output_rows = output_rows
         self._preserved: dict[str, Arrival] = {}
         self._probe: Probe | None = None
@@ -79,16 +76,22 @@ class TablePairs(RowDelivery):
         if self._probe is not None and waiting:
             yield from self.pairs(self._probe.stream, self._probe.window, joined(waiting))
 
+    def rest(self) -> Iterator[Making]:
+        return self._waited()
+
     def note(self, chunk: Chunk) -> None:
         for pairs in chunk.pairs:
             self.noted(chunk.order.bound.probe.stream.side, pairs)
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
-        """Tell how to make rows of pairs, which are as for :meth:`matches`."""
+        """Tell how to make rows of pairs, which are as for :meth:`picked`."""
         for at in range(0, len(pairs), self.output_rows):
             own = pairs.pick(slice(at, at + self.output_rows))
-            make = partial(self.matches, stream, window, own, numbered=self._numbered)
-            yield Making(len(own), make)
+            yield Making(len(own), partial(self._matches, stream, window, own))
+
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Rows:
+        batch = self.restorer.restore(self.picked(stream, window, pairs))
+        return Rows(batch, NO_NUMBERS, NO_NUMBERS)
 
     def noted(self, side: str, pairs: Pairs) -> None:
         """Note that tuples of a side, and the others of their pairs, are in a pair."""
@@ -98,12 +101,76 @@ class TablePairs(RowDelivery):
             self.matched[other(side)][pairs.positions] = True
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
-        yield from (one.make() for one in self._waited())
         for arrival in timeless:
             if arrival.side in self._preserved:
                 yield from self.alone(arrival)
         for side, arrival in self._preserved.items():
             yield from self.alone(arrival, np.flatnonzero(~self.matched[side]))
+
+
+class OrderedPairs(TablePairs):
+    """Delivers pairs, and rows that an outer join preserves, in the order of arrival.
+
+    Pairs wait, not rows: their numbers are sorted, and then each row is made once, in its place.
+    Parameters as for :class:`TablePairs`.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        self._timeless: tuple[Arrival, ...] = ()
+        #: Later and earlier arrival numbers of rows, and rows of each side's base; -1 for none.
+        self._waiting_rows: list[tuple[np.ndarray, ...]] = []
+        self._bases: dict[str, pa.RecordBatch | pa.Table] = {}
+
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing:
+        self._timeless = step.timeless
+        return super().begin(batch, step, watermarks)
+
+    def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
+        ids = stream.ids[pairs.stream], window.ids[pairs.positions - window.first]
+        picked = self.picked(stream, window, pairs)
+        for side, own in picked.items():
+            self._bases[side] = own.base
+        rows = (_narrow(picked[side].rows, picked[side].base) for side in (LEFT, RIGHT))
+        self._waiting_rows.append((np.maximum(*ids), np.minimum(*ids), *rows))
+        return iter(())
+
+    def rest(self) -> Iterator[Making]:
+        yield from super().rest()
+        for arrival in self._timeless:
+            if arrival.side in self._preserved:
+                self._add_alone(arrival, np.arange(len(arrival.ids)))
+        for side, arrival in self._preserved.items():
+            self._add_alone(arrival, np.flatnonzero(~self.matched[side]))
+        waiting, self._waiting_rows = self._waiting_rows, []
+        if not waiting:
+            return
+        later, earlier, left, right = map(np.concatenate, zip(*waiting, strict=True))
+        order = by_arrival(later, earlier)
+        for at in range(0, len(order), self.output_rows):
+            own = order[at : at + self.output_rows]
+            yield Making(len(own), partial(self._in_order, {LEFT: left, RIGHT: right}, own))
+
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
+        return iter(())
+
+    def _add_alone(self, arrival: Arrival, tuples: np.ndarray) -> None:
+        """Let tuples in no pair wait for their place."""
+        side, ids = arrival.side, arrival.ids[tuples]
+        self._bases[side] = arrival.base
+        none = np.full(len(tuples), -1, np.int32)
+        rows = {side: _narrow(arrival.at(tuples), arrival.base), other(side): none}
+        self._waiting_rows.append((ids, ids, rows[LEFT], rows[RIGHT]))
+
+    def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> Rows:
+        picked: dict[str, Picked | Nobody] = {}
+        for side, own in rows.items():
+            if side in self._bases:
+                lacks = other(side) in self._preserved
+                picked[side] = Picked(self._bases[side], own[order], lacks=lacks)
+            else:
+                picked[side] = Nobody(self._schemas[side], len(order))
+        return Rows(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
 
 
 class TableGroups(Delivery):
@@ -134,6 +201,10 @@ class TableGroups(Delivery):
         for rows in pairs:
             self._groups.add(self._groups.partial(rows.batch))
 
+    def rest(self) -> list[Making]:
+        self._add(one.make() for one in self._pairs.rest())
+        return []
+
     def _close(self, last: Closing) -> list[Rows]:
         self._add(last())
         return [Rows(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
@@ -152,7 +223,7 @@ def table_delivery(
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     numbered : bool
-        As for :class:`TablePairs`.
+        Whether tuples of both sides are numbered in one order of arrival, which rows leave in.
     """
     if plan.output is Output.FOLDS:
         return FoldDelivery(plan, schemas, bounded=True)
@@ -160,4 +231,9 @@ def table_delivery(
         return TableGroups(plan.query, schemas)
     if plan.output is Output.EXISTENCE:
         return ExistenceDelivery(plan, schemas)
-    return TablePairs(plan.query, schemas, numbered=numbered)
+    return (OrderedPairs if numbered else TablePairs)(plan.query, schemas)
+
+
+def _narrow(rows: np.ndarray, base: pa.RecordBatch | pa.Table) -> np.ndarray:
+    """Rows of a base in 32 bits if they fit."""
+    return rows.astype(np.int32) if base.num_rows < 1 << 31 else rows

@@ -23,19 +23,33 @@ class Picked:
     among : ndarray of int, optional
         Rows of which each is picked many times: they are copied first, and then lie together.
     first : int
+    lacks : bool
+        Whether ``index`` may be -1: all columns are NULL there.
     """
 
     base: pa.RecordBatch | pa.Table
     index: np.ndarray | None = None
     among: np.ndarray | None = None
     first: int = 0
+    lacks: bool = False
 
     def __len__(self) -> int:
         return self.base.num_rows if self.index is None else len(self.index)
 
     @property
+    def rows(self) -> np.ndarray:
+        """The row of the base of each output row."""
+        if self.index is None:
+            return np.arange(len(self))
+        if self.among is not None:
+            return self.among[self.index]
+        return self.index + np.int64(self.first) if self.first else self.index
+
+    @property
     def present(self) -> np.ndarray:
         """Whether there is a base row."""
+        if self.lacks and self.index is not None:
+            return self.index >= 0
         return np.ones(len(self), bool)
 
     def column(self, name: str) -> pa.Array:
@@ -43,6 +57,8 @@ class Picked:
         found, index, among = self._of_base(name), self.index, self.among
         if index is None:
             return _decoded(found)
+        if self.lacks:
+            return _decoded(found.take(pa.array(index, mask=index < 0)))
         if among is not None and len(among) < len(index):
             found = _decoded(gather.take(found, among))
         elif among is not None:

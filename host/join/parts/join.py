@@ -146,10 +146,10 @@ class PartPairs(TablePairs):
         return super().pairs(stream, window, pairs)
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
-        yield from (one.make() for one in self._waited())
         side = self._held.side
         if side in self.matched:
             self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
+        return iter(())
 
 
 class PairParts(PartJoin):

@@ -85,6 +85,7 @@ class OperatorJoin(TableJoin):
                 yield from delivery.pairs(self.tables.arrivals[LEFT], window, pairs)
                 delivery.noted(LEFT, pairs)
                 self.progressed()
+        yield from delivery.rest()
 
     def _pairs(self) -> Generator[Pairs, None, None]:
         layouts = {side: self._layout(form) for side, form in self.forms.items()}

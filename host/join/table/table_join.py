@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from penstock.plan.window import FOREVER
 from ...device.base import Device
 from ...emit.delivery import Delivery
 from ...emit.making import Making, made
-from ...emit.output import Rows, joined
+from ...emit.output import Rows
 from ...emit.tables import table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
@@ -151,10 +151,7 @@ class TableJoin:
     # -- running ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        rows = self.run(self.delivery())
-        if self.running.ordered and self.query.aggregation is None:
-            rows = _ordered(rows)
-        for one in rows:
+        for one in self.run(self.delivery()):
             self.stats.rows += one.batch.num_rows
             yield one.batch
         self.stats.stop()
@@ -186,6 +183,7 @@ class TableJoin:
             for chunk in chunks:
                 yield from delivery.rows(chunk)
                 delivery.note(chunk)
+            yield from delivery.rest()
 
     def _chunks(self, prepared: Prepared, step: Step) -> Generator[Chunk, None, None]:
         by_form = {one.form: one.evaluation for one in self.directions}
@@ -254,11 +252,3 @@ class TableJoin:
                 columns = stream.rows.pick(own).columns
                 evaluated = Evaluated(run, columns, low[own], high[own])
                 yield replace(probe, part=Part(evaluated, own.start, part))
-
-
-def _ordered(rows: Iterable[Rows]) -> Iterator[Rows]:
-    """Sort rows by the arrival of their later tuple, then of their earlier one."""
-    found = list(rows)
-    if found:
-        every = joined(found)
-        yield every.take(np.lexsort((every.earlier, every.later)))

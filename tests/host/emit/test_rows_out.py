@@ -80,12 +80,17 @@ def pairs(left: pa.Table, right: pa.Table, most: int) -> tuple[np.ndarray, np.nd
     i, j = np.nonzero(
         (abs(lt[:, None] - rt) <= WITHIN) & (abs(lx[:, None] - rx) <= NEAR) & (lx[:, None] < most)
     )
-    times = np.concatenate([lt, rt])
-    number = np.empty(len(times), np.int64)
-    number[np.argsort(times, kind="stable")] = np.arange(len(times))
-    a, b = number[i], number[len(lt) + j]
+    a, b = (number[rows] for number, rows in zip(arrivals(left, right), (i, j), strict=True))
     order = np.lexsort((np.minimum(a, b), np.maximum(a, b)))
     return i[order], j[order]
+
+
+def arrivals(left: pa.Table, right: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Arrival numbers: by time, at equal times the left side first."""
+    times = np.concatenate([left["t"].to_numpy(), right["t"].to_numpy()])
+    number = np.empty(len(times), np.int64)
+    number[np.argsort(times, kind="stable")] = np.arange(len(times))
+    return number[: left.num_rows], number[left.num_rows :]
 
 
 def expected(left: pa.Table, right: pa.Table, found: tuple[np.ndarray, np.ndarray]) -> pa.Table:
@@ -184,19 +189,27 @@ def test_streams(seed: int, lanes: int) -> None:
     assert by_ids(pa.concat_tables(found)) == by_ids(wanted)
 
 
+@pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_without_a_match(seed: int, lanes: int) -> None:
+def test_rows_without_a_match(seed: int, lanes: int, *, ordered: bool) -> None:
     rng = np.random.default_rng(2000 + 10 * seed + lanes)
     left, right = (side(rng, 120, is_sorted=bool(seed % 2)) for _ in range(2))
     i, j = pairs(left, right, 500)
     with CpuDevice(threads=lanes) as device:
         found = penstock.sql(
             query(500, "FULL OUTER"), {"l": left, "r": right}, time={"l": "t", "r": "t"},
-            device=device,
+            device=device, running=Running(ordered=ordered),
         )  # fmt: skip
     matched = by_ids(expected(left, right, (i, j)))
     rows = found.to_pylist()
+    if ordered:
+        numbers = dict(zip("lr", arrivals(left, right), strict=True))
+        keys = [
+            sorted(numbers[s][row[f"{s}_id"]] for s in "lr" if row[f"{s}_id"] is not None)[::-1]
+            for row in rows
+        ]
+        assert keys == sorted(keys)
     is_pair = [row["l_id"] is not None and row["r_id"] is not None for row in rows]
     assert by_ids(found.filter(pa.array(is_pair))) == matched
     of_left = np.setdiff1d(np.flatnonzero(left["x"].to_numpy() < 500), i)
