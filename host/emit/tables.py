@@ -65,7 +65,7 @@ class TablePairs(RowDelivery):
         if self._probe is not probe:
             yield from self._waited()
         self._probe = probe
-        for pairs in chunk.pairs:
+        for pairs in filter(len, chunk.pairs):
             self._waiting.append(pairs)
             if sum(map(len, self._waiting)) >= LEAST_ROWS:
                 yield from self._waited()
@@ -84,7 +84,7 @@ class TablePairs(RowDelivery):
             self.noted(chunk.order.bound.probe.stream.side, pairs)
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
-        """Tell how to make rows of pairs, which are as for :meth:`picked`."""
+        """Tell how to make rows of pairs; arguments as for :meth:`picked`."""
         for at in range(0, len(pairs), self.output_rows):
             own = pairs.pick(slice(at, at + self.output_rows))
             yield Making(len(own), partial(self._matches, stream, window, own))
@@ -142,14 +142,19 @@ class OrderedPairs(TablePairs):
                 self._add_alone(arrival, np.arange(len(arrival.ids)))
         for side, arrival in self._preserved.items():
             self._add_alone(arrival, np.flatnonzero(~self.matched[side]))
-        waiting, self._waiting_rows = self._waiting_rows, []
-        if not waiting:
+        if not self._waiting_rows:
             return
-        later, earlier, left, right = map(np.concatenate, zip(*waiting, strict=True))
-        order = by_arrival(later, earlier)
+        order, rows = self._sorted()
         for at in range(0, len(order), self.output_rows):
             own = order[at : at + self.output_rows]
-            yield Making(len(own), partial(self._in_order, {LEFT: left, RIGHT: right}, own))
+            yield Making(len(own), partial(self._in_order, rows, own))
+
+    def _sorted(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the order of all rows, and their rows of each side's base."""
+        later, earlier, left, right = zip(*self._waiting_rows, strict=True)
+        self._waiting_rows = []
+        order = by_arrival(np.concatenate(later), np.concatenate(earlier))
+        return order, {LEFT: np.concatenate(left), RIGHT: np.concatenate(right)}
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
         return iter(())

@@ -118,7 +118,7 @@ def _first_impossible(i, j, by, start, end):
     """Return the first pair of no tuple, or outside the range of its tuple; -1 if there is none."""
     for k in range(len(i)):
         own = i[k]
-        if own >= len(start):
+        if own < 0 or own >= len(start):
             return k
         place = np.int64(j[k]) + by
         if place < start[own] or place >= end[own]:
