@@ -14,17 +14,25 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.plan.plan import JoinPlan
-from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, other
+from penstock.plan.query import JoinKind, JoinQuery, other
 
 from ..execute.chunk import Chunk
+from ..execute.pairs import Pairs
+from ..rows.gather import take_values
+from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
 from ..windows.preserved import Closed, Preserved
 from ..windows.probe import Step, Watermarks
+from ..windows.run import Snapshot
+from .making import Making
 from .output import Rows, joined
 from .restore import BATCH_ROWS, Restorer
 
 #: Gives further rows of a batch, once it and all batches before it have been evaluated.
 Closing = Callable[[], Iterable[Rows]]
+
+#: Of rows whose order is free.
+NO_NUMBERS = np.zeros(0, np.int64)
 
 
 class Delivery(ABC):
@@ -45,8 +53,12 @@ class Delivery(ABC):
         """Begin a batch, before its orders; return a callable that gives the rows after its end."""
 
     @abstractmethod
-    def rows(self, chunk: Chunk) -> Iterable[Rows]:
-        """Make the rows that a chunk gives at once. Called without any lock."""
+    def rows(self, chunk: Chunk) -> Iterable[Making]:
+        """Tell how to make the rows that a chunk gives at once. Called without any lock."""
+
+    def rest(self) -> Iterable[Making]:
+        """Tell how to make the rows of pairs that wait for the last chunk of a table."""
+        return ()
 
     @abstractmethod
     def note(self, chunk: Chunk) -> None:
@@ -65,9 +77,7 @@ class RowDelivery(Delivery):
     def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
         self.query = query
         self.restorer = Restorer(query, schemas)
-        self._nobody = {
-            side: pa.RecordBatch.from_pylist([], schema=schema) for side, schema in schemas.items()
-        }
+        self._schemas = schemas
 
     @property
     def schema(self) -> pa.Schema:
@@ -78,13 +88,21 @@ class RowDelivery(Delivery):
         if tuples is None:
             tuples = np.arange(len(arrival.ids))
         side, found = arrival.side, []
-        tables = {side: arrival.base, other(side): self._nobody[other(side)]}
         for at in range(0, len(tuples), BATCH_ROWS):
             own = tuples[at : at + BATCH_ROWS]
-            index = {side: arrival.at(own), other(side): np.full(len(own), -1)}
-            batch = self.restorer.restore(tables, index[LEFT], index[RIGHT])
+            nobody = Nobody(self._schemas[other(side)], len(own))
+            batch = self.restorer.restore({side: arrival.picked(own), other(side): nobody})
             found.append(Rows(batch, arrival.ids[own], arrival.ids[own]))
         return found
+
+    @staticmethod
+    def picked(stream: Arrival, window: Snapshot, pairs: Pairs) -> dict[str, Picked]:
+        """Base rows of pairs: tuples of an arrival, and positions of the other side's run."""
+        tuples = pairs.i if pairs.tuples is None else pairs.tuples
+        return {
+            stream.side: stream.picked(tuples, None if pairs.tuples is None else pairs.i),
+            other(stream.side): window.rows.pick(pairs.j, pairs.first - window.first),
+        }
 
 
 class PairDelivery(RowDelivery):
@@ -108,33 +126,32 @@ class PairDelivery(RowDelivery):
             return None
         return partial(self._close, alone, closed)
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
+    def rows(self, chunk: Chunk) -> list[Making]:
         probe = chunk.order.bound.probe
-        found = []
-        for i, j in chunk.pairs:
-            if not len(i):
-                continue
-            window = probe.window
-            base, window_rows = window.at(j)
-            tables = {probe.stream.side: probe.stream.base, probe.window_side: base}
-            rows = {probe.stream.side: probe.stream.at(i), probe.window_side: window_rows}
-            stream_ids, window_ids = probe.stream.ids[i], window.ids[j - window.first]
-            found.append(
-                Rows(
-                    self.restorer.restore(tables, rows[LEFT], rows[RIGHT]),
-                    np.maximum(stream_ids, window_ids),
-                    np.minimum(stream_ids, window_ids),
-                )
-            )
-        return found
+        return [
+            Making(len(own), partial(self._matches, probe.stream, probe.window, own))
+            for own in chunk.pairs
+            if len(own)
+        ]
+
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Rows:
+        """Make output rows of pairs, with their arrival numbers."""
+        batch = self.restorer.restore(self.picked(stream, window, pairs))
+        if pairs.tuples is None:
+            stream_ids = stream.ids[pairs.i]
+        else:
+            stream_ids = take_values(stream.ids[pairs.tuples], pairs.i)
+        window_ids = take_values(window.ids, pairs.positions - window.first)
+        return Rows(batch, np.maximum(stream_ids, window_ids), np.minimum(stream_ids, window_ids))
 
     def note(self, chunk: Chunk) -> None:
         probe = chunk.order.bound.probe
-        for i, j in chunk.pairs:
+        for own in chunk.pairs:
             if probe.stream.side in self._preserved:
-                self._preserved[probe.stream.side].matched(probe.stream.ids[i])
+                self._preserved[probe.stream.side].matched(probe.stream.ids[own.stream])
             if probe.window_side in self._preserved:
-                self._preserved[probe.window_side].matched(probe.window.ids[j - probe.window.first])
+                positions = own.positions - probe.window.first
+                self._preserved[probe.window_side].matched(probe.window.ids[positions])
 
     def _close(self, alone: list[Arrival], closed: Mapping[str, Closed]) -> list[Rows]:
         """Make rows of tuples in no pair, by the moment when they closed, then by arrival."""
@@ -174,7 +191,7 @@ class ExistenceDelivery(RowDelivery):
         self._found[batch] = np.zeros(0 if probing is None else len(probing.ids), bool)
         return partial(self._close, batch, probing, alone)
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
+    def rows(self, chunk: Chunk) -> list[Making]:
         return []
 
     def note(self, chunk: Chunk) -> None:

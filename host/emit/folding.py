@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import DataError
 from penstock.plan.folds import FoldKey, FoldPlan
 from penstock.plan.plan import JoinPlan
-from penstock.plan.query import LEFT, other
+from penstock.plan.query import LEFT, RIGHT, other
 from penstock.program import Mode
 
 from ..device.base import Folds
@@ -31,6 +31,7 @@ from .groups.folded import Folded, grouped, own_values, picked
 from .groups.groups import Groups
 from .groups.probed import ProbedRows
 from .groups.select import GroupSelect
+from .making import Making
 from .output import Rows
 
 
@@ -110,7 +111,7 @@ class FoldDelivery(Delivery):
         window = step.probes[0].window if step.probes else None
         return partial(self._close, batch, probing, window, limit)
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
+    def rows(self, chunk: Chunk) -> list[Making]:
         return []
 
     def note(self, chunk: Chunk) -> None:
@@ -179,9 +180,9 @@ class FoldDelivery(Delivery):
         """Return probed rows with all values that their groups need."""
         count, columns = len(own.ids), own.rows.columns
         # Each row also stands in for the other side, whose columns no key reads.
-        rows = own.at(np.arange(count))
+        rows = own.picked(np.arange(count))
         folded = Folded(
-            self.select.keys.restore({self.side: own.base}, rows, rows),
+            self.select.keys.restore({LEFT: rows, RIGHT: rows}),
             count,
             own_values(self.select.aggregation, columns, count),
             folds,
@@ -202,10 +203,8 @@ class FoldDelivery(Delivery):
         nearest = folds[need]
         assert nearest.position is not None
         some = np.flatnonzero(nearest.found)
-        base, window_rows = window.at(nearest.position[some])
-        tables = {self.side: own.base, other(self.side): base}
-        rows = (own.at(some), window_rows)
-        found = self.select.values[k].restore(tables, *(rows if self.side == LEFT else rows[::-1]))
+        met = window.rows.pick(nearest.position[some], -window.first)
+        found = self.select.values[k].restore({self.side: own.picked(some), other(self.side): met})
         index = np.zeros(len(own.ids), np.int64)
         index[some] = np.arange(len(some))
         return found.column(0).take(pa.array(index, mask=~nearest.found))

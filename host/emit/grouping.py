@@ -16,6 +16,7 @@ from .delivery import Closing as AfterBatch
 from .delivery import Delivery, PairDelivery
 from .groups.closing import Closing, Limit
 from .groups.pairs import PairGroups
+from .making import Making
 from .output import Rows
 
 
@@ -55,9 +56,9 @@ class GroupDelivery(Delivery):
         self._limit = limit
         return partial(self._close, limit)
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
-        made = self._pairs.rows(chunk)
-        self._partials[chunk] = [self._groups.partial(rows.batch) for rows in made]
+    def rows(self, chunk: Chunk) -> list[Making]:
+        pairs = self._pairs.rows(chunk)
+        self._partials[chunk] = [self._groups.partial(one.make().batch) for one in pairs]
         return []
 
     def note(self, chunk: Chunk) -> None:

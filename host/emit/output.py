@@ -33,6 +33,16 @@ class Rows:
         return Rows(self.batch.take(pa.array(order)), self.later[order], self.earlier[order])
 
 
+def by_arrival(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+    """The order of rows by these arrival numbers; equal ones keep theirs."""
+    if not len(later):
+        return np.zeros(0, np.int64)
+    least = int(earlier.min())
+    if int(later.max()) - least < 1 << 31:  # one sort of both at once
+        return np.argsort((later - least) << 32 | (earlier - least), kind="stable")
+    return np.lexsort((earlier, later))
+
+
 def joined(parts: Sequence[Rows]) -> Rows:
     """Join one or more parts into one."""
     return Rows(
@@ -125,7 +135,7 @@ class Gatherer:
                     size / max(batch.tuples, 1), FADING * self.bytes_per_tuple
                 )
                 rows = joined(batch.rows)
-                found.append(rows.take(np.lexsort((rows.earlier, rows.later))))
+                found.append(rows.take(by_arrival(rows.later, rows.earlier)))
                 batch.rows = []
             if batch.closing is not None:
                 if not is_first:

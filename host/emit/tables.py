@@ -12,20 +12,21 @@ from penstock.plan.plan import JoinPlan, Output
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 
 from ..execute.chunk import Chunk
+from ..execute.pairs import Pairs, joined
+from ..rows.picked import Nobody, Picked
 from ..rows.sides import Arrival
 from ..windows.probe import Probe, Step, Watermarks
 from ..windows.run import Snapshot
-from .delivery import Closing, Delivery, ExistenceDelivery, RowDelivery
+from .delivery import NO_NUMBERS, Closing, Delivery, ExistenceDelivery, RowDelivery
 from .folding import FoldDelivery
 from .groups.pairs import PairGroups
-from .output import Rows
+from .making import Making
+from .output import Rows, by_arrival
 from .restore import BATCH_ROWS
 
 #: Least rows of a batch: if matches are rare, a batch per task would cost more than finding its
 #: rows.
 LEAST_ROWS = 1 << 16
-
-_NONE = np.zeros(0, np.int64)
 
 
 class TablePairs(RowDelivery):
@@ -37,8 +38,6 @@ class TablePairs(RowDelivery):
         As for :class:`RowDelivery`.
     output_rows : int
         Most rows of an output batch.
-    numbered : bool
-        Whether rows get the arrival numbers by which they are ordered.
     """
 
     def __init__(
@@ -47,14 +46,12 @@ class TablePairs(RowDelivery):
         schemas: Mapping[str, pa.Schema],
         *,
         output_rows: int = BATCH_ROWS,
-        numbered: bool = False,
     ) -> None:
         super().__init__(query, schemas)
-        self._numbered = numbered
         self.output_rows = output_rows
         self._preserved: dict[str, Arrival] = {}
         self._probe: Probe | None = None
-        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
+        self._waiting: list[Pairs] = []
         #: By preserved side, which of its tuples are in a pair.
         self.matched: dict[str, np.ndarray] = {}
 
@@ -63,57 +60,122 @@ class TablePairs(RowDelivery):
         self.matched = {side: np.zeros(len(a.ids), bool) for side, a in self._preserved.items()}
         return partial(self._close, step.timeless)
 
-    def rows(self, chunk: Chunk) -> Iterator[Rows]:
+    def rows(self, chunk: Chunk) -> Iterator[Making]:
         probe = chunk.order.bound.probe
         if self._probe is not probe:
             yield from self._waited()
         self._probe = probe
-        self._waiting += chunk.pairs
-        if sum(len(i) for i, _ in self._waiting) >= LEAST_ROWS:
-            yield from self._waited()
+        for pairs in filter(len, chunk.pairs):
+            self._waiting.append(pairs)
+            if sum(map(len, self._waiting)) >= LEAST_ROWS:
+                yield from self._waited()
 
-    def _waited(self) -> Iterator[Rows]:
-        """Make rows of the pairs that have waited for others."""
+    def _waited(self) -> Iterator[Making]:
+        """Tell how to make rows of the pairs that have waited for others."""
         waiting, self._waiting = self._waiting, []
         if self._probe is not None and waiting:
-            several = len(waiting) > 1
-            i, j = map(np.concatenate, zip(*waiting, strict=True)) if several else waiting[0]
-            yield from self.pairs(self._probe.stream, self._probe.window, i, j)
+            yield from self.pairs(self._probe.stream, self._probe.window, joined(waiting))
+
+    def rest(self) -> Iterator[Making]:
+        return self._waited()
 
     def note(self, chunk: Chunk) -> None:
-        probe = chunk.order.bound.probe
-        for i, j in chunk.pairs:
-            self.noted({probe.stream.side: i, probe.window_side: j})
+        for pairs in chunk.pairs:
+            self.noted(chunk.order.bound.probe.stream.side, pairs)
 
-    def pairs(
-        self, stream: Arrival, window: Snapshot, i: np.ndarray, j: np.ndarray
-    ) -> Iterator[Rows]:
-        """Make rows of pairs: tuples of an arrival, and positions of a run of the other side."""
-        for at in range(0, len(i), self.output_rows):
-            own, others = i[at : at + self.output_rows], j[at : at + self.output_rows]
-            base, row = window.at(others)
-            tables = {stream.side: stream.base, other(stream.side): base}
-            rows = {stream.side: stream.at(own), other(stream.side): row}
-            batch = self.restorer.restore(tables, rows[LEFT], rows[RIGHT])
-            if not self._numbered:
-                yield Rows(batch, _NONE, _NONE)
-                continue
-            numbers = stream.ids[own], window.ids[others]
-            yield Rows(batch, np.maximum(*numbers), np.minimum(*numbers))
+    def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
+        """Tell how to make rows of pairs; arguments as for :meth:`picked`."""
+        for at in range(0, len(pairs), self.output_rows):
+            own = pairs.pick(slice(at, at + self.output_rows))
+            yield Making(len(own), partial(self._matches, stream, window, own))
 
-    def noted(self, found: Mapping[str, np.ndarray]) -> None:
-        """Note that these tuples of each side are in a pair."""
-        for side, tuples in found.items():
-            if side in self.matched:
-                self.matched[side][tuples] = True
+    def _matches(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Rows:
+        batch = self.restorer.restore(self.picked(stream, window, pairs))
+        return Rows(batch, NO_NUMBERS, NO_NUMBERS)
+
+    def noted(self, side: str, pairs: Pairs) -> None:
+        """Note that tuples of a side, and the others of their pairs, are in a pair."""
+        if side in self.matched:
+            self.matched[side][pairs.stream] = True
+        if other(side) in self.matched:
+            self.matched[other(side)][pairs.positions] = True
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
-        yield from self._waited()
         for arrival in timeless:
             if arrival.side in self._preserved:
                 yield from self.alone(arrival)
         for side, arrival in self._preserved.items():
             yield from self.alone(arrival, np.flatnonzero(~self.matched[side]))
+
+
+class OrderedPairs(TablePairs):
+    """Delivers pairs, and rows that an outer join preserves, in the order of arrival.
+
+    Pairs wait, not rows: their numbers are sorted, and then each row is made once, in its place.
+    Parameters as for :class:`TablePairs`.
+    """
+
+    def __init__(self, query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> None:
+        super().__init__(query, schemas)
+        self._timeless: tuple[Arrival, ...] = ()
+        #: Later and earlier arrival numbers of rows, and rows of each side's base; -1 for none.
+        self._waiting_rows: list[tuple[np.ndarray, ...]] = []
+        self._bases: dict[str, pa.RecordBatch | pa.Table] = {}
+
+    def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing:
+        self._timeless = step.timeless
+        return super().begin(batch, step, watermarks)
+
+    def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
+        ids = stream.ids[pairs.stream], window.ids[pairs.positions - window.first]
+        picked = self.picked(stream, window, pairs)
+        for side, own in picked.items():
+            self._bases[side] = own.base
+        rows = (_narrow(picked[side].rows, picked[side].base) for side in (LEFT, RIGHT))
+        self._waiting_rows.append((np.maximum(*ids), np.minimum(*ids), *rows))
+        return iter(())
+
+    def rest(self) -> Iterator[Making]:
+        yield from super().rest()
+        for arrival in self._timeless:
+            if arrival.side in self._preserved:
+                self._add_alone(arrival, np.arange(len(arrival.ids)))
+        for side, arrival in self._preserved.items():
+            self._add_alone(arrival, np.flatnonzero(~self.matched[side]))
+        if not self._waiting_rows:
+            return
+        order, rows = self._sorted()
+        for at in range(0, len(order), self.output_rows):
+            own = order[at : at + self.output_rows]
+            yield Making(len(own), partial(self._in_order, rows, own))
+
+    def _sorted(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Return the order of all rows, and their rows of each side's base."""
+        later, earlier, left, right = zip(*self._waiting_rows, strict=True)
+        self._waiting_rows = []
+        order = by_arrival(np.concatenate(later), np.concatenate(earlier))
+        return order, {LEFT: np.concatenate(left), RIGHT: np.concatenate(right)}
+
+    def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
+        return iter(())
+
+    def _add_alone(self, arrival: Arrival, tuples: np.ndarray) -> None:
+        """Let tuples in no pair wait for their place."""
+        side, ids = arrival.side, arrival.ids[tuples]
+        self._bases[side] = arrival.base
+        none = np.full(len(tuples), -1, np.int32)
+        rows = {side: _narrow(arrival.at(tuples), arrival.base), other(side): none}
+        self._waiting_rows.append((ids, ids, rows[LEFT], rows[RIGHT]))
+
+    def _in_order(self, rows: Mapping[str, np.ndarray], order: np.ndarray) -> Rows:
+        picked: dict[str, Picked | Nobody] = {}
+        for side, own in rows.items():
+            if side in self._bases:
+                lacks = other(side) in self._preserved
+                picked[side] = Picked(self._bases[side], own[order], lacks=lacks)
+            else:
+                picked[side] = Nobody(self._schemas[side], len(order))
+        return Rows(self.restorer.restore(picked), NO_NUMBERS, NO_NUMBERS)
 
 
 class TableGroups(Delivery):
@@ -136,17 +198,21 @@ class TableGroups(Delivery):
     def begin(self, batch: int, step: Step, watermarks: Watermarks) -> Closing | None:
         return partial(self._close, self._pairs.begin(batch, step, watermarks))
 
-    def rows(self, chunk: Chunk) -> list[Rows]:
-        self._add(self._pairs.rows(chunk))
+    def rows(self, chunk: Chunk) -> list[Making]:
+        self._add(one.make() for one in self._pairs.rows(chunk))
         return []
 
     def _add(self, pairs: Iterable[Rows]) -> None:
         for rows in pairs:
             self._groups.add(self._groups.partial(rows.batch))
 
+    def rest(self) -> list[Making]:
+        self._add(one.make() for one in self._pairs.rest())
+        return []
+
     def _close(self, last: Closing) -> list[Rows]:
         self._add(last())
-        return [Rows(self._groups.finish(), _NONE, _NONE)]
+        return [Rows(self._groups.finish(), NO_NUMBERS, NO_NUMBERS)]
 
     def note(self, chunk: Chunk) -> None:
         pass
@@ -162,7 +228,7 @@ def table_delivery(
     schemas : mapping of side to pyarrow.Schema
         Of the base tables.
     numbered : bool
-        As for :class:`TablePairs`.
+        Whether tuples of both sides are numbered in one order of arrival, which rows leave in.
     """
     if plan.output is Output.FOLDS:
         return FoldDelivery(plan, schemas, bounded=True)
@@ -170,4 +236,9 @@ def table_delivery(
         return TableGroups(plan.query, schemas)
     if plan.output is Output.EXISTENCE:
         return ExistenceDelivery(plan, schemas)
-    return TablePairs(plan.query, schemas, numbered=numbered)
+    return (OrderedPairs if numbered else TablePairs)(plan.query, schemas)
+
+
+def _narrow(rows: np.ndarray, base: pa.RecordBatch | pa.Table) -> np.ndarray:
+    """Rows of a base in 32 bits if they fit."""
+    return rows.astype(np.int32) if base.num_rows < 1 << 31 else rows

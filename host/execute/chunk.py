@@ -15,6 +15,7 @@ from ..device.base import Folds, Result
 from ..device.cut import Piece
 from ..kept_code import kept
 from .order import Order
+from .pairs import Pairs
 from .ring import RingSpan
 
 
@@ -24,8 +25,8 @@ class Chunk:
 
     Parameters
     ----------
-    pairs : tuple of (ndarray, ndarray)
-        Per device task: tuples of the probe, and logical positions of the run.
+    pairs : tuple of Pairs
+        Per device task.
     rows : tuple of ndarray
         Per device task: the tuples of the probe that its folds are of, each once.
     results : tuple of Result
@@ -34,7 +35,7 @@ class Chunk:
     """
 
     order: Order
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
+    pairs: tuple[Pairs, ...]
     rows: tuple[np.ndarray, ...]
     results: tuple[Result, ...]
     rest: tuple[Order, ...]
@@ -77,23 +78,18 @@ def chunk_of(order: Order, parts: Sequence[TaskPart]) -> Chunk:
     return Chunk(order, tuple(pairs), tuple(rows_of), tuple(results), tuple(rest))
 
 
-def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs: tuples of the probe, and positions of its window."""
+def _pairs(order: Order, part: TaskPart, result: Result, by: int) -> Pairs:
+    """Return the pairs of a task, checked."""
     if len(result.i) != len(result.j):
         raise _impossible(f"{len(result.i)} stream indices and {len(result.j)} window positions")
-    tuples, places = np.empty(len(result.i), np.int64), np.empty(len(result.i), np.int64)
-    if not len(tuples):
-        return tuples, places
     piece = part.piece
-    first = _located(
-        result.i, result.j, by, piece.rows, piece.start, piece.end, order.bound.kept, tuples, places
-    )
+    first = _first_impossible(result.i, result.j, by, piece.start, piece.end)
     if first >= 0 and int(result.i[first]) >= len(piece.rows):
         raise _impossible(f"stream index {int(result.i[first])} of {len(piece.rows)} tuples")
     if first >= 0:
         position = int(result.j[first]) + by
         raise _impossible(f"window position {position} outside the range of its tuple")
-    return order.bound.pairs(tuples, places)
+    return order.bound.pairs(piece.rows, result.i, result.j, by)
 
 
 def _folds(part: TaskPart, result: Result, by: int) -> Folds:
@@ -118,15 +114,13 @@ def _impossible(problem: str) -> DeviceError:
 
 
 @kept()
-def _located(i, j, by, rows, start, end, numbers, tuples, places):
-    """Write the tuples and places of the pairs; return the first impossible pair, or -1."""
+def _first_impossible(i, j, by, start, end):
+    """Return the first pair of no tuple, or outside the range of its tuple; -1 if there is none."""
     for k in range(len(i)):
         own = i[k]
-        if own >= len(rows):
+        if own < 0 or own >= len(start):
             return k
         place = np.int64(j[k]) + by
         if place < start[own] or place >= end[own]:
             return k
-        tuples[k] = numbers[rows[own]]
-        places[k] = place
     return -1

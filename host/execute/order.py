@@ -14,8 +14,10 @@ from ..device.cut import Piece
 from ..device.merge import merged_once
 from ..device.search import SearchPiece
 from ..keys.prepare import Layout
-from ..prune.search import Part
+from ..prune.search import Part, Searched
 from ..windows.probe import Probe
+from ..windows.run import Snapshot
+from .pairs import Pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +47,31 @@ class Bound:
     modes: frozenset[Mode] = frozenset({Mode.PAIRS})
     may_search: bool = False
 
-    def pairs(self, rows: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def _gives_positions(self) -> bool:
+        """Whether devices find positions of the window, not places of its rows in another order."""
+        return isinstance(self.ranges, Searched) or isinstance(self.ranges.source, Snapshot)
+
+    def pairs(self, rows: np.ndarray, i: np.ndarray, j: np.ndarray, by: int) -> Pairs:
         """Return matches as tuples of the probe and logical positions of its window.
 
         Parameters
         ----------
-        rows, places : ndarray of int64, shape (m,)
-            Evaluated tuples, and the positions in ``ranges.source`` that they matched.
+        rows : ndarray of int
+            Indices into ``arrays``.
+        i, j : ndarray of int, shape (m,)
+            Indices into ``rows``, and the positions in ``ranges.source`` that they matched.
+        by : int
+            Position that ``j`` counts from.
         """
-        found = self.ranges.positions(places)
-        return self.probe.tuples(rows), self.probe.positions(found)
+        if len(i) < len(rows):
+            i, tuples = self.probe.tuples(self.kept[rows[i]]), None
+        else:
+            tuples = self.probe.tuples(self.kept[rows])
+        if self.probe.part is None and self._gives_positions:
+            return Pairs(i, j, tuples, by)
+        found = self.ranges.positions(j.astype(np.int64) + by)
+        return Pairs(i, self.probe.positions(found), tuples)
 
     def folds(self, rows: np.ndarray, folds: Folds, by: int) -> tuple[np.ndarray, Folds]:
         """Return folds by tuple of the probe, each tuple once.

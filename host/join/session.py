@@ -259,7 +259,7 @@ class Session:
                 self._gatherer.more(chunk.order.batch, len(chunk.rest))
                 self.executor.add(chunk.rest)
         began = time.monotonic()
-        rows = list(self.delivery.rows(chunk))
+        rows = [one.make() for one in self.delivery.rows(chunk)]
         self._trace.add(lane, "rows", began, time.monotonic())
         with self._lock:
             self.delivery.note(chunk)

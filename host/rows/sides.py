@@ -17,6 +17,7 @@ from penstock.plan.ranges import place
 from .columns import load
 from .counting import counting
 from .gather import take_batch
+from .picked import Picked
 from .stretches import NamedBlock, Stretch
 
 
@@ -94,6 +95,11 @@ class Arrival:
     def at(self, tuples: np.ndarray) -> np.ndarray:
         """Rows of some tuples in ``base``."""
         return tuples if self.row is None else self.row[tuples]
+
+    def picked(self, tuples: np.ndarray, index: np.ndarray | None = None) -> Picked:
+        """Base rows of some tuples; of those at each index, if one is given."""
+        rows = self.at(tuples)
+        return Picked(self.base, rows) if index is None else Picked(self.base, index, rows)
 
     @staticmethod
     def of(query: JoinQuery, side: str, rows: SideRows, batch: pa.RecordBatch) -> Arrival:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from . import gather
 from .growing import Column
+from .picked import Picked
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class StoredRows:
     def take(self, positions: np.ndarray) -> pa.RecordBatch:
         """The rows at these positions, in this order."""
         plain = {
-            n: (values[positions], None if valid is None else valid[positions])
+            n: (gather.take_values(values, positions), None if valid is None else valid[positions])
             for n, (values, valid) in self.plain.items()
         }
         return self._batch(plain, _taken(self.others, positions))
@@ -43,6 +45,10 @@ class StoredRows:
     def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
         """Base rows, and the indices among them of some positions."""
         return self.take(positions), np.arange(len(positions))
+
+    def pick(self, positions: np.ndarray, first: int = 0) -> Picked:
+        """The rows at these positions, which count from this one."""
+        return Picked(self.take(positions + np.int64(first) if first else positions))
 
     def all(self) -> pa.RecordBatch:
         """All rows."""
@@ -73,6 +79,29 @@ class TableRows:
     def at(self, positions: np.ndarray) -> tuple[pa.Table, np.ndarray]:
         """The table, and the indices of its rows at some positions."""
         return self.table, self.row[positions]
+
+    def pick(self, positions: np.ndarray, first: int = 0) -> Picked:
+        """The rows at these positions, which count from this one."""
+        if len(positions) > gather.FEW and self._start is not None and self._start + first >= 0:
+            return Picked(self.table, positions, first=self._start + first)
+        if first:
+            positions = positions + np.int64(first)
+        if len(positions) <= gather.FEW:
+            return Picked(self.table, self.row[positions])
+        return Picked(self.table, gather.take_values(self._narrow, positions))
+
+    @cached_property
+    def _start(self) -> int | None:
+        """The first row, if the others follow it in the table's order; else None."""
+        row = self.row
+        if int(row[-1]) - int(row[0]) != len(row) - 1 or np.any(row[1:] <= row[:-1]):
+            return None
+        return int(row[0])
+
+    @cached_property
+    def _narrow(self) -> np.ndarray:
+        """The rows in 32 bits if they fit."""
+        return self.row.astype(np.uint32) if self.table.num_rows < 1 << 32 else self.row
 
 
 class RowStore:

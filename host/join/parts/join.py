@@ -18,8 +18,10 @@ from penstock.plan.query import JoinKind, JoinQuery, other
 
 from ...device.base import Device
 from ...emit.delivery import ExistenceDelivery
+from ...emit.making import Making
 from ...emit.output import Rows
 from ...emit.tables import TablePairs
+from ...execute.pairs import Pairs
 from ...execute.stats import Stats
 from ...rows.sides import Arrival, SideRows
 from ...windows.run import Snapshot
@@ -136,20 +138,18 @@ class PartPairs(TablePairs):
         #: Rows of the held table that are in a pair, if the join preserves them.
         self.met = np.zeros(0, np.int64)
 
-    def pairs(
-        self, stream: Arrival, window: Snapshot, i: np.ndarray, j: np.ndarray
-    ) -> Iterator[Rows]:
+    def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         if self._held.owned is not None:
-            own = stream.at(i) if stream.side == self._held.side else window.at(j)[1]
-            keep = self._held.owned[self._reach][own]
-            i, j = i[keep], j[keep]
-        return super().pairs(stream, window, i, j)
+            is_held = stream.side == self._held.side
+            own = stream.at(pairs.stream) if is_held else window.at(pairs.positions)[1]
+            pairs = pairs.pick(self._held.owned[self._reach][own])
+        return super().pairs(stream, window, pairs)
 
     def _close(self, timeless: Sequence[Arrival]) -> Iterator[Rows]:
-        yield from self._waited()
         side = self._held.side
         if side in self.matched:
             self.met = self._preserved[side].at(np.flatnonzero(self.matched[side]))
+        return iter(())
 
 
 class PairParts(PartJoin):

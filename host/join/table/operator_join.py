@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from ...device.base import Device
 from ...device.cut import TASK_EVALUATIONS
 from ...device.window_join import Arrivals
 from ...emit.delivery import Delivery
+from ...emit.making import Making
 from ...emit.output import Rows
 from ...emit.tables import TablePairs
+from ...execute.pairs import Pairs
 from ...execute.room import MOST
 from ...execute.run_window import run_window_join
 from ...execute.traced import TracedDevice
@@ -71,15 +74,20 @@ class OperatorJoin(TableJoin):
     def run(self, delivery: Delivery) -> Iterator[Rows]:
         assert isinstance(delivery, TablePairs)
         at_end = delivery.begin(0, self.step_without_probes(), EVERYTHING)
-        window = self.tables.window(RIGHT)
-        for i, j in self._pairs():
-            yield from delivery.pairs(self.tables.arrivals[LEFT], window, i, j)
-            delivery.noted({LEFT: i, RIGHT: j})
-            self.progressed()
+        yield from self._made(self._makings_of_pairs(delivery))
         if at_end is not None:
             yield from at_end()
 
-    def _pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _makings_of_pairs(self, delivery: TablePairs) -> Generator[Making, None, None]:
+        window = self.tables.window(RIGHT)
+        with closing(self._pairs()) as found:
+            for pairs in found:
+                yield from delivery.pairs(self.tables.arrivals[LEFT], window, pairs)
+                delivery.noted(LEFT, pairs)
+                self.progressed()
+        yield from delivery.rest()
+
+    def _pairs(self) -> Generator[Pairs, None, None]:
         layouts = {side: self._layout(form) for side, form in self.forms.items()}
         program = WindowProgram(layouts[LEFT].program, layouts[RIGHT].program, self.rows)
         reason = self.device.refuses(program)
@@ -99,7 +107,7 @@ class OperatorJoin(TableJoin):
             ):
                 self.stats.pairs_in_window += result.counters["evaluations"]
                 self.stats.note(result)
-                yield result.i, result.j
+                yield Pairs(result.i, result.j)
         finally:
             kernel.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +18,8 @@ from penstock.plan.window import FOREVER
 
 from ...device.base import Device
 from ...emit.delivery import Delivery
-from ...emit.output import Rows, joined
+from ...emit.making import Making, made
+from ...emit.output import Rows
 from ...emit.tables import table_delivery
 from ...execute.chunk import Chunk
 from ...execute.executor import lane_names
@@ -115,11 +116,11 @@ class TableJoin:
         self._pulling: Pulling | None = None
 
     def _plan(self, band: bool, about: str | None) -> JoinPlan:
-        made = plan(self.query, band=band, about=about)
-        if made.output is not Output.FOLDS:
-            return made
+        found = plan(self.query, band=band, about=about)
+        if found.output is not Output.FOLDS:
+            return found
         sides = self.tables.sides
-        return made.without_null(lambda column: sides[column[0]].columns[column].valid is None)
+        return found.without_null(lambda column: sides[column[0]].columns[column].valid is None)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -150,10 +151,7 @@ class TableJoin:
     # -- running ----------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        rows = self.run(self.delivery())
-        if self.running.ordered and self.query.aggregation is None:
-            rows = _ordered(rows)
-        for one in rows:
+        for one in self.run(self.delivery()):
             self.stats.rows += one.batch.num_rows
             yield one.batch
         self.stats.stop()
@@ -167,13 +165,27 @@ class TableJoin:
         with self._prepared() as prepared:
             step = self._step(prepared)
             at_end = delivery.begin(0, step, EVERYTHING)
-            for chunk in self._chunks(prepared, step):
-                yield from delivery.rows(chunk)
-                delivery.note(chunk)
+            yield from self._made(self._makings(delivery, self._chunks(prepared, step)))
         if at_end is not None:
             yield from at_end()
 
-    def _chunks(self, prepared: Prepared, step: Step) -> Iterator[Chunk]:
+    def _made(self, makings: Generator[Making, None, None]) -> Iterator[Rows]:
+        """Make rows while the next ones are found."""
+        lanes = sum(device.lanes for device in self.devices)
+        with closing(makings), closing(made(makings, lanes)) as rows:
+            yield from rows
+
+    @staticmethod
+    def _makings(
+        delivery: Delivery, chunks: Generator[Chunk, None, None]
+    ) -> Generator[Making, None, None]:
+        with closing(chunks):
+            for chunk in chunks:
+                yield from delivery.rows(chunk)
+                delivery.note(chunk)
+            yield from delivery.rest()
+
+    def _chunks(self, prepared: Prepared, step: Step) -> Generator[Chunk, None, None]:
         by_form = {one.form: one.evaluation for one in self.directions}
         orders = chain.from_iterable(
             prepared.maker(by_form[probe.form]).orders(0, probe, self.stats)
@@ -240,11 +252,3 @@ class TableJoin:
                 columns = stream.rows.pick(own).columns
                 evaluated = Evaluated(run, columns, low[own], high[own])
                 yield replace(probe, part=Part(evaluated, own.start, part))
-
-
-def _ordered(rows: Iterable[Rows]) -> Iterator[Rows]:
-    """Sort rows by the arrival of their later tuple, then of their earlier one."""
-    found = list(rows)
-    if found:
-        every = joined(found)
-        yield every.take(np.lexsort((every.earlier, every.later)))

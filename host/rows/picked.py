@@ -1,0 +1,105 @@
+"""Base rows of output rows, picked but not copied yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from . import gather
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """The base rows of one side, one for each output row.
+
+    Parameters
+    ----------
+    base : RecordBatch or Table
+    index : ndarray of int, shape (n,), optional
+        Row k is row ``first + index[k]`` of the base, or ``first + among[index[k]]``; by default it
+        is row k.
+    among : ndarray of int, optional
+        Rows of which each is picked many times: they are copied first, and then lie together.
+    first : int
+    lacks : bool
+        Whether ``index`` may be -1: all columns are NULL there.
+    """
+
+    base: pa.RecordBatch | pa.Table
+    index: np.ndarray | None = None
+    among: np.ndarray | None = None
+    first: int = 0
+    lacks: bool = False
+
+    def __len__(self) -> int:
+        return self.base.num_rows if self.index is None else len(self.index)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The row of the base of each output row."""
+        if self.index is None:
+            return np.arange(len(self))
+        if self.among is not None:
+            return self.among[self.index]
+        return self.index + np.int64(self.first) if self.first else self.index
+
+    @property
+    def present(self) -> np.ndarray:
+        """Whether there is a base row."""
+        if self.lacks and self.index is not None:
+            return self.index >= 0
+        return np.ones(len(self), bool)
+
+    def column(self, name: str) -> pa.Array:
+        """One column of the rows; of a dictionary, its values."""
+        found, index, among = self._of_base(name), self.index, self.among
+        if index is None:
+            return _decoded(found)
+        if self.lacks:
+            return _decoded(found.take(pa.array(index, mask=index < 0)))
+        if among is not None and len(among) < len(index):
+            found = _decoded(gather.take(found, among))
+        elif among is not None:
+            index = among[index]
+        return _decoded(gather.take(found, index))
+
+    def _of_base(self, name: str) -> pa.Array:
+        column = self.base.column(name)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return column.slice(self.first) if self.first else column
+
+
+@dataclass(frozen=True, eq=False)
+class Nobody:
+    """A side of output rows that has no base row: all columns are NULL.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the base rows.
+    count : int
+        Output rows.
+    """
+
+    schema: pa.Schema
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def present(self) -> np.ndarray:
+        """As for :class:`Picked`."""
+        return np.zeros(self.count, bool)
+
+    def column(self, name: str) -> pa.Array:
+        """As for :class:`Picked`."""
+        dtype = self.schema.field(name).type
+        return pa.nulls(self.count, dtype.value_type if pa.types.is_dictionary(dtype) else dtype)
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array

@@ -1,0 +1,115 @@
+"""Output rows made in threads: in order, some ahead, and none left running."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.host.emit.making import LEAST_ROWS, MOST_THREADS, Making, made
+from penstock.host.emit.output import Rows
+
+NONE = np.zeros(0, np.int64)
+
+
+def rows(number: int) -> Rows:
+    return Rows(pa.record_batch({"n": [number]}), NONE, NONE)
+
+
+def numbers(given: Iterator[Rows]) -> list[int]:
+    return [one.batch["n"][0].as_py() for one in given]
+
+
+def many(make: Callable[[], Rows]) -> Making:
+    return Making(LEAST_ROWS, make)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 100])
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_rows_keep_their_order(lanes: int, count: int) -> None:
+    def slow(number: int) -> Rows:
+        time.sleep(0.002 * (number % 3 == 0))
+        return rows(number)
+
+    makings = (Making(LEAST_ROWS * (n % 4), lambda n=n: slow(n)) for n in range(count))
+    assert numbers(made(makings, lanes)) == list(range(count))
+
+
+def test_few_rows_need_no_thread() -> None:
+    where: list[threading.Thread] = []
+
+    def make() -> Rows:
+        where.append(threading.current_thread())
+        return rows(0)
+
+    assert len(list(made([Making(LEAST_ROWS - 1, make)] * 3, 2))) == 3
+    assert set(where) == {threading.main_thread()}
+    list(made([many(make)], 2))
+    assert where[-1] is not threading.main_thread()
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 1000])
+def test_no_more_is_asked_for_than_threads_make(lanes: int) -> None:
+    threads = min(lanes, MOST_THREADS)
+    asked = 0
+    begun = threading.Semaphore(0)
+    go = threading.Event()
+
+    def make(number: int) -> Rows:
+        begun.release()
+        assert go.wait(30)
+        return rows(number)
+
+    def makings() -> Iterator[Making]:
+        nonlocal asked
+        for n in range(4 * threads):
+            asked += 1
+            if asked == threads + 1:  # all threads are busy, and none gives rows before
+                assert all(begun.acquire(timeout=30) for _ in range(threads))
+                go.set()
+            yield many(lambda n=n: make(n))
+
+    given = made(makings(), lanes)
+    assert numbers(iter([next(given)])) == [0]
+    assert asked <= threads + 1
+    assert numbers(given) == list(range(1, 4 * threads))
+
+
+def test_an_error_reaches_who_takes_the_rows() -> None:
+    def fail() -> Rows:
+        raise ValueError("no rows")
+
+    makings = [many(lambda: rows(0)), many(fail), many(lambda: rows(2))]
+    given = made(makings, 2)
+    assert next(given).batch.num_rows == 1
+    with pytest.raises(ValueError, match="no rows"):
+        list(given)
+
+
+def test_an_error_of_what_finds_them_waits_for_what_runs() -> None:
+    ended = threading.Event()
+
+    def slow() -> Rows:
+        time.sleep(0.05)
+        ended.set()
+        return rows(0)
+
+    def makings() -> Iterator[Making]:
+        yield many(slow)
+        raise ValueError("no pairs")
+
+    with pytest.raises(ValueError, match="no pairs"):
+        list(made(makings(), 2))
+    assert ended.is_set() or threading.active_count() == 1
+
+
+def test_closing_early_leaves_no_thread() -> None:
+    before = threading.active_count()
+    given = made((many(lambda n=n: rows(n)) for n in range(100)), 4)
+    next(given)
+    given.close()
+    assert threading.active_count() == before
