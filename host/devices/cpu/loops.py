@@ -14,7 +14,9 @@ import numpy as np
 from numba import njit
 
 from ...kept_code import kept
-from . import vector
+from ...keys import narrow as narrow_codes
+from . import masks, vector
+from .masks import STEP, WORDS, any_passes, is_match, passing, rules_out, which_pass
 from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
 
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
@@ -242,8 +244,42 @@ def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
     return count
 
 
-@kept(vector)
-def run_pairs(window, cubes, low, span, start, end, walk, out_i, out_j):
+@njit(nogil=True)
+def rules_out_tile(narrow, low, span, end, walk, tuples):
+    """Whether to test the walk's tile by masks, if so many of its tuples are to be tested."""
+    return rules_out(
+        narrow, low, span, walk[I0], walk[I1], walk[POSITION], walk[EDGE], end[walk[I1] - 1],
+        walk[LAST] - walk[FIRST], tuples,
+    )  # fmt: skip
+
+
+@njit(nogil=True)
+def tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j):
+    """As :func:`tile_all`, by masks of the block's tuples."""
+    count, room, edge = walk[COUNT], walk[ROOM], walk[EDGE]
+    first, last = walk[I0], walk[LAST]
+    codes, block_masks, _, _ = narrow
+    for position in range(walk[POSITION], edge, STEP):
+        if not any_passes(block_masks, codes, position):
+            continue
+        words = which_pass(block_masks, codes, position)
+        while words:
+            bit = lowest_bit(words)
+            words &= words - _ONE
+            j, word = position + bit // WORDS, bit % WORDS
+            rest = passing(block_masks, codes, j, word)
+            while rest:
+                i = first + 64 * word + lowest_bit(rest)
+                rest &= rest - _ONE
+                out_i[count], out_j[count] = i, j
+                count += is_match(window, low, span, start, end, last, edge, i, j)
+                if count > room:
+                    return -1
+    return count
+
+
+@kept(masks, narrow_codes, vector)
+def run_pairs(window, cubes, low, span, narrow, start, end, walk, out_i, out_j):
     """Run a band task for pairs.
 
     Parameters
@@ -253,6 +289,8 @@ def run_pairs(window, cubes, low, span, start, end, walk, out_i, out_j):
         As for :func:`granule`.
     low, span : tuple of D arrays of the key dtype, shape (n,)
         Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
+    narrow : tuple, or None
+        Narrow codes and masks, see :func:`.masks.rules_out`; None if there are cubes.
     start, end : ndarray of int64, shape (n,)
     walk : ndarray of int64, shape (WALK_FIELDS,)
         From :func:`new_walk`; holds the outcome afterwards.
@@ -260,9 +298,11 @@ def run_pairs(window, cubes, low, span, start, end, walk, out_i, out_j):
     """
     count, dense = 0, False
     while next_tile(walk, start, end, count):
-        if cubes is None:
-            count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
-        else:
+        if narrow is None:
             count = tile_any(window, cubes, low, span, start, end, walk, out_i, out_j)
+        elif rules_out_tile(narrow, low, span, end, walk, walk[LAST] - walk[FIRST]):
+            count = tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j)
+        else:
+            count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
         pairs = (walk[LAST] - walk[FIRST]) * (walk[EDGE] - walk[POSITION])
         dense = count < 0 or (count - walk[COUNT]) * DENSE > pairs
