@@ -21,7 +21,7 @@ from .loops import (
     POSITION,
     granule,
     next_tile,
-    rules_out_tile,
+    rules_out,
 )  # fmt: skip
 from .masks import STEP, WORDS, any_passes, is_match, passing, which_pass
 from .reduce import masked_max, masked_min, masked_sum
@@ -186,11 +186,11 @@ def run_band(
     rule, count, value, extra
         As for :func:`fold`.
     """
-    dense = False
+    dense = len(start) < 0  # False, but no literal, see run_pairs
     while next_tile(walk, start, end, 0):
         first, last, position, edge = walk[FIRST], walk[LAST], walk[POSITION], walk[EDGE]
         total, pairs = 0, (last - first) * (edge - position)
-        if narrow is not None and rules_out_tile(
+        if cubes is None and rules_out(
             narrow, low, span, end, walk, unknown(walk, rule, start, count)
         ):
             total = fold_tile(

@@ -16,7 +16,22 @@ from numba import njit
 from ...kept_code import kept
 from ...keys import narrow as narrow_codes
 from . import masks, vector
-from .masks import STEP, WORDS, any_passes, is_match, passing, rules_out, which_pass
+from .masks import (
+    AHEAD,
+    MASKED,
+    PASSING,
+    SAMPLE_ROWS,
+    STEP,
+    TILES,
+    TUPLES,
+    WIDTH,
+    WORDS,
+    any_passes,
+    is_match,
+    make_masks,
+    passing,
+    which_pass,
+)  # fmt: skip
 from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
 
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
@@ -245,12 +260,37 @@ def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
 
 
 @njit(nogil=True)
-def rules_out_tile(narrow, low, span, end, walk, tuples):
-    """Whether to test the walk's tile by masks, if so many of its tuples are to be tested."""
-    return rules_out(
-        narrow, low, span, walk[I0], walk[I1], walk[POSITION], walk[EDGE], end[walk[I1] - 1],
-        walk[LAST] - walk[FIRST], tuples,
-    )  # fmt: skip
+def rules_out(narrow, low, span, end, walk, tuples):
+    """Whether to test the walk's tile by masks; makes those of its block if they are not there.
+
+    Parameters
+    ----------
+    narrow : tuple
+        The window's codes and room for masks, each a tuple of D arrays; arguments of each test's
+        narrow codes; the plan.
+    low, span, end, walk
+        As for :func:`run_pairs`.
+    tuples : int
+        Tuples of the tile that still are to be tested.
+    """
+    codes, block_masks, arguments, plan = narrow
+    first, position, edge = walk[I0], walk[POSITION], walk[EDGE]
+    if tuples < plan[TUPLES] or edge - position < plan[WIDTH]:
+        return False
+    if plan[MASKED] != first + 1:
+        if end[walk[I1] - 1] - position < plan[AHEAD]:
+            return False
+        for d in range(len(block_masks)):
+            make_masks(block_masks[d], arguments[d], low[d], span[d], first, walk[I1])
+        plan[MASKED] = first + 1
+    passed, step = 0, (edge - position) // SAMPLE_ROWS
+    for k in range(SAMPLE_ROWS):
+        for word in range(WORDS):
+            passed += popcount(passing(block_masks, codes, position + k * step, word))
+    if passed * 1024 > plan[PASSING] * SAMPLE_ROWS * (walk[LAST] - walk[FIRST]):
+        return False
+    plan[TILES] += 1
+    return True
 
 
 @njit(nogil=True)
@@ -290,19 +330,21 @@ def run_pairs(window, cubes, low, span, narrow, start, end, walk, out_i, out_j):
     low, span : tuple of D arrays of the key dtype, shape (n,)
         Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
     narrow : tuple, or None
-        Narrow codes and masks, see :func:`.masks.rules_out`; None if there are cubes.
+        Narrow codes and masks, see :func:`rules_out`; None if there are cubes.
     start, end : ndarray of int64, shape (n,)
     walk : ndarray of int64, shape (WALK_FIELDS,)
         From :func:`new_walk`; holds the outcome afterwards.
     out_i, out_j : ndarray of uint32, shape (room + SLACK,)
     """
-    count, dense = 0, False
+    # Not a literal False, for whose own type Numba would compile all that takes it once more.
+    count, dense = 0, walk[COUNT] < 0
     while next_tile(walk, start, end, count):
-        if narrow is None:
-            count = tile_any(window, cubes, low, span, start, end, walk, out_i, out_j)
-        elif rules_out_tile(narrow, low, span, end, walk, walk[LAST] - walk[FIRST]):
-            count = tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j)
+        if cubes is None:
+            if rules_out(narrow, low, span, end, walk, walk[LAST] - walk[FIRST]):
+                count = tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j)
+            else:
+                count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
         else:
-            count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
+            count = tile_any(window, cubes, low, span, start, end, walk, out_i, out_j)
         pairs = (walk[LAST] - walk[FIRST]) * (walk[EDGE] - walk[POSITION])
         dense = count < 0 or (count - walk[COUNT]) * DENSE > pairs

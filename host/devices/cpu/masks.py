@@ -16,7 +16,7 @@ from numba import njit, types
 from numba.core import cgutils
 
 from ...keys.narrow import narrow_code
-from .vector import intrinsic, popcount
+from .vector import intrinsic
 
 #: Words of a mask, 64 tuples each: one vector register of 256 bits.
 WORDS = 4
@@ -35,7 +35,7 @@ BITS = 13, 11, 10, 10, 9, 9, 9, 9
 TUPLES, WIDTH, AHEAD = range(3)
 # ... and where at most this many of 1024 sampled pairs pass. The block whose masks are there, plus
 # one, and the tiles that were tested by masks.
-PASSING, BLOCK, TILES = range(3, 6)
+PASSING, MASKED, TILES = range(3, 6)
 PLAN_FIELDS = 6
 
 _I64 = ir.IntType(64)
@@ -165,47 +165,6 @@ def make_masks(masks, arguments, low, span, first, last):
     # Bits change where a range begins and behind its end.
     for at in range(WORDS, len(masks)):
         masks[at] ^= masks[at - WORDS]
-
-
-@njit(nogil=True)
-def rules_out(narrow, low, span, first, last, position, edge, block, rows, tuples):
-    """Whether a tile is to be tested by masks; makes those of its block if they are not there.
-
-    Parameters
-    ----------
-    narrow : tuple
-        The window's codes and room for masks, each a tuple of D arrays; arguments of each test's
-        narrow codes; the plan.
-    low, span : tuple of D arrays of the key dtype
-        Bounds of the tuples.
-    first, last : int
-        Tuples of the block.
-    position, edge : int
-        Window positions of the tile.
-    block : int
-        End of the block's window positions.
-    rows : int
-        Tuples of the tile.
-    tuples : int
-        Those of them that still are to be tested.
-    """
-    codes, masks, arguments, plan = narrow
-    if tuples < plan[TUPLES] or edge - position < plan[WIDTH]:
-        return False
-    if plan[BLOCK] != first + 1:
-        if block - position < plan[AHEAD]:
-            return False
-        for d in range(len(masks)):
-            make_masks(masks[d], arguments[d], low[d], span[d], first, last)
-        plan[BLOCK] = first + 1
-    found, step = 0, (edge - position) // SAMPLE_ROWS
-    for k in range(SAMPLE_ROWS):
-        for word in range(WORDS):
-            found += popcount(passing(masks, codes, position + k * step, word))
-    if found * 1024 > plan[PASSING] * SAMPLE_ROWS * rows:
-        return False
-    plan[TILES] += 1
-    return True
 
 
 @njit(nogil=True)

@@ -47,6 +47,8 @@ class NarrowLimits:
 
 
 DEFAULT_LIMITS = NarrowLimits()
+#: No narrow codes, whatever the task.
+NEVER = NarrowLimits(tuples=1 << 60)
 
 
 class NarrowColumns:
@@ -98,7 +100,7 @@ class NarrowColumns:
         end: np.ndarray,
         once: bool,
     ) -> tuple[Any, ...]:
-        """What the compiled loops take, see :func:`.masks.rules_out`.
+        """What the compiled loops take, see :func:`.loops.rules_out`.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.host.device.base import Task
 from penstock.host.devices.cpu import CpuDevice, band, masks
 from penstock.host.devices.cpu.band import BandKernel
-from penstock.host.devices.cpu.narrowed import SLAB_ROWS, NarrowLimits
+from penstock.host.devices.cpu.narrowed import NEVER, SLAB_ROWS, NarrowLimits
 from penstock.host.devices.cpu.vector import GRANULE
 from penstock.program import BandProgram, Mode, Program, empty_code, null_code
 from penstock.types import Type, integer
@@ -33,7 +33,6 @@ from tests.host.kit.tasks import (
 from tests.kit.effort import effort, examples
 
 ALWAYS = NarrowLimits(pairs_per_row=0, least_pairs=0, tuples=1, width=1, ahead=0, passing=1024)
-NEVER = NarrowLimits(tuples=1 << 60)
 FOLDS = (Mode.COUNT, Mode.EXISTS, Mode.SUM, Mode.MIN, Mode.MAX)
 #: Bits of codes and number of tests: each pair takes seconds to compile.
 FORMS = effort(
@@ -67,9 +66,7 @@ def tiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def opened(
-    device: CpuDevice, program: Program, limits: NarrowLimits, *modes: Mode
-) -> BandKernel:
+def opened(device: CpuDevice, program: Program, limits: NarrowLimits, *modes: Mode) -> BandKernel:
     kernel = device.open(program, frozenset({Mode.PAIRS, *modes}))
     assert isinstance(kernel, BandKernel)
     kernel.limits = limits
