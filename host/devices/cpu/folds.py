@@ -190,14 +190,14 @@ def run_band(
     while next_tile(walk, start, end, 0):
         first, last, position, edge = walk[FIRST], walk[LAST], walk[POSITION], walk[EDGE]
         total, pairs = 0, (last - first) * (edge - position)
-        if cubes is None and rules_out(
-            narrow, low, span, end, walk, unknown(walk, rule, start, count)
-        ):
-            total = fold_tile(
-                window, payload, low, span, narrow, start, end, walk, rule, count, value, extra
-            )
-            dense = total * DENSE > pairs
-            continue
+        if narrow is not None:
+            tuples = unknown(walk, rule, start, count)
+            if rules_out(narrow, low, span, end, walk, tuples):
+                total = fold_tile(
+                    window, payload, low, span, narrow, start, end, walk, rule, count, value, extra
+                )
+                dense = total * DENSE > pairs
+                continue
         i = first
         while i < last and start[i] < edge:
             a, b = max(start[i], position), min(end[i], edge)

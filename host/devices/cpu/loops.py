@@ -340,9 +340,13 @@ def run_pairs(window, cubes, low, span, narrow, start, end, walk, out_i, out_j):
     count, dense = 0, walk[COUNT] < 0
     while next_tile(walk, start, end, count):
         if cubes is None:
-            if rules_out(narrow, low, span, end, walk, walk[LAST] - walk[FIRST]):
-                count = tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j)
-            else:
+            by_masks = False
+            # What needs an argument that is None is not compiled, so each is asked by itself.
+            if narrow is not None:
+                by_masks = rules_out(narrow, low, span, end, walk, walk[LAST] - walk[FIRST])
+                if by_masks:
+                    count = tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j)
+            if not by_masks:
                 count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
         else:
             count = tile_any(window, cubes, low, span, start, end, walk, out_i, out_j)
