@@ -111,16 +111,15 @@ class NarrowColumns:
             Whether a tuple is done with its first match.
         """
         plan = np.zeros(masks.PLAN_FIELDS, np.int64)
+        most = self._limits.passing * len(keys)
         least, entries = max(self._limits.tuples // len(keys), 1), 1 << self._bits
         with self._lock:
             is_coded = len(start) >= least and self._code(keys, low, span, start, end, once)
             columns, maps = self._columns, self._maps
         if is_coded:
             plan[masks.TUPLES], plan[masks.WIDTH] = least, self._limits.width
-            plan[masks.AHEAD], plan[masks.PASSING] = (
-                self._limits.ahead * entries,
-                self._limits.passing,
-            )
+            plan[masks.AHEAD] = self._limits.ahead * entries
+            plan[masks.PASSING] = most
         else:
             plan[masks.TUPLES], entries = np.iinfo(np.int64).max, 0
         made = tuple(np.empty((entries + 1) * masks.WORDS, np.uint64) for _ in keys)
@@ -146,9 +145,8 @@ class NarrowColumns:
             if self._pairs < self._limits.least_pairs << self._refusals:
                 return False
             share = self._share(keys, low, span, first, last)
-            if share * 1024 > self._limits.passing * len(keys) or (
-                once and share * (end - start).mean() > 1
-            ):
+            is_soon = once and share * (end - start).mean() > 1
+            if is_soon or share * 1024 > self._limits.passing * len(keys):
                 self._pairs, self._refusals = 0, self._refusals + 1
                 return False
             self._sample(keys, first, last)
