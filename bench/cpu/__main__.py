@@ -1,8 +1,9 @@
-"""Benchmarks of the CPU device: ``python -m bench.cpu [--quick] [--no-peers]``.
+"""Benchmarks of the CPU device: ``python -m bench.cpu [--quick] [--no-peers] [--only-narrow]``.
 
 (a) evaluations per second against the fastest of several C loops compiled in the same run;
 (b) a brute-force theta query against DuckDB, Polars and Spark;
-(c) the rate against the selectivity, as a table and as ``build/bench/cpu_selectivity.png``.
+(c) the rate against the selectivity, as a table and as ``build/bench/cpu_selectivity.png``;
+(d) narrow codes first, against full codes alone (``--only-narrow`` for this part alone).
 
 Rates depend on the machine and on what else it does; ratios less so. So all contenders take turns
 within one run, and each one's best turn counts. Every contender's number of pairs is compared.
@@ -28,6 +29,7 @@ from penstock.host.device.registry import open_device
 
 BUILD = Path("build/bench")
 C_TARGET = 0.8
+NARROW_TARGET = 2.2
 
 
 def best_times(runs: Mapping[str, Callable[[], int]], turns: int) -> dict[str, float]:
@@ -177,6 +179,40 @@ def curve(console: Console, rows: int, window: int, exponents: range, turns: int
     _draw(console, found)
 
 
+def narrow_first(console: Console, rows: int, window: int, exponents: range, turns: int) -> None:
+    """One thread with and without narrow codes, at selectivities of 10 ** exponent each."""
+    table = Table(title=f"(d) narrow codes first, {rows:,} x {window:,} tuples, one thread")
+    for heading in ("selectivity", "without, G/s", "with, G/s", "ratio", "target", "first run"):
+        table.add_column(heading, justify="right")
+    for exponent in exponents:
+        points = Points(rows, window, radius_for(10.0**exponent))
+        with (
+            penstock_side.loaded(points, 1, narrow=False) as without,
+            penstock_side.loaded(points, 1) as first,
+        ):
+            begin = time.perf_counter()
+            pairs = penstock_side.join(first, points)
+            first_s = time.perf_counter() - begin
+            best = best_times(
+                {
+                    "without": lambda given=without, points=points: penstock_side.join(
+                        given, points
+                    ),
+                    "with": lambda given=first, points=points: penstock_side.join(given, points),
+                },
+                turns,
+            )
+        table.add_row(
+            f"1e{exponent} ({pairs / points.evaluations:.1e})",
+            *(f"{points.evaluations / best[name] / 1e9:.2f}" for name in ("without", "with")),
+            f"{best['without'] / best['with']:.2f}",
+            f">= {NARROW_TARGET if exponent <= -4 else 1}",
+            f"{best['without'] / first_s:.2f}",
+        )
+    console.print(table)
+    console.print("first run: its ratio while the codes are made, once for a window's keys")
+
+
 def _draw(console: Console, found: list) -> None:
     try:
         import matplotlib as mpl
@@ -202,19 +238,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.cpu", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes: half a minute")
     parser.add_argument("--no-peers", action="store_true", help="leave part (b) out")
+    parser.add_argument("--only-narrow", action="store_true", help="part (d) alone: a minute")
     options = parser.parse_args()
     quick = options.quick
     console = Console()
     BUILD.mkdir(parents=True, exist_ok=True)
     rows, window = (1024, 1 << 17) if quick else (4096, 1 << 18)
     turns = 3 if quick else 5
+    exponents = range(-9, 0, 4) if quick else range(-9, 0)
+    if options.only_narrow:
+        narrow_first(console, rows, window, exponents, turns)
+        return
     for selectivity in (1e-6,) if quick else (1e-9, 1e-6, 1e-3):
         against_c(console, Points(rows, window, radius_for(selectivity)), turns, detail=True)
     if not options.no_peers:
         size = (2_000, 200_000) if quick else (16_000, 400_000)
         against_peers(console, Points(*size, radius_for(1e-6)), 2)
-    exponents = range(-9, 0, 4) if quick else range(-9, 0)
     curve(console, 1024, 1 << 17 if quick else 1 << 18, exponents, turns)
+    narrow_first(console, rows, window, exponents, turns)
 
 
 if __name__ == "__main__":

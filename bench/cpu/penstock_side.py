@@ -17,6 +17,8 @@ import penstock
 from bench.cpu.workload import MANHATTAN, Points
 from penstock.host.device.base import Device, Kernel, WindowBuffer
 from penstock.host.device.registry import open_device
+from penstock.host.devices.cpu.band import BandKernel
+from penstock.host.devices.cpu.narrowed import NEVER
 from penstock.host.execute.run import run_task
 
 #: Pairs per result: 32 MiB.
@@ -33,9 +35,13 @@ class Loaded:
 
 
 @contextmanager
-def loaded(points: Points, threads: int) -> Iterator[Loaded]:
+def loaded(points: Points, threads: int, narrow: bool = True) -> Iterator[Loaded]:
+    """The window on a device; ``narrow`` says whether narrow codes may be tested first."""
     with open_device("cpu", threads=threads) as device:
         kernel = device.open(MANHATTAN)
+        if not narrow:
+            assert isinstance(kernel, BandKernel)
+            kernel.limits = NEVER
         window = kernel.allocate(points.window)
         window.write(0, points.window_keys)
         yield Loaded(device, kernel, window)

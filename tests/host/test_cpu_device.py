@@ -25,6 +25,7 @@ from penstock.host.devices.cpu.interpreted import InterpretedKernel
 from penstock.host.devices.cpu.memory import ResultMemory
 from penstock.host.devices.cpu.operations import NotCompilable
 from penstock.host.execute.run import run_task
+from penstock.host.keys.narrow import NarrowCodes
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import BOOL, FLOAT32, FLOAT64, NULL, STRING, integer
 from tests.host.kit.tasks import Join, band_join, expected, load, run_to_end, sorted_pairs
@@ -151,7 +152,10 @@ def test_the_compiled_loop_uses_full_vectors(bits: int) -> None:
     out = np.zeros(loops.SLACK, np.uint32)
     run = loops.run_pairs.py_func
     compiled = type(loops.run_pairs)(run, targetoptions={"nogil": True, "nopython": True})
-    compiled(keys, None, keys, keys, none, none, loops.new_walk(1, 1, 1), out, out)
+    codes, masks = (np.zeros(0, np.uint16),) * 2, (np.zeros(0, np.uint64),) * 2
+    arguments = NarrowCodes.fit(keys[0], bits, 8).arguments
+    narrow = codes, masks, (arguments,) * 2, none
+    compiled(keys, None, keys, keys, narrow, none, none, loops.new_walk(1, 1, 1), out, out)
     (text,) = compiled.inspect_asm().values()
     assert re.search(compare, text)
 

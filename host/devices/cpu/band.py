@@ -12,15 +12,17 @@ from penstock.types import Type
 from ...device.base import PAIRS, Folds, Result, Task
 from ...device.search import SearchTask
 from ...device.storage import key_dtype
+from ...keys.narrow import NarrowCodes
 from .folding import Fold, limbs
 from .folds import run_band
 from .kernel import Columns, CpuKernel, CpuResources, Output, folded
 from .loops import EVALUATIONS, run_pairs
+from .masks import BLOCK_ROWS
+from .narrowed import DEFAULT_LIMITS, NarrowColumns, NarrowLimits
 from .searching import Found, search_folds, search_pairs, walk_of
 from .vector import GRANULE
+from .window import CpuWindow
 
-#: Stream tuples per block: enough to reuse a tile of the window many times.
-BLOCK_ROWS = 256
 #: Bytes of window keys per tile, over all tests: a first-level data cache. Tiles of half and of
 #: twice the size are within 3 % of its speed, since two tuples share each load.
 TILE_BYTES = 32 * 1024
@@ -35,6 +37,8 @@ class BandKernel(CpuKernel):
 
     here_evaluations = 1 << 21  # a tenth of a millisecond
     program: BandProgram
+    #: When windows that are allocated from here on use narrow codes; tests set other limits.
+    limits: NarrowLimits = DEFAULT_LIMITS
 
     def __init__(
         self, program: BandProgram, resources: CpuResources, modes: frozenset[Mode] = PAIRS
@@ -55,13 +59,20 @@ class BandKernel(CpuKernel):
             packed = []
         #: Cubes over the tests in ``_tests``; None: all tests must hold.
         self._cubes = np.array(packed, np.int64) if packed else None
+        NarrowCodes.fit(np.zeros(0, self._key), program.key_bits, 2).of(np.zeros(0, self._key))
         self._compile()
 
-    def _run(self, window: Columns, task: Task) -> Result:
+    def allocate(self, capacity: int) -> CpuWindow:
+        return CpuWindow(capacity, self._window, self._narrow if self._cubes is None else None)
+
+    def _narrow(self, capacity: int) -> NarrowColumns:
+        return NarrowColumns(capacity, len(self._tests), self.program.key_bits, self.limits)
+
+    def _run(self, window: CpuWindow, task: Task) -> Result:
         output = Output(task, BLOCK_ROWS, self._tile(), self._resources.memory)
         if self.program.table:
-            tests = self._arguments(window, task)
-            run_pairs(*tests, output.start, output.end, output.walk, output.i, output.j)
+            tests = self._task_arguments(window, task, output.start, output.end)
+            run_pairs(*tests, output.walk, output.i, output.j)
         else:
             output.walk[EVALUATIONS] = (task.end - task.start).sum()
         return output.result()
@@ -80,13 +91,13 @@ class BandKernel(CpuKernel):
             evaluations = search_folds(keys, payload, *tests, walk, *fold.state)
         return folded(fold.folds(), evaluations)
 
-    def _fold(self, window: Columns, task: Task) -> Folds:
-        payload = window[-1] if task.mode.needs_value else None
+    def _fold(self, window: CpuWindow, task: Task) -> Folds:
+        payload = window.columns[-1] if task.mode.needs_value else None
         if payload is None or payload.dtype.kind == "i":
             return self._pass(window, payload, task, self.program.payload)
         return self._fold_beyond(window, payload, task)
 
-    def _fold_beyond(self, window: Columns, payload: np.ndarray, task: Task) -> Folds:
+    def _fold_beyond(self, window: CpuWindow, payload: np.ndarray, task: Task) -> Folds:
         """Fold payloads beyond int64: by their ranks, or 32 bits at a time."""
         low, high = (int(task.start[0]), int(task.end[-1])) if task.rows else (0, 0)
         column = np.zeros(len(payload), np.int64)
@@ -107,20 +118,31 @@ class BandKernel(CpuKernel):
         return Folds(fold.found, value)
 
     def _pass(
-        self, window: Columns, payload: np.ndarray | None, task: Task, value: Type | None = None
+        self, window: CpuWindow, payload: np.ndarray | None, task: Task, value: Type | None = None
     ) -> Folds:
         """Fold a payload in machine integers; ``value`` is its type, where known."""
         tile = self._tile(0 if payload is None else payload.itemsize)
         fold = Fold(task, BLOCK_ROWS, tile, value)
         if self.program.table:
-            keys, *tests = self._arguments(window, task)
-            run_band(keys, payload, *tests, fold.start, fold.end, fold.walk, *fold.state)
+            keys, *tests = self._task_arguments(window, task, fold.start, fold.end)
+            run_band(keys, payload, *tests, fold.walk, *fold.state)
         return fold.folds()
 
     def _tile(self, payload_bytes: int = 0) -> int:
         """Window positions of a tile."""
         row_bytes = len(self._tests) * self._key.itemsize + payload_bytes
         return max(TILE_BYTES // row_bytes, GRANULE) & ~(GRANULE - 1)
+
+    def _task_arguments(
+        self, window: CpuWindow, task: Task, start: np.ndarray, end: np.ndarray
+    ) -> tuple[Any, ...]:
+        """What both loops take first: keys, tests, narrow codes and ranges."""
+        keys, cubes, low, span = self._arguments(window.columns, task)
+        narrow = None
+        if window.narrow is not None:
+            once = task.mode is Mode.EXISTS
+            narrow = window.narrow.arguments(keys, low, span, start, end, once)
+        return keys, cubes, low, span, narrow, start, end
 
     def _arguments(self, window: Columns, task: Task | SearchTask) -> tuple[Any, ...]:
         """Keys, cubes, lower bounds and spans of the tests that are run."""

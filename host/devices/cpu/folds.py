@@ -10,8 +10,20 @@ import numpy as np
 from numba import njit
 
 from ...kept_code import kept
-from . import loops, reduce, vector
-from .loops import DENSE, EDGE, FIRST, LAST, POSITION, granule, next_tile
+from ...keys import narrow as narrow_codes
+from . import loops, masks, reduce, vector
+from .loops import (
+    DENSE,
+    EDGE,
+    FIRST,
+    I0,
+    LAST,
+    POSITION,
+    granule,
+    next_tile,
+    rules_out,
+)  # fmt: skip
+from .masks import STEP, WORDS, any_passes, is_match, passing, which_pass
 from .reduce import masked_max, masked_min, masked_sum
 from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, popcount, row_of
 
@@ -118,23 +130,74 @@ def two_tuples(window, payload, low, span, i, start, end, dense, rule, count, va
     return end
 
 
-@kept(loops, reduce, vector)
-def run_band(window, payload, cubes, low, span, start, end, walk, rule, count, value, extra):
+@njit(nogil=True)
+def fold_tile(
+    window, payload, low, span, narrow, start, end, walk, rule, count, value, extra
+):  # fmt: skip
+    """Fold the matches of the walk's tile, by masks of the block's tuples; their number."""
+    total, first, last, edge = 0, walk[I0], walk[LAST], walk[EDGE]
+    codes, block_masks, _, _ = narrow
+    for position in range(walk[POSITION], edge, STEP):
+        if not any_passes(block_masks, codes, position):
+            continue
+        words = which_pass(block_masks, codes, position)
+        while words:
+            bit = lowest_bit(words)
+            words &= words - _ONE
+            j, word = position + bit // WORDS, bit % WORDS
+            rest = passing(block_masks, codes, j, word)
+            while rest:
+                i = first + 64 * word + lowest_bit(rest)
+                rest &= rest - _ONE
+                if is_match(window, low, span, start, end, last, edge, i, j):
+                    fold(_ONE, payload, j, j, i, rule, count, value, extra)
+                    total += 1
+    return total
+
+
+@njit(nogil=True)
+def unknown(walk, rule, start, count):
+    """Tuples of the walk's tile whose fold may still change, as far as masks are of use.
+
+    Where tuples match soon, EXISTS is done before any masks are made.
+    """
+    tuples = walk[LAST] - walk[FIRST]
+    if rule == EXISTS:
+        left = 0
+        for i in range(walk[FIRST], walk[LAST]):
+            left += np.int64(count[i] == 0)
+        is_soon = walk[POSITION] == start[walk[I0]] or 2 * left < tuples
+        return 0 if is_soon else left
+    return tuples
+
+
+@kept(loops, masks, narrow_codes, reduce, vector)
+def run_band(
+    window, payload, cubes, low, span, narrow, start, end, walk, rule, count, value, extra
+):  # fmt: skip
     """Fold a band task.
 
     Parameters
     ----------
     window : tuple of D arrays of the key dtype, longer than every range by a granule
     payload : ndarray of int32 or int64, as long, or None
-    cubes, low, span, start, end, walk
+    cubes, low, span, narrow, start, end, walk
         As for :func:`.loops.run_pairs`.
     rule, count, value, extra
         As for :func:`fold`.
     """
-    dense = False
+    dense = len(start) < 0  # False, but no literal, see run_pairs
     while next_tile(walk, start, end, 0):
         first, last, position, edge = walk[FIRST], walk[LAST], walk[POSITION], walk[EDGE]
-        matches, pairs = 0, (last - first) * (edge - position)
+        total, pairs = 0, (last - first) * (edge - position)
+        if narrow is not None:
+            tuples = unknown(walk, rule, start, count)
+            if rules_out(narrow, low, span, end, walk, tuples):
+                total = fold_tile(
+                    window, payload, low, span, narrow, start, end, walk, rule, count, value, extra
+                )
+                dense = total * DENSE > pairs
+                continue
         i = first
         while i < last and start[i] < edge:
             a, b = max(start[i], position), min(end[i], edge)
@@ -171,6 +234,6 @@ def run_band(window, payload, cubes, low, span, start, end, walk, rule, count, v
                     window, payload, cubes, row_of(low, one), row_of(span, one), one, x, y,
                     rule, count, value, extra,
                 )  # fmt: skip
-            matches += count[i] - known + (count[i + 1] if both == 2 else 0)
+            total += count[i] - known + (count[i + 1] if both == 2 else 0)
             i += both
-        dense = matches * DENSE > pairs
+        dense = total * DENSE > pairs

@@ -22,6 +22,7 @@ from .searching import Found, walk_of
 from .source_cache import load_source
 from .templates import FoldKind
 from .vector import GRANULE
+from .window import CpuWindow
 
 #: Stream tuples per block.
 BLOCK_ROWS = 256
@@ -73,16 +74,16 @@ class CompiledKernel(CpuKernel):
             return FoldKind.INTEGER
         return FoldKind.FLOAT if mode is Mode.SUM else FoldKind.ORDER
 
-    def _run(self, window: Columns, task: Task) -> Result:
+    def _run(self, window: CpuWindow, task: Task) -> Result:
         output = Output(task, BLOCK_ROWS, self._tile, self._resources.memory)
-        self._loop(window, task, output, output.i, output.j)
+        self._loop(window.columns, task, output, output.i, output.j)
         return output.result()
 
-    def _fold(self, window: Columns, task: Task) -> Folds:
+    def _fold(self, window: CpuWindow, task: Task) -> Folds:
         value = self.program.value if task.mode.needs_value else None
         fold = Fold(task, BLOCK_ROWS, self._tile, None if value is None else value.type)
         values = None if value is None else np.empty(FLAGS, fold.value.dtype)
-        self._loop(window, task, fold, values, *fold.state)
+        self._loop(window.columns, task, fold, values, *fold.state)
         return fold.folds()
 
     def _search(self, task: SearchTask) -> Result:

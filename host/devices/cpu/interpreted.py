@@ -19,6 +19,7 @@ from ...device.search import SearchTask
 from .kernel import Columns, CpuKernel, Output, folded
 from .loops import COUNT, EDGE, FIRST, LAST, POSITION, new_walk, next_tile
 from .searching import walk_of
+from .window import CpuWindow
 
 #: A step holds a whole tile in memory: 65,536 pairs, half a megabyte of machine integers.
 INTERPRETED_ROWS, INTERPRETED_TILE = 64, 1024
@@ -33,12 +34,12 @@ class InterpretedKernel(CpuKernel):
 
     program: GeneralProgram
 
-    def _run(self, window: Columns, task: Task) -> Result:
+    def _run(self, window: CpuWindow, task: Task) -> Result:
         output = Output(task, INTERPRETED_ROWS, INTERPRETED_TILE, self._resources.memory)
         walk, count = output.walk, 0
         while next_tile(walk, output.start, output.end, count):
             count = int(walk[COUNT])
-            i, j = self._matches(window, task, walk)
+            i, j = self._matches(window.columns, task, walk)
             total = count + len(i)
             if total > task.room:
                 count = -1
@@ -84,17 +85,17 @@ class InterpretedKernel(CpuKernel):
         hit = self._hits(window, task, i, places) & is_in
         return i[hit], places[hit], positions[hit]
 
-    def _fold(self, window: Columns, task: Task) -> Folds:
+    def _fold(self, window: CpuWindow, task: Task) -> Folds:
         start, end = np.array(task.start, np.int64), np.array(task.end, np.int64)
         rows = min(max(task.rows, 1), INTERPRETED_ROWS)
         walk = new_walk(rows, INTERPRETED_ROWS * INTERPRETED_TILE // rows)
 
         def found() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
             while next_tile(walk, start, end, 0):
-                i, j = self._matches(window, task, walk)
+                i, j = self._matches(window.columns, task, walk)
                 yield i, j, j
 
-        return self._folded(window, task, found())
+        return self._folded(window.columns, task, found())
 
     def _folded(
         self,

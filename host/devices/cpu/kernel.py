@@ -89,10 +89,10 @@ class CpuKernel(Kernel):
 
     def _compile(self) -> None:
         """Compile now rather than in the first task, or load an earlier process's machine code."""
-        window, stream = ([np.zeros(0, t) for t in s] for s in (self._window, self._stream))
+        window, stream = self.allocate(0), [np.zeros(0, dtype) for dtype in self._stream]
         none = np.zeros(0, np.int64)
         for mode in self.modes:
-            self._dispatch(tuple(window), Task(stream, none, none, room=1, mode=mode))
+            self._dispatch(window, Task(stream, none, none, room=1, mode=mode))
 
     def prepare_search(self) -> None:
         if not self._is_search_ready:
@@ -100,13 +100,13 @@ class CpuKernel(Kernel):
                 self._search(empty_search(self._stream, self._window, mode))
             self._is_search_ready = True
 
-    def _dispatch(self, window: Columns, task: Task) -> Result:
+    def _dispatch(self, window: CpuWindow, task: Task) -> Result:
         if task.mode is Mode.PAIRS:
             return self._run(window, task)
         return folded(self._fold(window, task), int((task.end - task.start).sum()))
 
     @abstractmethod
-    def _run(self, window: Columns, task: Task) -> Result:
+    def _run(self, window: CpuWindow, task: Task) -> Result:
         """Run a checked task for pairs."""
 
     @abstractmethod
@@ -114,24 +114,23 @@ class CpuKernel(Kernel):
         """Run a checked search."""
 
     @abstractmethod
-    def _fold(self, window: Columns, task: Task) -> Folds:
+    def _fold(self, window: CpuWindow, task: Task) -> Folds:
         """Run a checked task for aggregates."""
 
-    def _check(self, window: WindowBuffer | None, task: Task) -> Columns:
-        """Refuse a task that the loops cannot run; returns the window's columns."""
+    def _check(self, window: WindowBuffer | None, task: Task) -> CpuWindow:
+        """Refuse a task that the loops cannot run; returns the window."""
         if not isinstance(window, CpuWindow):
             raise DeviceError(
                 f"a {type(window).__name__} was passed to device cpu; use the window buffer that "
                 "this kernel allocated"
             )
-        columns = window.columns
-        if tuple(column.dtype for column in columns) != self._window:
+        if tuple(column.dtype for column in window.columns) != self._window:
             raise DeviceError(
                 "the window buffer was allocated by a kernel of another layout on device cpu; use "
                 "one that this kernel allocated"
             )
         check_task(self, window.capacity, self._stream, task)
-        return columns
+        return window
 
 
 def folded(folds: Folds, evaluations: int) -> Result:

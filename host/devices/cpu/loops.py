@@ -14,7 +14,24 @@ import numpy as np
 from numba import njit
 
 from ...kept_code import kept
-from . import vector
+from ...keys import narrow as narrow_codes
+from . import masks, vector
+from .masks import (
+    AHEAD,
+    MASKED,
+    PASSING,
+    SAMPLE_ROWS,
+    STEP,
+    TILES,
+    TUPLES,
+    WIDTH,
+    WORDS,
+    any_passes,
+    is_match,
+    make_masks,
+    passing,
+    which_pass,
+)  # fmt: skip
 from .vector import CHUNK, GRANULE, any_match, lowest_bit, match_all, match_each, popcount, row_of
 
 #: Entries that ``emit`` may write past the last pair; result arrays are this much longer.
@@ -242,8 +259,67 @@ def tile_any(window, cubes, low, span, start, end, walk, out_i, out_j):
     return count
 
 
-@kept(vector)
-def run_pairs(window, cubes, low, span, start, end, walk, out_i, out_j):
+@njit(nogil=True)
+def rules_out(narrow, low, span, end, walk, tuples):
+    """Whether to test the walk's tile by masks; makes those of its block if they are not there.
+
+    Parameters
+    ----------
+    narrow : tuple
+        The window's codes and room for masks, each a tuple of D arrays; arguments of each test's
+        narrow codes; the plan.
+    low, span, end, walk
+        As for :func:`run_pairs`.
+    tuples : int
+        Tuples of the tile that still are to be tested.
+    """
+    codes, block_masks, arguments, plan = narrow
+    first, position, edge = walk[I0], walk[POSITION], walk[EDGE]
+    if tuples < plan[TUPLES] or edge - position < plan[WIDTH]:
+        return False
+    if plan[MASKED] != first + 1:
+        if end[walk[I1] - 1] - position < plan[AHEAD]:
+            return False
+        for d in range(len(block_masks)):
+            make_masks(block_masks[d], arguments[d], low[d], span[d], first, walk[I1])
+        plan[MASKED] = first + 1
+    passed, step = 0, (edge - position) // SAMPLE_ROWS
+    for k in range(SAMPLE_ROWS):
+        for word in range(WORDS):
+            passed += popcount(passing(block_masks, codes, position + k * step, word))
+    if passed * 1024 > plan[PASSING] * SAMPLE_ROWS * (walk[LAST] - walk[FIRST]):
+        return False
+    plan[TILES] += 1
+    return True
+
+
+@njit(nogil=True)
+def tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j):
+    """As :func:`tile_all`, by masks of the block's tuples."""
+    count, room, edge = walk[COUNT], walk[ROOM], walk[EDGE]
+    first, last = walk[I0], walk[LAST]
+    codes, block_masks, _, _ = narrow
+    for position in range(walk[POSITION], edge, STEP):
+        if not any_passes(block_masks, codes, position):
+            continue
+        words = which_pass(block_masks, codes, position)
+        while words:
+            bit = lowest_bit(words)
+            words &= words - _ONE
+            j, word = position + bit // WORDS, bit % WORDS
+            rest = passing(block_masks, codes, j, word)
+            while rest:
+                i = first + 64 * word + lowest_bit(rest)
+                rest &= rest - _ONE
+                out_i[count], out_j[count] = i, j
+                count += is_match(window, low, span, start, end, last, edge, i, j)
+                if count > room:
+                    return -1
+    return count
+
+
+@kept(masks, narrow_codes, vector)
+def run_pairs(window, cubes, low, span, narrow, start, end, walk, out_i, out_j):
     """Run a band task for pairs.
 
     Parameters
@@ -253,15 +329,25 @@ def run_pairs(window, cubes, low, span, start, end, walk, out_i, out_j):
         As for :func:`granule`.
     low, span : tuple of D arrays of the key dtype, shape (n,)
         Test d of tuple i is ``low[d][i] <= key <= low[d][i] + span[d][i]``, without wrap.
+    narrow : tuple, or None
+        Narrow codes and masks, see :func:`rules_out`; None if there are cubes.
     start, end : ndarray of int64, shape (n,)
     walk : ndarray of int64, shape (WALK_FIELDS,)
         From :func:`new_walk`; holds the outcome afterwards.
     out_i, out_j : ndarray of uint32, shape (room + SLACK,)
     """
-    count, dense = 0, False
+    # Not a literal False, for whose own type Numba would compile all that takes it once more.
+    count, dense = 0, walk[COUNT] < 0
     while next_tile(walk, start, end, count):
         if cubes is None:
-            count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
+            by_masks = False
+            # What needs an argument that is None is not compiled, so each is asked by itself.
+            if narrow is not None:
+                by_masks = rules_out(narrow, low, span, end, walk, walk[LAST] - walk[FIRST])
+                if by_masks:
+                    count = tile_masked(window, narrow, low, span, start, end, walk, out_i, out_j)
+            if not by_masks:
+                count = tile_all(window, low, span, start, end, dense, walk, out_i, out_j)
         else:
             count = tile_any(window, cubes, low, span, start, end, walk, out_i, out_j)
         pairs = (walk[LAST] - walk[FIRST]) * (walk[EDGE] - walk[POSITION])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from penstock.errors import DeviceError
 
 from ...device.base import WindowBuffer
 from ...device.checks import check_capacity, check_write
+from .narrowed import NarrowColumns
 from .vector import GRANULE
 
 
@@ -22,9 +23,16 @@ class CpuWindow(WindowBuffer):
         Window tuples that fit.
     dtypes : sequence of dtype
         One per window key.
+    narrow : callable, optional
+        Makes room for narrow codes of so many rows.
     """
 
-    def __init__(self, capacity: int, dtypes: Sequence[np.dtype]) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        dtypes: Sequence[np.dtype],
+        narrow: Callable[[int], NarrowColumns] | None = None,
+    ) -> None:
         super().__init__(capacity)
         check_capacity(capacity)
         try:
@@ -32,6 +40,7 @@ class CpuWindow(WindowBuffer):
             self._columns: tuple[np.ndarray, ...] | None = tuple(
                 np.zeros(capacity + GRANULE, dtype) for dtype in dtypes
             )
+            self.narrow = narrow(capacity) if narrow is not None else None
         except MemoryError as cause:
             raise DeviceError(
                 f"no memory for a window of {capacity} tuples of {len(dtypes)} keys on device "
@@ -56,13 +65,16 @@ class CpuWindow(WindowBuffer):
 
     @property
     def nbytes(self) -> int:
-        return sum(column.nbytes for column in self._columns or ())
+        narrow = self.narrow.nbytes if self.narrow is not None else 0
+        return narrow + sum(column.nbytes for column in self._columns or ())
 
     def write(self, offset: int, columns: Sequence[np.ndarray]) -> None:
         own = self.columns
         count = check_write(self, [column.dtype for column in own], offset, columns)
         for target, column in zip(own, columns, strict=True):
             target[offset : offset + count] = column
+        if self.narrow is not None:
+            self.narrow.wrote(offset, count)
 
     def free(self) -> None:
-        self._columns = None
+        self._columns = self.narrow = None
