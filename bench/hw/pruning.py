@@ -159,14 +159,14 @@ class _Counted(WrappedKernel):
 
     def submit(self, window: Any, task: Any) -> Future[Result]:
         result = super().submit(window, task).result(TIMEOUT_S)
-        done_of = task if result.pause is None else _before(task, result.pause)
+        done_of = task if result.pause is None else before_pause(task, result.pause)
         counted = {"counted": cycles_of(self._config, done_of), "loads": done_of.rows}
         done: Future[Result] = Future()
         done.set_result(replace(result, counters={**result.counters, **counted}))
         return done
 
 
-def _before(task: Task, pause: Pause) -> Task:
+def before_pause(task: Task, pause: Pause) -> Task:
     """What a task did before it paused."""
     end = np.minimum(task.end[: pause.i1], np.where(np.arange(pause.i1) < pause.i0, MOST, pause.p))
     met = end > task.start[: pause.i1]
