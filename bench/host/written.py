@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -126,13 +127,16 @@ def written(case: Case, device: Sink, window: int, total: int, *, pruning: bool)
     flow = Flow(running=Running(pruning=pruning))
 
     def sort(cells: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
-        device.written["order and directory"] += starts.nbytes + order.nbytes
+        with lock:
+            device.written["order and directory"] += starts.nbytes + order.nbytes
         real_sort(cells, starts, order)
 
     def take(out: np.ndarray, column: np.ndarray, order: np.ndarray) -> None:
-        device.written["slabs"] += out.nbytes
+        with lock:
+            device.written["slabs"] += out.nbytes
         real_take(out, column, order)
 
+    lock = threading.Lock()  # several threads sort
     real_sort, real_take = ordering.sort_by_cell, ordering.take
     patches = mock.patch.multiple(ordering, sort_by_cell=sort, take=take)
     with patches, JoinStream(query, schemas, device, flow=flow) as stream:
