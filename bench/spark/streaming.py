@@ -12,6 +12,9 @@ windows
     that stay resident, in the workers and in a device server.
 keys
     An interval join of equal keys, which Spark runs itself.
+pruning
+    Share of a micro-batch of 60,000 rows against a window of a million in which devices work,
+    pruning on and off.
 
 Every contender's number of pairs is compared with NumPy's. Times are those of Spark's progress.
 Figures go to ``build/bench/spark_streaming.json``, pictures beside it.
@@ -38,7 +41,9 @@ from penstock.sim.local_spark.session import local_session
 from penstock.spark_bridge.streaming import stream
 
 TARGET_RATE, TARGET_RATIO, TARGET_ROWS = 3e10, 1e3, 5e5
-PARTS = ("rates", "rows", "windows", "keys")
+#: Largest share of a micro-batch in which a device works, pruning on.
+TARGET_SHARE = 0.05
+PARTS = ("rates", "rows", "windows", "keys", "pruning")
 OUT = Path("build/bench")
 
 
@@ -149,6 +154,22 @@ def keys(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
     return found
 
 
+def pruning(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
+    """Shares of micro-batches in which devices work."""
+    found = {}
+    for is_on in (False, True):
+        case = Case("files", scale.window, scale.rows[0], pruning=is_on)
+        one = measured(spark, case, scale.batches)
+        found["on" if is_on else "off"] = one.as_json()
+        table.add_row(
+            f"device's share of a micro-batch of {case.rows:,} rows, window {case.window:,}, "
+            f"pruning {'on' if is_on else 'off'}",
+            f"{one.device_share:.1%} of {one.latency_s:.2f} s",
+            f"< {TARGET_SHARE:.0%}" if is_on else "",
+        )
+    return found
+
+
 def main() -> None:
     """Print a table of figures beside their targets; write them, and pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -159,12 +180,13 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     file = OUT / "spark_streaming.json"
     figures = json.loads(file.read_text()) if file.exists() else {}
+    measures = dict(zip(PARTS, (rates, rows, windows, keys, pruning), strict=True))
     table = Table("what", "measured", "target", title="Streaming joins in Spark")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         spark = local_session("penstock bench")
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
         for part in given.only or PARTS:
-            measure = {"rates": rates, "rows": rows, "windows": windows, "keys": keys}[part]
+            measure = measures[part]
             figures[part] = measure(spark, Path(name) / part, scale, table)
             # What has been measured is kept, whatever becomes of the rest.
             file.write_text(json.dumps(figures, indent=1))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from penstock.errors import PenstockError
 
@@ -41,12 +42,17 @@ def source(
     return spark.readStream.schema(ddl).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def seconds(writer: Any, folder: Path) -> list[float]:
-    """Run a query to its end; seconds of each micro-batch."""
+def run(writer: Any, folder: Path) -> StreamingQuery:
+    """Run a query to its end."""
     writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(availableNow=True).start(str(folder / "output"))
     query.awaitTermination()
-    return [p["durationMs"]["triggerExecution"] / 1000 for p in query.recentProgress]
+    return query
+
+
+def seconds(writer: Any, folder: Path) -> list[float]:
+    """Run a query to its end; seconds of each micro-batch."""
+    return [p["durationMs"]["triggerExecution"] / 1000 for p in run(writer, folder).recentProgress]
 
 
 def pairs_of(near: pa.Table, window: pa.Table) -> int:

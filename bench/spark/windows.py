@@ -12,12 +12,13 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from bench.spark.streams import PROVIDER, ROCKSDB, THETA, agree, pairs_of, points, seconds, source
+from bench.spark.streams import PROVIDER, ROCKSDB, THETA, agree, pairs_of, points, run, source
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.devices.remote.wire.address import Address
+from penstock.spark_bridge import watch
 from penstock.spark_bridge.streaming import stream
 
 _RESIDENT = "spark.penstock.streaming.resident"
@@ -39,6 +40,7 @@ class Case:
         Whether windows stay prepared and loaded between micro-batches.
     device : str
         "cpu" in the workers, or "remote": a device server's CPU.
+    pruning : bool
     """
 
     design: str
@@ -47,6 +49,7 @@ class Case:
     lanes: int = 2
     resident: bool = True
     device: str = "cpu"
+    pruning: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,14 @@ class Measured:
         Of a micro-batch, all of it.
     travelled : float or None
         Rows of windows that went to the device server per micro-batch.
+    device_share : float
+        Share of a micro-batch's time in which a lane's device worked, 0 to 1.
     """
 
     case: Case
     latency_s: float
     travelled: float | None = None
+    device_share: float = 0.0
 
     @property
     def evaluations_per_s(self) -> float:
@@ -120,18 +126,23 @@ def _measured(
         sources,
         time={"a": "t", "b": "t"},
         disorder=0,
-        pruning=False,
+        pruning=case.pruning,
         lanes=case.lanes,
         design=case.design,
         **own,
     )
-    took = seconds(joined.writeStream.format("parquet"), folder)
+    heard = watch(spark)
+    query = run(joined.writeStream.format("parquet"), folder)
+    progress = query.recentProgress
+    took = [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
+    heard.wait(query, progress[-1]["batchId"], timeout_s=60)
+    share = median(batch.utilisation for batch in heard.batches(query)[2:])
     # The later single rows of b are in a few pairs, too, so only those of the window count.
     output = spark.read.schema(joined.schema).parquet(str(folder / "output"))
     found = output.where(f"b < {case.window}").count()
     agree(found, pairs_of(pa.concat_tables(new), resident), "Penstock")
     rows = None if owner is None else owner.counters["window_rows"] / len(took)
-    return Measured(case, median(took[2:]), rows)
+    return Measured(case, median(took[2:]), rows, share)
 
 
 @contextmanager

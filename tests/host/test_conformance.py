@@ -1,7 +1,8 @@
 """One test body for every device: the contract of docs/device-contract.md.
 
 The oracle is brute force in NumPy (band programs) or pair by pair in plain Python (general ones).
-A device that refuses a program is not tested with it; the CPU device may refuse none.
+Joins are run as they stand, and as what pruning leaves of them. A device that refuses a program is
+not tested with it; the CPU device may refuse none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -22,12 +24,16 @@ from penstock.host.device.base import PAIRS, Device, Kernel, Task
 from penstock.host.device.cut import cut, whole
 from penstock.host.device.merge import Merged
 from penstock.host.device.registry import device_names, open_device
+from penstock.host.device.search import SPARE_ROWS
+from penstock.host.device.storage import key_dtype
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.execute.run import run_task
+from penstock.host.prune.search import Part
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
 from penstock.types import Type, integer
 from tests.host.kit.folds import check_folds, payload_join, run_folds, valued_join
 from tests.host.kit.predicates import NARROW, OTHER, WIDE, general_join
+from tests.host.kit.pruning import folds_of, pairs_of, pruned
 from tests.host.kit.pynq import virtual_board
 from tests.host.kit.serving import serving_cpu
 from tests.host.kit.tasks import (
@@ -69,6 +75,14 @@ class Subject:
         if effort(full=True, short=self.rows >= 12):
             return every
         return [every[number % len(every)]]
+
+    def pruned(self, join: Join, mode: Mode = Mode.PAIRS) -> Iterator[list[Part]]:
+        """What is left of a join with an order, of a table and of a stream."""
+        searches = {False, self.device.searches}
+        for growing, is_searched in product((False, True), searches):
+            parts = pruned(join, mode, growing=growing, searches=is_searched)
+            if parts:
+                yield parts
 
     def close(self) -> None:
         """Close the kernel that is open."""
@@ -160,8 +174,18 @@ def opened(subject: Subject, join: Join, modes: frozenset[Mode] = PAIRS) -> Kern
     return subject.open(join.program, modes)
 
 
-def check(kernel: Kernel, join: Join, room: int, pieces: int = 1, spare: int = 0) -> list:
-    """Run the join to the end and compare it with the oracle; its results."""
+def check(
+    subject: Subject, kernel: Kernel, join: Join, room: int, pieces: int = 1, spare: int = 0
+) -> list:
+    """Run the join to the end, pruned and as it stands, and compare it with the oracle.
+
+    Returns
+    -------
+    list
+        Results of the join as it stands.
+    """
+    if effort(full=True, short=subject.rows >= 12):
+        check_pruned(subject, kernel, join, room)
     buffer = load(kernel, join, pieces, spare)
     results = run_to_end(kernel, buffer, join, max(room, kernel.min_room))
     np.testing.assert_array_equal(sorted_pairs(results), expected(join))
@@ -169,6 +193,22 @@ def check(kernel: Kernel, join: Join, room: int, pieces: int = 1, spare: int = 0
     assert evaluations == join.evaluations
     buffer.free()
     return results
+
+
+def check_pruned(
+    subject: Subject, kernel: Kernel, join: Join, room: int, mode: Mode = Mode.PAIRS
+) -> int:
+    """Compare what pruning leaves of a join with the oracle; return in how many ways it does."""
+    ways = 0
+    for parts in subject.pruned(join, mode):
+        room = max(room, kernel.min_room, SPARE_ROWS)
+        if mode is Mode.PAIRS:
+            found = pairs_of(kernel, join, parts, room)
+            np.testing.assert_array_equal(found, expected(join))
+        else:
+            check_folds(folds_of(kernel, join, parts, mode, room), join, mode)
+        ways += 1
+    return ways
 
 
 def simple(subject: Subject, seed: int = 0, kind: str = "random", tests: int = 2) -> Join:
@@ -187,13 +227,13 @@ def test_band_programs_of_each_size(subject: Subject, tests: int) -> None:
         kind = RANGES[(tests + width_index) % len(RANGES)]
         join = band_join(rng, tests, bits, subject.rows, subject.window, kind)
         kernel = opened(subject, join)
-        check(kernel, join, room=subject.rows * subject.window)
+        check(subject, kernel, join, room=subject.rows * subject.window)
 
 
 @pytest.mark.parametrize("kind", RANGES)
 def test_ranges_of_each_kind(subject: Subject, kind: str) -> None:
     join = simple(subject, seed=3, kind=kind)
-    check(opened(subject, join), join, room=subject.rows * subject.window)
+    check(subject, opened(subject, join), join, room=subject.rows * subject.window)
 
 
 @pytest.mark.parametrize("kind", RANGES)
@@ -203,7 +243,7 @@ def test_tiny_room_pauses_and_resumes(subject: Subject, kind: str) -> None:
     join = simple(small, seed=5, kind=kind, tests=1)
     join = Join(BandProgram(1, 0b11, join.program.key_bits), *list(vars(join).values())[1:])
     kernel = opened(subject, join)
-    results = check(kernel, join, room=kernel.min_room)
+    results = check(subject, kernel, join, room=kernel.min_room)
     if join.evaluations > kernel.min_room:
         assert len(results) > 1
 
@@ -213,13 +253,13 @@ def test_no_stream_tuples(subject: Subject) -> None:
     none = Join(
         join.program, join.window, [c[:0] for c in join.stream], join.start[:0], join.end[:0]
     )
-    check(opened(subject, none), none, room=1)
+    check(subject, opened(subject, none), none, room=1)
 
 
 def test_window_is_written_in_pieces_and_again(subject: Subject) -> None:
     join = simple(subject, seed=7)
     kernel = opened(subject, join)
-    check(kernel, join, room=subject.rows * subject.window, pieces=5, spare=9)
+    check(subject, kernel, join, room=subject.rows * subject.window, pieces=5, spare=9)
     buffer = load(kernel, join)
     changed = [column[::-1].copy() for column in join.window]
     buffer.write(0, changed)
@@ -246,7 +286,27 @@ def test_any_band_join(subject: Subject, data: st.DataObject) -> None:
     room = data.draw(st.integers(1, 200) | st.just(rows * window))
     join = band_join(np.random.default_rng(seed), tests, bits, rows, window, kind)
     if subject.device.refuses(join.program) is None:
-        check(subject.open(join.program), join, room, pieces=data.draw(st.integers(1, 3)))
+        check(subject, subject.open(join.program), join, room, pieces=data.draw(st.integers(1, 3)))
+
+
+def test_what_pruning_leaves(subject: Subject) -> None:
+    """Tuples come once for each range, and window positions are those of another order."""
+    rows, window = subject.rows, subject.window
+    rng = np.random.default_rng(8)
+    key = [rng.integers(0, 20, window).astype(np.uint32) for _ in "xy"]
+    low = [rng.integers(0, 16, rows).astype(np.uint32) for _ in "xy"]
+    stream = [low[0], low[0] + np.uint32(4), low[1], low[1]]
+    program = BandProgram(2, 0b1000, subject.device.key_widths[0])
+    key, stream = (
+        [own.astype(key_dtype(program.key_bits)) for own in each] for each in (key, stream)
+    )
+    join = Join(program, key, stream, *ranges(rng, "lapping", rows, window))
+    modes = [
+        m for m in (Mode.PAIRS, Mode.COUNT) if not subject.device.refuses(program, frozenset({m}))
+    ]
+    kernel = opened(subject, join, frozenset(modes))
+    for mode in modes:
+        assert check_pruned(subject, kernel, join, kernel.min_room, mode) >= 2
 
 
 # -- general programs -----------------------------------------------------------------------------
@@ -259,8 +319,8 @@ def test_general_programs(subject: Subject, types: tuple, seed: int) -> None:
     kind = RANGES[seed % len(RANGES)]
     join = general_join(rng, types, 4 + effort(6, 2) * seed, min(subject.rows, 12), 60, kind)
     kernel = opened(subject, join)
-    check(kernel, join, room=10_000)
-    check(kernel, join, room=1)
+    check(subject, kernel, join, room=10_000)
+    check(subject, kernel, join, room=1)
 
 
 # -- aggregates -----------------------------------------------------------------------------------
@@ -291,6 +351,8 @@ def check_modes(subject: Subject, join: Join, wanted: Sequence[Mode]) -> None:
     buffer = load(kernel, join)
     for mode in modes:
         check_folds(run_folds(kernel, buffer, join, mode), join, mode)
+        if effort(full=True, short=subject.rows >= 12):
+            check_pruned(subject, kernel, join, kernel.min_room, mode)
 
 
 @pytest.mark.parametrize("payload", PAYLOADS, ids=lambda t: f"{t.lo}..{t.hi}")
@@ -467,8 +529,9 @@ def test_tasks_in_flight_together(subject: Subject) -> None:
 def test_counters_add_up(subject: Subject) -> None:
     join = simple(subject, seed=13)
     kernel = opened(subject, join)
+    buffer = load(kernel, join)
     before = subject.device.counters().get("evaluations", 0)
-    check(kernel, join, room=subject.rows * subject.window)
+    run_to_end(kernel, buffer, join, subject.rows * subject.window)
     assert subject.device.counters()["evaluations"] == before + join.evaluations
 
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.expr.columns import Vector
-from penstock.host.device.base import Device, Kernel, Pause, Task
+from penstock.host.device.base import Device, Kernel, Pause
 from penstock.host.device.cut import TASK_EVALUATIONS
-from penstock.host.device.merge import Merged
 from penstock.host.device.registry import open_device
 from penstock.host.device.search import SPARE_ROWS, SearchPiece
-from penstock.host.keys.layouts import Layout, StreamKeys
+from penstock.host.keys.layouts import Layout
 from penstock.host.prune.pruner import Pruner
 from penstock.host.prune.search import (
     MOST_SKIPPED,
@@ -26,14 +25,12 @@ from penstock.host.prune.search import (
     Part,
     PrunedRanges,
     Searched,
-    SearchKeys,
 )
 from penstock.host.prune.sizes import Pruning
-from penstock.host.windows.run import WindowRun
-from penstock.program import BandProgram, Mode, Program, empty_code
+from penstock.program import BandProgram, Mode, empty_code
 from penstock.types import integer
 from tests.host.kit.folds import check_folds, payload_join
-from tests.host.kit.pruning import TINY
+from tests.host.kit.pruning import TINY, Given, by, folds_of, run_of
 from tests.host.kit.tasks import RANGES, Join, band_join, expected
 from tests.kit.effort import effort, examples
 
@@ -48,23 +45,6 @@ SIZES = st.sampled_from([TINY, SMALL, LARGER])
 FORMS = effort(
     [(bits, tests) for bits in (16, 32, 64) for tests in (1, 2, 3, 4)], [(64, 1), (32, 2)]
 )
-
-
-class Given(Layout):
-    """Keys that need no encoding, or a number added to each."""
-
-    def __init__(self, program: Program, shift: int = 0) -> None:
-        self.program = program
-        self.shift = shift
-
-    def covers(self, window: Sequence[Vector]) -> bool:
-        return True
-
-    def window(self, window: Sequence[Vector]) -> list[np.ndarray]:
-        return [v.values + v.values.dtype.type(self.shift) for v in window]
-
-    def stream(self, columns: object, rows: int) -> StreamKeys:
-        raise AssertionError
 
 
 @pytest.fixture(scope="module")
@@ -165,16 +145,6 @@ def drawn(
         if rng.random() < 0.4:
             join.stream[2 * d + 1] = join.stream[2 * d]
     return join
-
-
-def by(layout: Layout, stream: Sequence[np.ndarray]) -> tuple[Layout, SearchKeys]:
-    """A layout, and its own keys to search by."""
-    return layout, SearchKeys(layout, stream, 0)
-
-
-def run_of(join: Join, rows: slice = slice(None)) -> WindowRun:
-    keys = [Vector(column[rows]) for column in join.window]
-    return WindowRun(np.arange(len(keys[0].values)), keys)
 
 
 def opened(device: Device, join: Join) -> Kernel:
@@ -385,22 +355,8 @@ def check_all_modes(device: Device, join: Join, *, growing: bool, searches: bool
     run = run_of(join).snapshot()
     for mode in modes:
         pruner = Pruner(TINY, growing=growing, searches=searches)
-        merged = Merged(mode, len(join.start))
-        for part in pruner.parts(run, *by(layout, join.stream), join.start, join.end, mode):
-            for piece in part.pieces:
-                if isinstance(part, Searched):
-                    own = part.task(piece, join.stream, SPARE_ROWS, mode)
-                    result = kernel.run(None, own)
-                else:
-                    columns = part.source.columns(layout, piece.low, piece.high)
-                    buffer = kernel.allocate(piece.high - piece.low)
-                    buffer.write(0, columns)
-                    start, end = piece.start - piece.low, piece.end - piece.low
-                    own = Task(piece.of(join.stream), start, end, 1, mode)
-                    result = kernel.run(buffer, own)
-                assert result.folds is not None
-                merged.add(piece.rows, result.folds)
-        check_folds(merged.folds(), join, mode)
+        parts = pruner.parts(run, *by(layout, join.stream), join.start, join.end, mode)
+        check_folds(folds_of(kernel, join, parts, mode, SPARE_ROWS), join, mode)
     kernel.close()
 
 
