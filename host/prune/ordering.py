@@ -152,7 +152,10 @@ class Ordering:
 
         def gather(share: slice) -> None:
             for own, column in zip(self._columns, columns, strict=True):
-                take(own[begin:end][share], column, order[share])
+                if column.dtype.hasobject:  # no machine words
+                    own[begin:end][share] = column[order[share]]
+                else:
+                    take(own[begin:end][share], column, order[share])
 
         _each(locate, shares, parts)
         sort_by_cell(cells, starts, order)

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba.core.errors import TypingError
 
 import penstock
 from penstock.host.device.base import Device
@@ -271,9 +270,6 @@ def test_both_ways(
     assert is_grouped or counts.pairs_pruned + counts.pairs_evaluated == counts.pairs_in_window
 
 
-@pytest.mark.xfail(
-    raises=TypingError, strict=True, reason="an order takes columns of machine words only"
-)
 def test_keys_beyond_64_bits(device: Device) -> None:
     """Keys that are no machine words, beside one to search by."""
     rows = [Decimal(value) for value in (10**34, -(10**34), *range(1000))]
