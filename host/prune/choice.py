@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
-from .cells import Axis, Grid
+from .cells import NO_CELL, Axis, Grid
 
 #: Window rows and stream tuples to look at.
 SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
@@ -21,11 +21,58 @@ CELLS_PER_ROW = 2
 MOST_BITS = 16
 #: Largest share of the rows left to test for an order to be of use.
 MOST_SHARE = 0.75
-#: Costs in nanoseconds of one core: to sort a row, to begin a tuple in a slab, to visit a
-#: range, and to test a row in a range and in the window as it stands.
-SORT_NS, TUPLE_NS, RANGE_NS, SEARCH_NS, SCAN_NS = 25.0, 15.0, 15.0, 0.25, 0.06
+#: Nanoseconds of one core to sort a row.
+SORT_NS = 25.0
+#: Nanoseconds of a cycle of a board, and cycles in which it loads a stream tuple.
+CYCLE_NS, LOAD_CYCLES = 3.3, 3.0
 #: What a cell per row adds to the time of a tuple: larger directories fit no cache.
 DIRECTORY_NS = 8.0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a device takes, in nanoseconds.
+
+    Parameters
+    ----------
+    tuple_ns, range_ns : float
+        To begin a tuple in a slab, and to visit a range.
+    test_ns, scan_ns : float
+        To test a row in a range, and in the window as it stands.
+    apart : bool
+        Whether each cell is a range, as for devices that do not search.
+    """
+
+    tuple_ns: float
+    range_ns: float
+    test_ns: float
+    scan_ns: float
+    apart: bool = False
+
+    def of(self, visits: float, ranges: float, tested: float) -> float:
+        """Nanoseconds of some visits of tuples to slabs, their ranges and tests."""
+        return self.tuple_ns * visits + self.range_ns * ranges + self.test_ns * tested
+
+
+#: Of one core that searches.
+CORE = Costs(15.0, 15.0, 0.25, 0.06)
+
+
+def costs_of(*, searches: bool, units: int, speed: float) -> Costs:
+    """Costs of some devices.
+
+    Parameters
+    ----------
+    units : int
+        Stream tuples that a lane holds at a time: each range loads one, and each cycle tests a row
+        against all of them.
+    speed : float
+        Of devices of one unit, where a core's is 1.
+    """
+    if units > 1 and not searches:
+        test_ns = CYCLE_NS / units
+        return Costs(0.0, LOAD_CYCLES * CYCLE_NS, test_ns, test_ns, apart=True)
+    return replace(CORE, scan_ns=CORE.scan_ns / speed, apart=not searches)
 
 
 @dataclass(frozen=True)
@@ -38,6 +85,10 @@ class Choice:
     grid: Grid
     share: float
     tuple_ns: float
+
+
+#: What to choose by, the share of a slab's rows in a tuple's cells, and buckets of each axis.
+_Ranked = tuple[float, float, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -64,11 +115,6 @@ def spread(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
-def cost_ns(visits: float, ranges: float, tested: float) -> float:
-    """Expected nanoseconds of some visits of tuples to slabs, their ranges and tests."""
-    return TUPLE_NS * visits + RANGE_NS * ranges + SEARCH_NS * tested
-
-
 def choose(
     tests: Sequence[int],
     equal: Collection[int],
@@ -77,6 +123,8 @@ def choose(
     rows: int,
     null: int,
     *,
+    costs: Costs = CORE,
+    admitted: float = math.inf,
     always: bool = False,
 ) -> Choice | None:
     """The best grid for slabs of so many rows; None if the keys rule out too little.
@@ -94,6 +142,9 @@ def choose(
     rows : int
     null : int
         Code of NULL.
+    costs : Costs
+    admitted : float
+        Rows of a tuple's range, which cuts the rows of a cell where cells are apart.
     always : bool
         Whether to choose the grid that rules out most, whatever it costs.
     """
@@ -103,28 +154,110 @@ def choose(
     parts, matched = _parts(hashed, codes, rows)
     if any(not len(key.codes) for key in keys):
         return None  # nothing but NULL
-    best: tuple[float, float, tuple[int, ...]] | None = None
-    most = CELLS_PER_ROW * rows // parts
-    sizes = [1 << bits for bits in range(min(MOST_BITS, max(most, 1).bit_length() - 1) + 1)]
+    most = max(CELLS_PER_ROW * rows // parts, 1)
+    sizes = [1 << bits for bits in range(min(MOST_BITS, most.bit_length() - 1) + 1)]
     visits = [{n: key.visited(n) for n in sizes} for key in bands]
-    for buckets in product(sizes, repeat=len(bands)):
+
+    held = min(rows, admitted) if costs.apart else rows
+
+    def rank(buckets: tuple[int, ...], ranges: float, share: float) -> _Ranked:
+        cost = costs.of(1, ranges, held * share)
         cells = math.prod(buckets)
-        if cells > max(most, 1):
+        # The directory is made anew for each slab; of equally good ones the smallest.
+        by = share + cells * 1e-9 if always else cost + DIRECTORY_NS * cells / rows
+        return by, share, buckets
+
+    best: _Ranked | None = None
+    for buckets in product(sizes, repeat=len(bands)):
+        if math.prod(buckets) > most:
             continue
         visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
-        share = matched * math.prod(visited) / cells
-        cost = cost_ns(1, math.prod(visited[:-1]), rows * share)
-        # The directory is made anew for each slab; of equally good ones the smallest.
-        rank = share + cells * 1e-9 if always else cost + DIRECTORY_NS * cells / rows
-        if best is None or rank < best[0]:
-            best = rank, share, buckets
+        ranges = math.prod(visited if costs.apart else visited[:-1])
+        found = rank(buckets, ranges, matched * math.prod(visited) / math.prod(buckets))
+        best = found if best is None else min(best, found)
     assert best is not None
-    rank, share, buckets = best
+    if costs.apart and bands and not always:
+        both = _Sample(bands, codes, bounds, null)
+
+        def measured(buckets: tuple[int, ...]) -> _Ranked:
+            ranges, share = both.visited(buckets, held)
+            return rank(buckets, ranges, matched * share)
+
+        best = _climbed(best[2], measured, sizes, most)
+    ranked, share, buckets = best
     if share > MOST_SHARE and not always:
         return None
     axes = tuple(_axis(key, n) for key, n in zip(bands, buckets, strict=True) if n > 1)
     grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, axes, null)
-    return Choice(grid, share, rank)
+    return Choice(grid, share, ranked)
+
+
+def _climbed(
+    begin: tuple[int, ...],
+    measured: Callable[[tuple[int, ...]], _Ranked],
+    sizes: Sequence[int],
+    most: int,
+) -> _Ranked:
+    """From some numbers of buckets on, double or halve one of them as long as that is better."""
+    best, known = measured(begin), {begin}
+    while True:
+        near = {
+            (*best[2][:d], n, *best[2][d + 1 :])
+            for d in range(len(begin))
+            for n in (best[2][d] // 2, best[2][d] * 2)
+            if n in sizes
+        }
+        near = {buckets for buckets in near - known if math.prod(buckets) <= most}
+        known |= near
+        better = min(map(measured, sorted(near)), default=best)
+        if better >= best:
+            return best
+        best = better
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rows and tuples of both sides: bands may depend on each other."""
+
+    bands: Sequence[_Key]
+    codes: Sequence[np.ndarray]
+    bounds: Sequence[np.ndarray]
+    null: int
+
+    def visited(self, buckets: Sequence[int], held: float) -> tuple[float, float]:
+        """Mean number of cells with rows that a tuple visits, and its share of so many rows."""
+        axes = [_axis(key, n) for key, n in zip(self.bands, buckets, strict=True)]
+        rows = [self._buckets(axis, self.codes[axis.test]) for axis in axes]
+        low, high = (
+            [self._buckets(axis, self.bounds[2 * axis.test + end]) for axis in axes]
+            for end in (0, 1)
+        )
+        known = np.logical_and.reduce([own != NO_CELL for own in rows])
+        edges = [np.arange(n + 1) - 0.5 for n in buckets]
+        shares = np.histogramdd([own[known] for own in rows], edges)[0] / len(known)
+        # A cell that has a share of all rows has none of these with a chance of exp(-share * held).
+        ranges, share = (
+            float(np.mean(_summed(per_cell, low, high)))
+            for per_cell in (1 - np.exp(-shares * held), shares)
+        )
+        return ranges, share
+
+    def _buckets(self, axis: Axis, codes: np.ndarray) -> np.ndarray:
+        cells = np.zeros(len(codes), np.uint32)
+        axis.add(cells, codes, self.null)
+        return cells
+
+
+def _summed(cells: np.ndarray, low: Sequence[np.ndarray], high: Sequence[np.ndarray]) -> np.ndarray:
+    """Sums over boxes of cells; both ends belong to a box."""
+    upto = np.pad(cells, 1)[(slice(None, -1),) * cells.ndim]
+    for d in range(cells.ndim):
+        upto = upto.cumsum(d)
+    found = np.zeros(len(low[0]))
+    for ends in product((0, 1), repeat=cells.ndim):
+        at = [h + 1 if end else lo for end, lo, h in zip(ends, low, high, strict=True)]
+        found += (-1) ** (cells.ndim - sum(ends)) * upto[tuple(at)]
+    return found
 
 
 def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: int) -> _Key:
