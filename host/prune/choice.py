@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -17,6 +17,8 @@ SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
 MOST_ENTRIES, ENTRIES = 1 << 16, 8
 #: Most cells per row of a slab: a cell takes four bytes of directory.
 CELLS_PER_ROW = 2
+#: Bands of which the best two are looked for.
+MOST_BANDS = 4
 #: Most buckets of an axis, as a power of two.
 MOST_BITS = 16
 #: Largest share of the rows left to test for an order to be of use.
@@ -149,67 +151,100 @@ def choose(
         Whether to choose the grid that rules out most, whatever it costs.
     """
     keys = [_key(d, codes[d], bounds[2 * d], bounds[2 * d + 1], null) for d in tests]
-    hashed = [key for key in keys if key.test in equal]
-    bands = sorted((key for key in keys if key.test not in equal), key=lambda key: key.share)[:2]
-    parts, matched = _parts(hashed, codes, rows)
     if any(not len(key.codes) for key in keys):
         return None  # nothing but NULL
-    most = max(CELLS_PER_ROW * rows // parts, 1)
-    sizes = [1 << bits for bits in range(min(MOST_BITS, most.bit_length() - 1) + 1)]
-    visits = [{n: key.visited(n) for n in sizes} for key in bands]
-
+    hashed = [key for key in keys if key.test in equal]
+    bands = sorted((key for key in keys if key.test not in equal), key=lambda key: key.share)
+    parts, matched = _parts(hashed, codes, rows)
     held = min(rows, admitted) if costs.apart else rows
-
-    def rank(buckets: tuple[int, ...], ranges: float, share: float) -> _Ranked:
-        cost = costs.of(1, ranges, held * share)
-        cells = math.prod(buckets)
-        # The directory is made anew for each slab; of equally good ones the smallest.
-        by = share + cells * 1e-9 if always else cost + DIRECTORY_NS * cells / rows
-        return by, share, buckets
-
-    best: _Ranked | None = None
-    for buckets in product(sizes, repeat=len(bands)):
-        if math.prod(buckets) > most:
-            continue
-        visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
-        ranges = math.prod(visited if costs.apart else visited[:-1])
-        found = rank(buckets, ranges, matched * math.prod(visited) / math.prod(buckets))
-        best = found if best is None else min(best, found)
-    assert best is not None
+    most = max(CELLS_PER_ROW * rows // parts, 1)
+    ranking = _Ranking(rows, held, matched, most, costs, always)
     if costs.apart and bands and not always:
-        both = _Sample(bands, codes, bounds, null)
-
-        def measured(buckets: tuple[int, ...]) -> _Ranked:
-            ranges, share = both.visited(buckets, held)
-            return rank(buckets, ranges, matched * share)
-
-        best = _climbed(best[2], measured, sizes, most)
+        sample = _Sample(codes, bounds, null)
+        pairs = combinations(bands[:MOST_BANDS], min(len(bands), 2))
+        best, axes = min(
+            ((_measured(pair, sample, ranking), pair) for pair in pairs), key=lambda found: found[0]
+        )
+    else:
+        axes = tuple(bands[:2])
+        best = _modelled(axes, ranking)
     ranked, share, buckets = best
     if share > MOST_SHARE and not always:
         return None
-    axes = tuple(_axis(key, n) for key, n in zip(bands, buckets, strict=True) if n > 1)
-    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, axes, null)
+    made = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
+    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, made, null)
     return Choice(grid, share, ranked)
 
 
-def _climbed(
-    begin: tuple[int, ...],
-    measured: Callable[[tuple[int, ...]], _Ranked],
-    sizes: Sequence[int],
-    most: int,
-) -> _Ranked:
-    """From some numbers of buckets on, double or halve one of them as long as that is better."""
-    best, known = measured(begin), {begin}
+@dataclass(frozen=True)
+class _Ranking:
+    """By what grids of slabs are compared.
+
+    Parameters
+    ----------
+    rows, held : float
+        Rows of a slab, and those of them in a tuple's range.
+    matched : float
+        Share of the rows with the keys for equality of a tuple.
+    most : int
+        Most cells beside those of the hash.
+    """
+
+    rows: int
+    held: float
+    matched: float
+    most: int
+    costs: Costs
+    always: bool
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of buckets of an axis."""
+        return [1 << bits for bits in range(min(MOST_BITS, self.most.bit_length() - 1) + 1)]
+
+    def of(self, buckets: tuple[int, ...], ranges: float, share: float) -> _Ranked:
+        """Rank a grid by the mean ranges of a tuple, and the share of all rows in its buckets."""
+        cells, share = math.prod(buckets), share * self.matched
+        if self.always:
+            return share + cells * 1e-9, share, buckets
+        # The directory is made anew for each slab; of equally good ones the smallest.
+        cost = self.costs.of(1, ranges, self.held * share) + DIRECTORY_NS * cells / self.rows
+        return cost, share, buckets
+
+
+def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> _Ranked:
+    """The best numbers of buckets, if bands do not depend on each other."""
+    sizes = ranking.sizes
+    visits = [{n: key.visited(n) for n in sizes} for key in bands]
+    found = []
+    for buckets in product(sizes, repeat=len(bands)):
+        if (cells := math.prod(buckets)) <= ranking.most:
+            visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
+            ranges = math.prod(visited if ranking.costs.apart else visited[:-1])
+            found.append(ranking.of(buckets, ranges, math.prod(visited) / cells))
+    return min(found)
+
+
+def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ranked:
+    """Better numbers of buckets: one is doubled or halved as long as that is good in the sample."""
+
+    def ranked(buckets: tuple[int, ...]) -> _Ranked:
+        return ranking.of(buckets, *sample.visited(bands, buckets, ranking.held))
+
+    sizes = ranking.sizes
+    begin = _modelled(bands, ranking)[2]
+    best, known = ranked(begin), {begin}
     while True:
+        now = best[2]
         near = {
-            (*best[2][:d], n, *best[2][d + 1 :])
-            for d in range(len(begin))
-            for n in (best[2][d] // 2, best[2][d] * 2)
+            (*now[:d], n, *now[d + 1 :])
+            for d in range(len(now))
+            for n in (now[d] // 2, now[d] * 2)
             if n in sizes
         }
-        near = {buckets for buckets in near - known if math.prod(buckets) <= most}
+        near = {buckets for buckets in near - known if math.prod(buckets) <= ranking.most}
         known |= near
-        better = min(map(measured, sorted(near)), default=best)
+        better = min(map(ranked, sorted(near)), default=best)
         if better >= best:
             return best
         best = better
@@ -219,14 +254,15 @@ def _climbed(
 class _Sample:
     """Rows and tuples of both sides: bands may depend on each other."""
 
-    bands: Sequence[_Key]
     codes: Sequence[np.ndarray]
     bounds: Sequence[np.ndarray]
     null: int
 
-    def visited(self, buckets: Sequence[int], held: float) -> tuple[float, float]:
+    def visited(
+        self, bands: Sequence[_Key], buckets: Sequence[int], held: float
+    ) -> tuple[float, float]:
         """Mean number of cells with rows that a tuple visits, and its share of so many rows."""
-        axes = [_axis(key, n) for key, n in zip(self.bands, buckets, strict=True)]
+        axes = [_axis(key, n) for key, n in zip(bands, buckets, strict=True)]
         rows = [self._buckets(axis, self.codes[axis.test]) for axis in axes]
         low, high = (
             [self._buckets(axis, self.bounds[2 * axis.test + end]) for axis in axes]
