@@ -17,6 +17,8 @@ SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
 MOST_ENTRIES, ENTRIES = 1 << 16, 8
 #: Most cells per row of a slab: a cell takes four bytes of directory.
 CELLS_PER_ROW = 2
+#: Fewest sampled rows per cell for cells to be compared by the sample.
+PER_CELL = 4
 #: Bands of which the best two are looked for.
 MOST_BANDS = 4
 #: Most buckets of an axis, as a power of two.
@@ -160,6 +162,8 @@ def choose(
     most = max(CELLS_PER_ROW * rows // parts, 1)
     ranking = _Ranking(rows, held, matched, most, costs, always)
     if costs.apart and bands and not always:
+        # In more cells the sample would seem to leave most empty.
+        ranking = replace(ranking, most=min(most, max(len(codes[0]) // PER_CELL, 1)))
         sample = _Sample(codes, bounds, null)
         pairs = combinations(bands[:MOST_BANDS], min(len(bands), 2))
         best, axes = min(
