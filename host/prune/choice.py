@@ -17,6 +17,9 @@ SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
 MOST_ENTRIES, ENTRIES = 1 << 16, 8
 #: Most cells per row of a slab: a cell takes four bytes of directory.
 CELLS_PER_ROW = 2
+#: Rows of a slab per part of a hash: a test takes as long for a few as for one, and the directory
+#: is as much shorter.
+PER_PART = 4
 #: Fewest sampled rows per cell for cells to be compared by the sample.
 PER_CELL = 4
 #: Bands of which the best two are looked for.
@@ -321,7 +324,7 @@ def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tup
     different = 1 + int((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).sum())
     if different * 2 > sampled:  # nearly all differ: so many in a slab are not in the sample
         different = rows
-    parts = 1 << max(min(2 * different, rows) - 1, 1).bit_length()
+    parts = 1 << max(min(2 * different, rows // PER_PART) - 1, 1).bit_length()
     share = min([key.share for key in equal])
     return parts, max(min(share, 1.0), 1 / parts) if different < rows else 1 / parts
 
