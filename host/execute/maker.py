@@ -126,6 +126,7 @@ class OrderMaker:
             cutting.most,
             growing=appended,
             searches=all(device.searches for device in devices),
+            units=cutting.units,
             threads=cutting.lanes,
         )
 

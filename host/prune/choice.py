@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 
 import numpy as np
 
-from .cells import Axis, Grid
+from .cells import NO_CELL, Axis, Grid
 
 #: Window rows and stream tuples to look at.
 SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
@@ -17,15 +17,69 @@ SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
 MOST_ENTRIES, ENTRIES = 1 << 16, 8
 #: Most cells per row of a slab: a cell takes four bytes of directory.
 CELLS_PER_ROW = 2
+#: Rows of a slab per part of a hash: a test takes as long for a few as for one, and the directory
+#: is as much shorter.
+PER_PART = 4
+#: Fewest sampled rows per cell for cells to be compared by the sample.
+PER_CELL = 4
+#: Bands of which the best two are looked for.
+MOST_BANDS = 4
 #: Most buckets of an axis, as a power of two.
 MOST_BITS = 16
 #: Largest share of the rows left to test for an order to be of use.
 MOST_SHARE = 0.75
-#: Costs in nanoseconds of one core: to sort a row, to begin a tuple in a slab, to visit a
-#: range, and to test a row in a range and in the window as it stands.
-SORT_NS, TUPLE_NS, RANGE_NS, SEARCH_NS, SCAN_NS = 25.0, 15.0, 15.0, 0.25, 0.06
+#: Nanoseconds of one core to sort a row.
+SORT_NS = 25.0
+#: Nanoseconds of a cycle of a board, and cycles in which it loads a stream tuple.
+CYCLE_NS, LOAD_CYCLES = 3.3, 3.0
 #: What a cell per row adds to the time of a tuple: larger directories fit no cache.
 DIRECTORY_NS = 8.0
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a device takes, in nanoseconds.
+
+    Parameters
+    ----------
+    tuple_ns, range_ns : float
+        To begin a tuple in a slab, and to visit a range.
+    test_ns, scan_ns : float
+        To test a row in a range, and in the window as it stands.
+    apart : bool
+        Whether each cell is a range, as for devices that do not search.
+    """
+
+    tuple_ns: float
+    range_ns: float
+    test_ns: float
+    scan_ns: float
+    apart: bool = False
+
+    def of(self, visits: float, ranges: float, tested: float) -> float:
+        """Nanoseconds of some visits of tuples to slabs, their ranges and tests."""
+        return self.tuple_ns * visits + self.range_ns * ranges + self.test_ns * tested
+
+
+#: Of one core that searches.
+CORE = Costs(15.0, 15.0, 0.25, 0.06)
+
+
+def costs_of(*, searches: bool, units: int, speed: float) -> Costs:
+    """Costs of some devices.
+
+    Parameters
+    ----------
+    units : int
+        Stream tuples that a lane holds at a time: each range loads one, and each cycle tests a row
+        against all of them.
+    speed : float
+        Of devices of one unit, where a core's is 1.
+    """
+    if units > 1 and not searches:
+        test_ns = CYCLE_NS / units
+        return Costs(0.0, LOAD_CYCLES * CYCLE_NS, test_ns, test_ns, apart=True)
+    return replace(CORE, scan_ns=CORE.scan_ns / speed, apart=not searches)
 
 
 @dataclass(frozen=True)
@@ -38,6 +92,10 @@ class Choice:
     grid: Grid
     share: float
     tuple_ns: float
+
+
+#: What to choose by, the share of a slab's rows in a tuple's cells, and buckets of each axis.
+_Ranked = tuple[float, float, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -64,11 +122,6 @@ def spread(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
-def cost_ns(visits: float, ranges: float, tested: float) -> float:
-    """Expected nanoseconds of some visits of tuples to slabs, their ranges and tests."""
-    return TUPLE_NS * visits + RANGE_NS * ranges + SEARCH_NS * tested
-
-
 def choose(
     tests: Sequence[int],
     equal: Collection[int],
@@ -77,6 +130,8 @@ def choose(
     rows: int,
     null: int,
     *,
+    costs: Costs = CORE,
+    admitted: float = math.inf,
     always: bool = False,
 ) -> Choice | None:
     """The best grid for slabs of so many rows; None if the keys rule out too little.
@@ -94,37 +149,158 @@ def choose(
     rows : int
     null : int
         Code of NULL.
+    costs : Costs
+    admitted : float
+        Rows of a tuple's range, which cuts the rows of a cell where cells are apart.
     always : bool
         Whether to choose the grid that rules out most, whatever it costs.
     """
     keys = [_key(d, codes[d], bounds[2 * d], bounds[2 * d + 1], null) for d in tests]
-    hashed = [key for key in keys if key.test in equal]
-    bands = sorted((key for key in keys if key.test not in equal), key=lambda key: key.share)[:2]
-    parts, matched = _parts(hashed, codes, rows)
     if any(not len(key.codes) for key in keys):
         return None  # nothing but NULL
-    best: tuple[float, float, tuple[int, ...]] | None = None
-    most = CELLS_PER_ROW * rows // parts
-    sizes = [1 << bits for bits in range(min(MOST_BITS, max(most, 1).bit_length() - 1) + 1)]
-    visits = [{n: key.visited(n) for n in sizes} for key in bands]
-    for buckets in product(sizes, repeat=len(bands)):
-        cells = math.prod(buckets)
-        if cells > max(most, 1):
-            continue
-        visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
-        share = matched * math.prod(visited) / cells
-        cost = cost_ns(1, math.prod(visited[:-1]), rows * share)
-        # The directory is made anew for each slab; of equally good ones the smallest.
-        rank = share + cells * 1e-9 if always else cost + DIRECTORY_NS * cells / rows
-        if best is None or rank < best[0]:
-            best = rank, share, buckets
-    assert best is not None
-    rank, share, buckets = best
+    hashed = [key for key in keys if key.test in equal]
+    bands = sorted((key for key in keys if key.test not in equal), key=lambda key: key.share)
+    parts, matched = _parts(hashed, codes, rows)
+    held = min(rows, admitted) if costs.apart else rows
+    most = max(CELLS_PER_ROW * rows // parts, 1)
+    ranking = _Ranking(rows, held, matched, most, costs, always)
+    if costs.apart and bands and not always:
+        # In more cells the sample would seem to leave most empty.
+        ranking = replace(ranking, most=min(most, max(len(codes[0]) // PER_CELL, 1)))
+        sample = _Sample(codes, bounds, null)
+        pairs = combinations(bands[:MOST_BANDS], min(len(bands), 2))
+        best, axes = min(
+            ((_measured(pair, sample, ranking), pair) for pair in pairs), key=lambda found: found[0]
+        )
+    else:
+        axes = tuple(bands[:2])
+        best = _modelled(axes, ranking)
+    ranked, share, buckets = best
     if share > MOST_SHARE and not always:
         return None
-    axes = tuple(_axis(key, n) for key, n in zip(bands, buckets, strict=True) if n > 1)
-    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, axes, null)
-    return Choice(grid, share, rank)
+    made = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
+    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, made, null)
+    return Choice(grid, share, ranked)
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """By what grids of slabs are compared.
+
+    Parameters
+    ----------
+    rows, held : float
+        Rows of a slab, and those of them in a tuple's range.
+    matched : float
+        Share of the rows with the keys for equality of a tuple.
+    most : int
+        Most cells beside those of the hash.
+    """
+
+    rows: int
+    held: float
+    matched: float
+    most: int
+    costs: Costs
+    always: bool
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of buckets of an axis."""
+        return [1 << bits for bits in range(min(MOST_BITS, self.most.bit_length() - 1) + 1)]
+
+    def of(self, buckets: tuple[int, ...], ranges: float, share: float) -> _Ranked:
+        """Rank a grid by the mean ranges of a tuple, and the share of all rows in its buckets."""
+        cells, share = math.prod(buckets), share * self.matched
+        if self.always:
+            return share + cells * 1e-9, share, buckets
+        # The directory is made anew for each slab; of equally good ones the smallest.
+        cost = self.costs.of(1, ranges, self.held * share) + DIRECTORY_NS * cells / self.rows
+        return cost, share, buckets
+
+
+def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> _Ranked:
+    """The best numbers of buckets, if bands do not depend on each other."""
+    sizes = ranking.sizes
+    visits = [{n: key.visited(n) for n in sizes} for key in bands]
+    found = []
+    for buckets in product(sizes, repeat=len(bands)):
+        if (cells := math.prod(buckets)) <= ranking.most:
+            visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
+            ranges = math.prod(visited if ranking.costs.apart else visited[:-1])
+            found.append(ranking.of(buckets, ranges, math.prod(visited) / cells))
+    return min(found)
+
+
+def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ranked:
+    """Better numbers of buckets: one is doubled or halved as long as that is good in the sample."""
+
+    def ranked(buckets: tuple[int, ...]) -> _Ranked:
+        return ranking.of(buckets, *sample.visited(bands, buckets, ranking.held))
+
+    sizes = ranking.sizes
+    begin = _modelled(bands, ranking)[2]
+    best, known = ranked(begin), {begin}
+    while True:
+        now = best[2]
+        near = {
+            (*now[:d], n, *now[d + 1 :])
+            for d in range(len(now))
+            for n in (now[d] // 2, now[d] * 2)
+            if n in sizes
+        }
+        near = {buckets for buckets in near - known if math.prod(buckets) <= ranking.most}
+        known |= near
+        better = min(map(ranked, sorted(near)), default=best)
+        if better >= best:
+            return best
+        best = better
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rows and tuples of both sides: bands may depend on each other."""
+
+    codes: Sequence[np.ndarray]
+    bounds: Sequence[np.ndarray]
+    null: int
+
+    def visited(
+        self, bands: Sequence[_Key], buckets: Sequence[int], held: float
+    ) -> tuple[float, float]:
+        """Mean number of cells with rows that a tuple visits, and its share of so many rows."""
+        axes = [_axis(key, n) for key, n in zip(bands, buckets, strict=True)]
+        rows = [self._buckets(axis, self.codes[axis.test]) for axis in axes]
+        low, high = (
+            [self._buckets(axis, self.bounds[2 * axis.test + end]) for axis in axes]
+            for end in (0, 1)
+        )
+        known = np.logical_and.reduce([own != NO_CELL for own in rows])
+        edges = [np.arange(n + 1) - 0.5 for n in buckets]
+        shares = np.histogramdd([own[known] for own in rows], edges)[0] / len(known)
+        # A cell that has a share of all rows has none of these with a chance of exp(-share * held).
+        ranges, share = (
+            float(np.mean(_summed(per_cell, low, high)))
+            for per_cell in (1 - np.exp(-shares * held), shares)
+        )
+        return ranges, share
+
+    def _buckets(self, axis: Axis, codes: np.ndarray) -> np.ndarray:
+        cells = np.zeros(len(codes), np.uint32)
+        axis.add(cells, codes, self.null)
+        return cells
+
+
+def _summed(cells: np.ndarray, low: Sequence[np.ndarray], high: Sequence[np.ndarray]) -> np.ndarray:
+    """Sums over boxes of cells; both ends belong to a box."""
+    upto = np.pad(cells, 1)[(slice(None, -1),) * cells.ndim]
+    for d in range(cells.ndim):
+        upto = upto.cumsum(d)
+    found = np.zeros(len(low[0]))
+    for ends in product((0, 1), repeat=cells.ndim):
+        at = [h + 1 if end else lo for end, lo, h in zip(ends, low, high, strict=True)]
+        found += (-1) ** (cells.ndim - sum(ends)) * upto[tuple(at)]
+    return found
 
 
 def _key(test: int, codes: np.ndarray, low: np.ndarray, high: np.ndarray, null: int) -> _Key:
@@ -148,7 +324,7 @@ def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tup
     different = 1 + int((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).sum())
     if different * 2 > sampled:  # nearly all differ: so many in a slab are not in the sample
         different = rows
-    parts = 1 << max(min(2 * different, rows) - 1, 1).bit_length()
+    parts = 1 << max(min(2 * different, rows // PER_PART) - 1, 1).bit_length()
     share = min([key.share for key in equal])
     return parts, max(min(share, 1.0), 1 / parts) if different < rows else 1 / parts
 

@@ -14,7 +14,7 @@ from ..keys.binding import Binder, search_binder
 from ..keys.prepare import window_keys
 from ..rows.sides import SideRows
 from ..windows.run import still
-from .choice import Choice
+from .choice import Choice, costs_of
 from .search import Orderings, SearchKeys
 from .sizes import DEFAULT_PRUNING
 
@@ -65,7 +65,8 @@ def expectation(
     binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
     layout = binder.bind(run, stream.columns, len(start))
     by = SearchKeys(layout, layout.stream(stream.columns, len(start)).arrays, binder.skip)
-    orderings = Orderings(DEFAULT_PRUNING, growing=False, threads=1, expands=False, speed=1.0)
+    costs = costs_of(searches=device.searches, units=device.units, speed=1.0)
+    orderings = Orderings(DEFAULT_PRUNING, growing=False, threads=1, costs=costs)
     found = orderings.choose(run, by, ranges)
     if not found:
         return None

@@ -15,6 +15,7 @@ from penstock.program import BandProgram, Mode, Program
 from ..device.cut import TASK_EVALUATIONS, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
+from .choice import costs_of
 from .search import Orderings, Part, PrunedRanges, SearchKeys
 from .sizes import Pruning
 
@@ -32,6 +33,8 @@ class Pruner:
         Whether windows grow.
     searches : bool
         Whether the devices run searches; others are given ranges.
+    units : int
+        Stream tuples that a lane holds at a time.
     threads : int
         For sorting.
     """
@@ -43,12 +46,14 @@ class Pruner:
         *,
         growing: bool = True,
         searches: bool = False,
+        units: int = 1,
         threads: int = 1,
     ) -> None:
         self.pruning = pruning
         self.speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
         self.growing = growing
         self.searches = searches
+        self.costs = costs_of(searches=searches, units=units, speed=self.speed)
         self.threads = threads
         self._runs: dict[int, Orderings] = {}
 
@@ -109,8 +114,7 @@ class Pruner:
                 sizes,
                 growing=self.growing,
                 threads=self.threads,
-                expands=not self.searches,
-                speed=self.speed,
+                costs=self.costs,
             )
         return self._runs[run]
 

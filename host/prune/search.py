@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..device.search import Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTa
 from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
-from .choice import SAMPLE_ROWS, SAMPLE_TUPLES, SCAN_NS, SORT_NS, Choice, choose, cost_ns, spread
+from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Choice, Costs, choose, spread
 from .ordering import Ordering
 from .sizes import Pruning
 
@@ -196,20 +197,15 @@ class Orderings:
         Whether rows may follow; else one ordering holds all rows.
     threads : int
         For sorting.
-    expands : bool
-        Whether devices are given ranges of places instead of searches.
-    speed : float
-        Of the device, where a core's is 1.
+    costs : Costs
+        Of the devices; those to which each cell is a range are given ranges of places.
     """
 
-    def __init__(
-        self, sizes: Pruning, *, growing: bool, threads: int, expands: bool, speed: float
-    ) -> None:
+    def __init__(self, sizes: Pruning, *, growing: bool, threads: int, costs: Costs) -> None:
         self.sizes = sizes
         self.growing = growing
         self.threads = threads
-        self.expands = expands
-        self.scan_ns = SCAN_NS / speed
+        self.costs = costs
         self._layouts: tuple[Layout, Layout] | None = None
         #: From the longest slabs, which hold the oldest rows; and the choice of each.
         self.levels: list[Ordering] = []
@@ -261,30 +257,32 @@ class Orderings:
 
     def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
         """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
-        return ranges.evaluations * self.scan_ns - _visits(ranges, rows) * choice.tuple_ns
+        return ranges.evaluations * self.costs.scan_ns - _visits(ranges, rows) * choice.tuple_ns
 
     def choose(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[tuple[int, Choice]]:
         """The rows of a slab and the grid of each level."""
         if not by.tests:
             return []
-        held = window.end - window.first
+        held, mean = window.end - window.first, ranges.evaluations / len(ranges.rows)
         keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
         sample = by.layout.window(keys[by.skip :])
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
         some = [own[tuples] for own in by.bounds]
-        sizes = self._sizes(ranges.evaluations / len(ranges.rows), held)
-        found = (
-            (
-                size,
-                choose(by.tests, by.equal, sample, some, size, by.null, always=self.sizes.always),
-            )
-            for size in sizes
-        )
+        sizes = self._sizes(mean, held)
+        sides = by.tests, by.equal, sample, some
+        options: dict[str, Any] = {
+            "costs": self.costs,
+            "admitted": mean,
+            "always": self.sizes.always,
+        }
+        found = ((size, choose(*sides, size, by.null, **options)) for size in sizes)
         return [(size, choice) for size, choice in found if choice is not None]
 
     def _sizes(self, mean: float, held: int) -> list[int]:
         """Rows of the slabs of each level, for ranges of a mean length."""
         if not self.growing:
+            if self.costs.apart and not self.sizes.always:
+                return [max(held, 1)]  # each slab would load a tuple again
             least = self.sizes.run_rows[0] if self.sizes.always else LEAST_ROWS
             size = 1 << (int(max(mean, least)) - 1).bit_length()
             # As long as each other: each has a directory of its own.
@@ -295,7 +293,7 @@ class Orderings:
     def _wanted(self, window: Snapshot, high: int) -> list[int]:
         """How far each level should reach."""
         if not self.growing:
-            is_whole = self.expands  # a device's memory is for a run that does not grow
+            is_whole = self.costs.apart  # a device's memory is for a run that does not grow
             return [window.end if is_whole else min(_up(high, self.levels[0].rows), window.end)]
         return [window.end // level.rows * level.rows for level in self.levels]
 
@@ -336,7 +334,7 @@ class Orderings:
             if not self.sizes.always and not self._holds(ordered, boxes, own):
                 continue
             scanned.append(ranges.clipped(low, begin))
-            if self.expands:
+            if self.costs.apart:
                 found.append(_expanded(ordered, boxes, own))
             else:
                 found.append(_searched(ordered, boxes, own, choice))
@@ -356,13 +354,14 @@ class Orderings:
         """
         at = spread(len(own.rows), LOOKED_AT)
         some = Piece(own.rows[at], own.start[at], own.end[at])
-        walk = RangeWalk(ordered.rows, boxes.of(some.rows), some.start, some.end, None)
+        tuples = boxes.of(some.rows), some.start, some.end
+        walk = RangeWalk(ordered.rows, *tuples, None, apart=self.costs.apart)
         ranges = tested = 0
         while count := walk.next():
             ranges += count
             tested += int((walk.high[:count] - walk.low[:count]).sum())
         visits = _visits(some, ordered.rows.rows)
-        if cost_ns(visits, ranges, tested) < some.evaluations * self.scan_ns:
+        if self.costs.of(visits, ranges, tested) < some.evaluations * self.costs.scan_ns:
             return True
         self.missed()
         self._layouts = None
@@ -386,7 +385,7 @@ def _visits(ranges: Piece, rows: int) -> float:
 
 def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
     slabs = _visits(own, ordered.rows.rows) / len(own.rows)
-    cost = choice.tuple_ns / SCAN_NS * slabs
+    cost = choice.tuple_ns / CORE.scan_ns * slabs
     piece = SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
     return Searched(ordered, boxes, piece)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,12 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.host.device.storage import key_dtype
-from penstock.host.prune.choice import CELLS_PER_ROW, Choice, choose, spread
+from penstock.host.prune.choice import CELLS_PER_ROW, CORE, Choice, Costs, choose, costs_of, spread
 from penstock.host.prune.ordering import Ordering
 from penstock.program import empty_code, null_code
 from tests.kit.effort import examples
 
 BITS = st.sampled_from([16, 32, 48, 64])
+#: Of a core, of a device of one unit that is given ranges, and of boards.
+COSTS = (
+    CORE,
+    costs_of(searches=False, units=1, speed=0.5),
+    *(costs_of(searches=False, units=units, speed=1.0) for units in (64, 512)),
+)
 
 
 def chosen(
@@ -23,11 +30,14 @@ def chosen(
     codes: Sequence[np.ndarray],
     bounds: Sequence[np.ndarray],
     *given: int,
+    costs: Costs = CORE,
+    admitted: float = math.inf,
     always: bool = False,
 ) -> Choice | None:
     """The choice of a grid, with equalities as the bounds have them."""
     equal = [d for d in tests if np.array_equal(bounds[2 * d], bounds[2 * d + 1])]
-    return choose(tests, equal, codes, bounds, *given, always=always)
+    options = {"costs": costs, "admitted": admitted, "always": always}
+    return choose(tests, equal, codes, bounds, *given, **options)
 
 
 def sample(rng: np.random.Generator, bits: int, rows: int) -> np.ndarray:
@@ -70,8 +80,8 @@ def check(choice: Choice, rows: int, codes: list[np.ndarray], bounds: list[np.nd
 
 
 @settings(max_examples=examples(400), deadline=None)
-@given(st.integers(0, 1 << 32), BITS, st.booleans())
-def test_any_sample_gives_a_grid_or_none(seed: int, bits: int, always: bool) -> None:
+@given(st.integers(0, 1 << 32), BITS, st.booleans(), st.sampled_from(COSTS))
+def test_any_sample_gives_a_grid_or_none(seed: int, bits: int, always: bool, costs: Costs) -> None:
     rng = np.random.default_rng(seed)
     rows, tuples = (int(rng.choice([1, 2, 3, 17, 300])) for _ in range(2))
     tests = int(rng.integers(1, 5))
@@ -87,7 +97,8 @@ def test_any_sample_gives_a_grid_or_none(seed: int, bits: int, always: bool) -> 
         bounds += [np.where(none, empty, low), np.where(none, empty, high)]
     stretch = int(rng.choice([1, 2, 3, 5, 100, 4096, 1 << 20]))
     common = sorted(rng.permutation(tests)[: rng.integers(1, tests + 1)].tolist())
-    choice = chosen(common, codes, bounds, stretch, null_code(bits), always=always)
+    options = {"costs": costs, "admitted": float(rng.integers(1, 5000)), "always": always}
+    choice = chosen(common, codes, bounds, stretch, null_code(bits), **options)
     if choice is not None:
         check(choice, stretch, codes, bounds)
         used = {*choice.grid.hashed, *(axis.test for axis in choice.grid.axes)}
@@ -119,6 +130,46 @@ def test_narrow_ranges_are_cut_finely_and_wide_ones_not_at_all(bits: int) -> Non
     assert equal is not None
     assert equal.grid.hashed == (0,)
     assert equal.share < 0.01
+
+
+def points(rng: np.random.Generator, rows: int) -> list[np.ndarray]:
+    """Two keys that depend on each other: all rows lie near a line."""
+    along = rng.integers(0, 1 << 20, rows)
+    return [(along + rng.integers(0, 1 << 8, rows)).astype(np.uint32) for _ in range(2)]
+
+
+@pytest.mark.parametrize("costs", COSTS[2:])
+def test_boards_get_the_share_of_both_bands_together(costs: Costs) -> None:
+    rng = np.random.default_rng(3)
+    codes, near = points(rng, 1 << 14), np.uint32(1 << 14)
+    low = [own[:200] for own in codes]
+    bounds = [low[0], low[0] + near, low[1], low[1] + near]
+    rows = 1 << 16
+    choice = chosen([0, 1], codes, bounds, rows, null_code(32), costs=costs)
+    assert choice is not None
+    boxes, cells = choice.grid.boxes(bounds), choice.grid.of(codes)
+    outer, inner = np.divmod(cells, np.uint32(choice.grid.inner))
+    is_visited = [
+        (a <= outer) & (outer <= b) & (c <= inner) & (inner <= d)
+        for a, b, c, d in zip(*boxes.arrays, strict=True)
+    ]
+    assert choice.share == pytest.approx(np.mean(is_visited))
+    # By each band alone a tuple would be expected to test the square of that.
+    assert choice.share > 1 / 128
+
+
+def test_boards_get_fewer_cells_than_cores() -> None:
+    """A tuple is loaded for each of them, and many units test a row at once."""
+    rng = np.random.default_rng(4)
+    codes = list(rng.integers(0, 1 << 20, (2, 1 << 14)).astype(np.uint32))
+    low = list(rng.integers(0, 1 << 20, (2, 200)).astype(np.uint32))
+    bounds = [end for own in low for end in (own, own + np.uint32(4096))]
+    cells = []
+    for costs in (CORE, *COSTS[2:]):
+        choice = chosen([0, 1], codes, bounds, 1 << 18, null_code(32), costs=costs)
+        assert choice is not None
+        cells.append(choice.grid.cells)
+    assert cells[0] > 4 * cells[1] > 4 * cells[2]
 
 
 @settings(max_examples=examples(12), deadline=None)
