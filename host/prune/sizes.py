@@ -27,7 +27,7 @@ class Pruning:
         Whether to use an order wherever there is one, worth it or not; for tests.
     """
 
-    least_pairs: int = 1 << 20
+    least_pairs: int = 1 << 24
     free_rows: int = 1 << 12
     run_rows: tuple[int, ...] = (4096, 32768, 262144)
     always: bool = False
