@@ -71,8 +71,8 @@ def constant_where_in_on() -> Iterator[None]:
 def bounds_stop_at_the_ends() -> Iterator[None]:
     """Window bounds beyond int64 stop at its ends, where they meet rows of that time."""
 
-    def places(window: Any, times: Any, by: int, side: Any) -> Any:
-        return np.searchsorted(window, ranges.shifted(times, by), side=side).astype(np.int64)
+    def places(window: Any, times: Any, by: int, side: Any, search: Any) -> Any:
+        return search(window, ranges.shifted(times, by), side).astype(np.int64)
 
     with patch.object(ranges, "_places", places):
         yield
