@@ -42,10 +42,6 @@ class StoredRows:
         }
         return self._batch(plain, _taken(self.others, positions))
 
-    def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch, np.ndarray]:
-        """Base rows, and the indices among them of some positions."""
-        return self.take(positions), np.arange(len(positions))
-
     def pick(self, positions: np.ndarray, first: int = 0) -> Picked:
         """The rows at these positions, which count from this one."""
         return Picked(self.take(positions + np.int64(first) if first else positions))
@@ -75,10 +71,6 @@ class TableRows:
 
     table: pa.Table
     row: np.ndarray
-
-    def at(self, positions: np.ndarray) -> tuple[pa.Table, np.ndarray]:
-        """The table, and the indices of its rows at some positions."""
-        return self.table, self.row[positions]
 
     def pick(self, positions: np.ndarray, first: int = 0) -> Picked:
         """The rows at these positions, which count from this one."""

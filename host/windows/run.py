@@ -95,10 +95,6 @@ class Snapshot:
             for v in self.keys
         ]
 
-    def at(self, positions: np.ndarray) -> tuple[pa.RecordBatch | pa.Table, np.ndarray]:
-        """Return base rows, and the indices among them of some logical positions."""
-        return self.rows.at(positions - self.first if self.first else positions)
-
 
 def still(
     times: np.ndarray,

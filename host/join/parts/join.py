@@ -140,8 +140,7 @@ class PartPairs(TablePairs):
 
     def pairs(self, stream: Arrival, window: Snapshot, pairs: Pairs) -> Iterator[Making]:
         if self._held.owned is not None:
-            is_held = stream.side == self._held.side
-            own = stream.at(pairs.stream) if is_held else window.at(pairs.positions)[1]
+            own = self.picked(stream, window, pairs)[self._held.side].rows
             pairs = pairs.pick(self._held.owned[self._reach][own])
         return super().pairs(stream, window, pairs)
 
