@@ -27,6 +27,8 @@ LEAST_ROWS = 1 << 14
 MOST_SKIPPED = 64
 #: Tuples whose ranges are looked at before a probe is searched for.
 LOOKED_AT = 32
+#: Probes that are searched for after such a look.
+TRUSTED = 8
 #: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
 PARTS = 8
 #: Nanoseconds that a tuple takes in a slab, about.
@@ -222,6 +224,8 @@ class Orderings:
         self.credit = 0.0
         #: Nanoseconds of testing rows that wait for the slab of the youngest ones.
         self._waited = 0.0
+        #: Probes to search for before the next look at some of their ranges.
+        self._trusted = 0
         #: Consecutive probes with little gain, and probes still to leave as they are.
         self.misses = self.skip = 0
 
@@ -271,7 +275,7 @@ class Orderings:
             is_longer = sizes[0] > self.levels[0].rows or sizes[-1] > self.levels[-1].rows
             if not self.growing or not is_longer or sizes == self._tried:
                 return
-        self._tried = sizes
+        self._tried, self._trusted = sizes, 0
         held = {level.rows for level in self.levels}
         levels = list(zip(self.levels, self._choices, strict=True))
         for size, choice in self.choose(window, by, ranges, [n for n in sizes if n not in held]):
@@ -387,20 +391,24 @@ class Orderings:
         found: list[Part] = []
         scanned: list[Piece] = []
         low, high, misses = ranges.low, ranges.high, self.misses
+        self._trusted = (self._trusted or TRUSTED) - 1
+        is_looked_at = self._trusted == TRUSTED - 1 and not self.sizes.always
         for level, choice in zip(self.levels, self._choices, strict=True):
             begin, end = max(low, level.first), min(high, level.end)
             if begin >= end:
                 continue
-            own = ranges.clipped(begin, end)
+            is_all = begin <= ranges.low and end >= ranges.high
+            own = ranges if is_all else ranges.clipped(begin, end)
             if not len(own.rows):
                 continue
             if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
                 continue
             ordered = OrderedRun(level.number, window.run, level.ordered())
             boxes = level.grid.boxes(by.bounds)
-            if not self.sizes.always and not self._holds(ordered, boxes, own):
+            if is_looked_at and not self._holds(ordered, boxes, own):
                 continue
-            scanned.append(ranges.clipped(low, begin))
+            if low < begin:
+                scanned.append(ranges.clipped(low, begin))
             if self.costs.apart:
                 found.append(_expanded(ordered, boxes, own))
             else:
@@ -408,7 +416,8 @@ class Orderings:
             low = end
         if found and self.misses == misses:
             self.misses = 0
-        scanned.append(ranges.clipped(low, high))
+        if low < high:
+            scanned.append(ranges.clipped(low, high))
         scanned = [piece for piece in scanned if len(piece.rows)]
         if scanned:
             found.append(PrunedRanges(window, (concat(scanned),)))

@@ -20,6 +20,7 @@ from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
+from .places import ascending_places
 from .probe import Probe, Step, Watermarks, make_probe
 from .run import WindowRun
 
@@ -86,7 +87,8 @@ class TimeEngine(Engine):
         for arrival, own in zip(arrivals, keys, strict=True):
             opposite = other(arrival.side)
             for run in self.by_side[opposite]:
-                start, end = self.window.ranges(opposite, arrival.rows.time, run.times)
+                times = arrival.rows.time
+                start, end = self.window.ranges(opposite, times, run.times, ascending_places)
                 probes += make_probe(arrival, run, start + run.first, end + run.first)
             self._insert(arrival, own)
         for side in (LEFT, RIGHT):
