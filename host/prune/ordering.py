@@ -44,6 +44,8 @@ class Ordering:
         self._order = np.empty(0, np.uint32)
         self._starts = np.empty(0, np.uint32)
         self._columns: list[np.ndarray] = []
+        #: Columns and cells of the incomplete slab, in the order of positions.
+        self._youngest: tuple[list[np.ndarray], np.ndarray] | None = None
         #: What :meth:`ordered` has given since the last rows came, and is still in use.
         self._readers: weakref.WeakSet[OrderedRows] = weakref.WeakSet()
 
@@ -69,14 +71,22 @@ class Ordering:
             return
         begin = self.complete
         lows = range(begin, end, self.rows)
-        head = read(begin, min(begin + self.rows, end))
+        youngest, self._youngest = self._youngest, None
+        head = read(begin if youngest is None else self.end, min(begin + self.rows, end))
         is_read = begin < self.end and len(self._readers) > 0
         dtypes = [column.dtype for column in head[0]]
         self._reserve(begin - self.first, max(end, most) - self.first, dtypes, moves=is_read)
 
         def fill(low: int, parts: int = 1) -> None:
             high = min(low + self.rows, end)
-            self._fill(low, high, *(head if low == begin else read(low, high)), parts)
+            columns, codes = head if low == begin else read(low, high)
+            cells = self._cells(codes, parts)
+            if youngest is not None and low == begin:
+                columns = [np.concatenate(both) for both in zip(youngest[0], columns, strict=True)]
+                cells = np.concatenate([youngest[1], cells])
+            self._fill(low, columns, cells, parts)
+            if high - low < self.rows and end != most:
+                self._youngest = list(columns), cells
 
         if end - begin < LEAST_SHARED:
             threads = 1
@@ -91,6 +101,7 @@ class Ordering:
         """Forget everything; the next slab begins at a position."""
         self.first = self.end = first
         self._order, self._starts, self._columns = self._order[:0], self._starts[:0], []
+        self._youngest = None
         self._readers.clear()
 
     def drop(self, before: int) -> None:
@@ -148,25 +159,23 @@ class Ordering:
         self._starts = moved(self._starts, used, slabs * self._directory)
         self._columns = [moved(column, held, room + SPARE_ROWS) for column in self._columns]
 
-    def _fill(
-        self,
-        low: int,
-        high: int,
-        columns: Sequence[np.ndarray],
-        codes: Sequence[np.ndarray],
-        parts: int,
-    ) -> None:
-        """Sort a slab; so many threads work on it."""
-        rows = high - low
-        begin, end = low - self.first, high - self.first
-        order = self._order[begin:end]
-        directory = begin // self.rows * self._directory
-        starts = self._starts[directory : directory + self._directory]
-        cells = np.empty(rows, np.uint32)
-        shares = [slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts)]
+    def _cells(self, codes: Sequence[np.ndarray], parts: int) -> np.ndarray:
+        """The cells of some rows; so many threads work on it."""
+        cells = np.empty(len(codes[0]), np.uint32)
 
         def locate(share: slice) -> None:
             cells[share] = self.grid.of([own[share] for own in codes])
+
+        _each(locate, _shares(len(cells), parts), parts)
+        return cells
+
+    def _fill(self, low: int, columns: Sequence[np.ndarray], cells: np.ndarray, parts: int) -> None:
+        """Sort a slab; so many threads work on it."""
+        begin = low - self.first
+        end = begin + len(cells)
+        order = self._order[begin:end]
+        directory = begin // self.rows * self._directory
+        starts = self._starts[directory : directory + self._directory]
 
         def gather(share: slice) -> None:
             for own, column in zip(self._columns, columns, strict=True):
@@ -175,9 +184,12 @@ class Ordering:
                 else:
                     take(own[begin:end][share], column, order[share])
 
-        _each(locate, shares, parts)
         sort_by_cell(cells, starts, order)
-        _each(gather, shares, parts)
+        _each(gather, _shares(len(cells), parts), parts)
+
+
+def _shares(rows: int, parts: int) -> list[slice]:
+    return [slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts)]
 
 
 def _each(work: Callable[[_T], None], items: Iterable[_T], threads: int) -> None:

@@ -353,7 +353,7 @@ class Orderings:
             return [window.end if is_whole else min(_up(high, self.levels[0].rows), window.end)]
         ends, covered = [], window.first
         for level in self.levels:
-            begin = level.first if level.complete >= covered else self._begin(level, covered)
+            begin = level.first if level.end >= covered else self._begin(level, covered)
             covered = max(begin + (window.end - begin) // level.rows * level.rows, covered)
             ends.append(covered)
         if self._gathers:
@@ -381,7 +381,7 @@ class Orderings:
         covered = window.first
         for level, end in zip(self.levels, wanted, strict=True):
             level.drop(covered)
-            if level.end < covered or (level.complete < covered and level.end < end):
+            if level.end < covered:
                 level.restart(self._begin(level, covered))
             level.extend(end, read, self.threads, most=0 if self.growing else window.end)
             covered = max(covered, level.end)

@@ -47,6 +47,9 @@ class Admission:
         if self.watermark == FOREVER:
             self.late += len(times)
             return np.zeros(len(times), dtype=bool)
+        if times[0] >= self.watermark and np.all(times[1:] >= times[:-1]):
+            self.watermark = max(self.watermark, int(shifted(times[-1:], -self.disorder)[0]))
+            return np.ones(len(times), dtype=bool)
         implied = shifted(np.maximum.accumulate(times), -self.disorder)
         watermarks = np.empty(len(times), dtype=np.int64)
         watermarks[0] = self.watermark

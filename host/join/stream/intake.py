@@ -188,8 +188,9 @@ class Intake:
         if own.side.time is not None:
             on_time = feeds.admit(feed, rows.time, time.monotonic())
             largest = int(rows.time.max()) if len(rows) else None
-            late = rows.row[~on_time]
-            rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
+            if not on_time.all():
+                late = rows.row[~on_time]
+                rows = rows.pick(np.flatnonzero(on_time))
         timed = Arrival.of(self.query, side, filtered(own.side, rows), batch)
         for form in self.forms:
             check(form, timed.rows.columns, len(timed.rows), window=form.window == side)
@@ -307,8 +308,11 @@ def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) 
     SchemaError
         A column is missing, or has another type.
     """
-    if isinstance(batch, pa.RecordBatch) and batch.schema.equals(schema):
-        return batch
+    if batch.schema.equals(schema):
+        if isinstance(batch, pa.RecordBatch):
+            return batch
+        if len(parts := batch.to_batches()) == 1:
+            return parts[0]
     for column in schema:
         index = batch.schema.get_field_index(column.name)
         if index < 0:
