@@ -494,15 +494,14 @@ def test_few_pairs_are_left_as_they_are() -> None:
 def test_young_rows_are_sorted_once_they_have_been_tested_for_long() -> None:
     join = near(4, 4000, 9000, 500)
     pruner, run = Pruner(EAGER, searches=True), run_of(join, slice(0, 8000))
+    layout = Given(join.program)
 
     def left(tuples: int) -> tuple[int, int]:
         """Where the rows in order end, and how many of the others a probe tests."""
         some = np.arange(tuples)
         stream = [column[some] for column in join.stream]
         ends = np.full(tuples, len(run))
-        parts = pruner.parts(
-            run.snapshot(), *by(Given(join.program), stream), 0 * ends, ends, Mode.PAIRS
-        )
+        parts = pruner.parts(run.snapshot(), *by(layout, stream), 0 * ends, ends, Mode.PAIRS)
         (searched,) = (part for part in parts if isinstance(part, Searched))
         tested = sum(part.evaluations for part in parts if isinstance(part, PrunedRanges))
         return searched.source.end, tested
