@@ -55,6 +55,16 @@ class Ordering:
         return self.end - (self.end - self.first) % self.rows
 
     @property
+    def copied(self) -> int:
+        """Complete rows to copy before the incomplete slab is sorted again."""
+        return self.complete - self.first if self._is_read else 0
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether somebody may still read the incomplete slab."""
+        return self.complete < self.end and len(self._readers) > 0
+
+    @property
     def nbytes(self) -> int:
         """Bytes of main memory."""
         return sum(own.nbytes for own in (self._order, self._starts, *self._columns))
@@ -73,7 +83,7 @@ class Ordering:
         lows = range(begin, end, self.rows)
         youngest, self._youngest = self._youngest, None
         head = read(begin if youngest is None else self.end, min(begin + self.rows, end))
-        is_read = begin < self.end and len(self._readers) > 0
+        is_read = self._is_read
         dtypes = [column.dtype for column in head[0]]
         self._reserve(begin - self.first, max(end, most) - self.first, dtypes, moves=is_read)
 

@@ -31,8 +31,10 @@ LOOKED_AT = 32
 TRUSTED = 8
 #: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
 PARTS = 8
-#: Nanoseconds that a tuple takes in a slab, about.
-VISIT_NS = 20.0
+#: Nanoseconds to copy a row that is sorted already to new memory.
+COPY_NS = 5.0
+#: Rows that are sorted in the time that a tuple takes in a slab, about.
+ROWS_PER_VISIT = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,8 +343,9 @@ class Orderings:
         least = sizes[-1]
         if self._gathers:
             # Each probe may sort half a slab again; shorter slabs are more visits.
-            best = math.sqrt(2 * len(ranges.rows) * mean * VISIT_NS / SORT_NS)
-            least = min(sizes, key=lambda size: abs(math.log(size / min(best, 2 * mean))))
+            best = min(math.sqrt(2 * len(ranges.rows) * mean * ROWS_PER_VISIT), 2 * mean)
+            doublings = round(math.log2(max(best / least, 1.0)))
+            least = min(least << doublings, sizes[0])
         return [size for size in sizes if size > least and size * PARTS <= mean] + [least]
 
     def _wanted(self, window: Snapshot, ranges: Piece) -> list[int]:
@@ -360,7 +363,8 @@ class Orderings:
             last = self.levels[-1]
             waiting = min(window.end, ranges.high) - max(covered, last.end)
             self._waited += len(ranges.rows) * max(waiting, 0) * self.costs.scan_ns
-            if self._waited >= (window.end - max(last.complete, covered)) * SORT_NS:
+            price = (window.end - max(last.complete, covered)) * SORT_NS
+            if self._waited >= price + last.copied * COPY_NS:
                 ends[-1], self._waited = window.end, 0.0
         return ends
 
