@@ -31,6 +31,8 @@ LOOKED_AT = 32
 TRUSTED = 8
 #: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
 PARTS = 8
+#: Nanoseconds that the host takes for a task: testing the rows that no slab has is one.
+TASK_NS = 3e5
 #: Nanoseconds to copy a row that is sorted already to new memory.
 COPY_NS = 5.0
 #: Rows that are sorted in the time that a tuple takes in a slab, about.
@@ -224,7 +226,7 @@ class Orderings:
         self._choices: list[Choice] = []
         #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
         self.credit = 0.0
-        #: Nanoseconds of testing rows that wait for the slab of the youngest ones.
+        #: Nanoseconds that testing took so far of rows that wait for the slab of the youngest ones.
         self._waited = 0.0
         #: Probes to search for before the next look at some of their ranges.
         self._trusted = 0
@@ -362,7 +364,9 @@ class Orderings:
         if self._gathers:
             last = self.levels[-1]
             waiting = min(window.end, ranges.high) - max(covered, last.end)
-            self._waited += len(ranges.rows) * max(waiting, 0) * self.costs.scan_ns
+            if waiting > 0:
+                self._waited += len(ranges.rows) * waiting * self.costs.scan_ns
+                self._waited += 0.0 if self.sizes.always else TASK_NS
             price = (window.end - max(last.complete, covered)) * SORT_NS
             if self._waited >= price + last.copied * COPY_NS:
                 ends[-1], self._waited = window.end, 0.0

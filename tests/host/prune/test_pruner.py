@@ -492,8 +492,8 @@ def test_few_pairs_are_left_as_they_are() -> None:
 
 
 def test_young_rows_are_sorted_once_they_have_been_tested_for_long() -> None:
-    join = near(4, 4000, 9000, 500)
-    pruner, run = Pruner(EAGER, searches=True), run_of(join, slice(0, 8000))
+    join = near(4, 4000, 31_000, 500)
+    pruner, run = Pruner(EAGER, searches=True), run_of(join, slice(0, 30_000))
     layout = Given(join.program)
 
     def left(tuples: int) -> tuple[int, int]:
@@ -506,13 +506,13 @@ def test_young_rows_are_sorted_once_they_have_been_tested_for_long() -> None:
         tested = sum(part.evaluations for part in parts if isinstance(part, PrunedRanges))
         return searched.source.end, tested
 
-    assert left(4000) == (8000, 0)
-    run.append(np.arange(8000, 9000), [Vector(c[8000:]) for c in join.window], NO_ROWS)
+    assert left(4000) == (30_000, 0)
+    run.append(np.arange(30_000, 31_000), [Vector(c[30_000:]) for c in join.window], NO_ROWS)
     probes = [left(200) for _ in range(20)]
-    assert probes[0] == (8000, 200 * 1000)
-    assert probes[-1] == (9000, 0)
+    assert probes[0] == (30_000, 200 * 1000)
+    assert probes[-1] == (31_000, 0)
     assert sorted(set(probes)) == [probes[0], probes[-1]]
-    assert left(4000) == (9000, 0)
+    assert left(4000) == (31_000, 0)
 
 
 def test_what_is_kept() -> None:
