@@ -86,7 +86,8 @@ class Session:
         self.running = running
         self._trace = trace
         self._room = room
-        self._is_awaited = is_awaited
+        #: By how much an order that runs in the stream's thread may be larger than a small one.
+        self._times = WAITED_TIMES if is_awaited and all(d.runs_here for d in devices) else 1
         self._on_rows = on_rows
         self._on_progress = on_progress
         self._memories = [DeviceMemory(device) for device in devices]
@@ -158,7 +159,7 @@ class Session:
             self._let_out(self._gatherer.begin(self._batch, len(orders), closing, tuples))
             self._batch += 1
         is_short = sum(one.evaluations for one in orders) <= LEAST_EVALUATIONS
-        times = WAITED_TIMES if self._is_awaited and is_short else 1
+        times = self._times if is_short else 1
         left = [one for one in orders if not self.executor.run_here(one, times=times)]
         if left:
             self.executor.add(left)

@@ -67,7 +67,9 @@ class Ordering:
     @property
     def nbytes(self) -> int:
         """Bytes of main memory."""
-        return sum(own.nbytes for own in (self._order, self._starts, *self._columns))
+        columns, cells = self._youngest or ([], self._order[:0])
+        held = (self._order, self._starts, *self._columns, *columns, cells)
+        return sum(own.nbytes for own in held)
 
     def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
         """Add the rows up to a position; an incomplete slab is sorted again.
