@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -37,7 +38,7 @@ class Piece:
     start: np.ndarray
     end: np.ndarray
 
-    @property
+    @cached_property
     def evaluations(self) -> int:
         return int(self.end.sum() - self.start.sum())
 

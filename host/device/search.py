@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -163,7 +164,7 @@ class SearchPiece(Piece):
     admitted: int
     floor: np.ndarray | None = None
 
-    @property
+    @cached_property
     def evaluations(self) -> int:
         return int(len(self.rows) * self.cost) + 1
 
@@ -206,11 +207,11 @@ class RangeWalk:
         apart: bool = False,
         most: int = 1024,
     ) -> None:
-        # Copies, since read-only arrays are another type to Numba.
+        # Read-only arrays, and those with gaps, are other types to Numba: those are copied.
         floors = np.zeros(len(start), np.int64) if floor is None else floor
         self._tuples = (
-            *(np.array(own, np.uint32) for own in boxes.arrays),
-            *(np.array(own, np.int64) for own in (start, end, floors)),
+            *(np.require(own, np.uint32, ["C", "W"]) for own in boxes.arrays),
+            *(np.require(own, np.int64, ["C", "W"]) for own in (start, end, floors)),
         )
         self._ordered = (ordered.order, ordered.starts)
         self._sizes = np.array(

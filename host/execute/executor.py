@@ -96,14 +96,15 @@ class Executor:
         with self.lock:
             self._do(self.dispatcher.add(orders))
 
-    def run_here(self, order: Order, *, loads: bool = False) -> bool:
+    def run_here(self, order: Order, *, loads: bool = False, times: int = 1) -> bool:
         """Run a small order in this thread, without a lane's delay; return whether it was run.
 
-        ``loads`` says whether its program may be loaded first, which can take long.
+        ``loads`` says whether its program may be loaded first, which can take long; ``times`` by
+        how much it may be larger than a small one.
         """
-        if self._here is None or order.evaluations > HERE_EVALUATIONS:
+        if self._here is None or order.evaluations > times * HERE_EVALUATIONS:
             return False
-        chunk = self._here.run_here(order, loads=loads)
+        chunk = self._here.run_here(order, loads=loads, times=times)
         if chunk is not None:
             self._receiver.given(self._here.name, chunk)
         return chunk is not None

@@ -266,18 +266,23 @@ class Lane:
             )
             yield TaskPart(span, piece, bound.mode, submit(lease.window.buffer, task))
 
-    def run_here(self, order: Order, *, loads: bool) -> Chunk | None:
+    def run_here(self, order: Order, *, loads: bool, times: int = 1) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.
 
         Unless ``loads`` is set, the first order of a program goes to a lane, since loading may take
         long. An order that fails here also runs on a lane, so no error is lost.
+
+        Parameters
+        ----------
+        times : int
+            By how much an order may be larger than a small one.
         """
         program, modes = order.bound.layout.program, order.bound.modes
         try:
             kernel = (self.memory.kernel if loads else self.memory.opened)(program, modes)
         except Exception:  # a lane tries again, perhaps that of another device
             return None
-        if kernel is None or order.evaluations > kernel.here_evaluations:
+        if kernel is None or order.evaluations > times * kernel.here_evaluations:
             return None
         if (taken := self._taken(order, waits=False)) is None:
             return None
@@ -285,7 +290,7 @@ class Lane:
         try:
             lease = self._lease(order)
             try:
-                pairs = taken.pairs if loads else min(taken.pairs, HERE_PAIRS)
+                pairs = taken.pairs if loads else min(taken.pairs, times * HERE_PAIRS)
                 synced = time.monotonic()
                 parts = list(self._parts(order, kernel, lease, pairs, partial(_ran, kernel)))
                 ended = time.monotonic()

@@ -40,6 +40,9 @@ TASKS_PER_LANE = 2
 #: host needs half a millisecond of the interpreter's time to start a task and take its results;
 #: with tasks a quarter as long, a stream kept a target of 20 ms only up to half the rate.
 LEAST_EVALUATIONS = 1 << 26
+#: By how much an order may be larger than a small one to run in the stream's own thread, if callers
+#: wait for it anyway: handing it to a lane would take a millisecond of a core.
+WAITED_TIMES = 32
 
 
 class Session:
@@ -57,6 +60,8 @@ class Session:
         Called when an order has ended or the join has failed; must not wait.
     room : Room
         For the results of tasks.
+    is_awaited : bool
+        Whether callers wait until each step is done.
     """
 
     def __init__(
@@ -71,6 +76,8 @@ class Session:
         running: Running,
         trace: Trace,
         room: Room,
+        *,
+        is_awaited: bool = False,
     ) -> None:
         self.plan = plan
         self.engine = engine
@@ -79,6 +86,8 @@ class Session:
         self.running = running
         self._trace = trace
         self._room = room
+        #: By how much an order that runs in the stream's thread may be larger than a small one.
+        self._times = WAITED_TIMES if is_awaited and all(d.runs_here for d in devices) else 1
         self._on_rows = on_rows
         self._on_progress = on_progress
         self._memories = [DeviceMemory(device) for device in devices]
@@ -149,7 +158,11 @@ class Session:
             tuples = sum(len(arrival.rows) for arrival in step.entered)
             self._let_out(self._gatherer.begin(self._batch, len(orders), closing, tuples))
             self._batch += 1
-        self.executor.add([one for one in orders if not self.executor.run_here(one)])
+        is_short = sum(one.evaluations for one in orders) <= LEAST_EVALUATIONS
+        times = self._times if is_short else 1
+        left = [one for one in orders if not self.executor.run_here(one, times=times)]
+        if left:
+            self.executor.add(left)
         self._bells.ring()
 
     def _orders(self, probe: Probe) -> Iterator[Order]:

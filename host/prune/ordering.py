@@ -1,7 +1,8 @@
-"""Slabs of a window run in the order of cells; once made, a slab never changes."""
+"""Slabs of a window run in the order of cells; once read, a slab never changes."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -14,7 +15,7 @@ from .cells import Grid, sort_by_cell, take
 
 _T = TypeVar("_T")
 
-#: Fewest rows of a single slab for several threads.
+#: Fewest rows to sort for several threads.
 LEAST_SHARED = 1 << 17
 
 #: Device columns of the positions ``[low, high)``, and the codes of all tests.
@@ -22,7 +23,7 @@ Reader = Callable[[int, int], tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]
 
 
 class Ordering:
-    """Consecutive slabs of equal length, which begin at a multiple of it.
+    """Consecutive slabs of equal length; the last one may be incomplete.
 
     Parameters
     ----------
@@ -43,45 +44,80 @@ class Ordering:
         self._order = np.empty(0, np.uint32)
         self._starts = np.empty(0, np.uint32)
         self._columns: list[np.ndarray] = []
+        #: Columns and cells of the incomplete slab, in the order of positions.
+        self._youngest: tuple[list[np.ndarray], np.ndarray] | None = None
+        #: What :meth:`ordered` has given since the last rows came, and is still in use.
+        self._readers: weakref.WeakSet[OrderedRows] = weakref.WeakSet()
+
+    @property
+    def complete(self) -> int:
+        """Position after the last complete slab."""
+        return self.end - (self.end - self.first) % self.rows
+
+    @property
+    def copied(self) -> int:
+        """Complete rows to copy before the incomplete slab is sorted again."""
+        return self.complete - self.first if self._is_read else 0
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether somebody may still read the incomplete slab."""
+        return self.complete < self.end and len(self._readers) > 0
 
     @property
     def nbytes(self) -> int:
         """Bytes of main memory."""
-        return sum(own.nbytes for own in (self._order, self._starts, *self._columns))
+        columns, cells = self._youngest or ([], self._order[:0])
+        held = (self._order, self._starts, *self._columns, *columns, cells)
+        return sum(own.nbytes for own in held)
 
     def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
-        """Add the slabs up to a position.
+        """Add the rows up to a position; an incomplete slab is sorted again.
 
         Parameters
         ----------
-        end : int
-            The last slab may be shorter than the others only if none follows ever.
         most : int
             Position that the slabs will reach, if that is known.
         """
         if end <= self.end:
             return
-        lows = range(self.end, end, self.rows)
-        head = read(lows[0], min(lows[0] + self.rows, end))
-        self._reserve(max(end, most) - self.first, [column.dtype for column in head[0]])
+        begin = self.complete
+        lows = range(begin, end, self.rows)
+        youngest, self._youngest = self._youngest, None
+        head = read(begin if youngest is None else self.end, min(begin + self.rows, end))
+        is_read = self._is_read
+        dtypes = [column.dtype for column in head[0]]
+        self._reserve(begin - self.first, max(end, most) - self.first, dtypes, moves=is_read)
 
         def fill(low: int, parts: int = 1) -> None:
             high = min(low + self.rows, end)
-            self._fill(low, high, *(head if low == lows[0] else read(low, high)), parts)
+            columns, codes = head if low == begin else read(low, high)
+            cells = self._cells(codes, parts)
+            if youngest is not None and low == begin:
+                columns = [np.concatenate(both) for both in zip(youngest[0], columns, strict=True)]
+                cells = np.concatenate([youngest[1], cells])
+            self._fill(low, columns, cells, parts)
+            if high - low < self.rows and end != most:
+                self._youngest = list(columns), cells
 
+        if end - begin < LEAST_SHARED:
+            threads = 1
         if len(lows) == 1:
-            fill(lows[0], threads if end - lows[0] >= LEAST_SHARED else 1)
+            fill(begin, threads)
         else:
             _each(fill, lows, threads)
         self.end = end
+        self._readers.clear()
 
     def restart(self, first: int) -> None:
         """Forget everything; the next slab begins at a position."""
         self.first = self.end = first
         self._order, self._starts, self._columns = self._order[:0], self._starts[:0], []
+        self._youngest = None
+        self._readers.clear()
 
     def drop(self, before: int) -> None:
-        """Forget the slabs that end before a position, or there."""
+        """Forget the complete slabs that end before a position, or there."""
         slabs = min(max(before - self.first, 0), self.end - self.first) // self.rows
         if slabs:
             count = slabs * self.rows
@@ -95,7 +131,7 @@ class Ordering:
         """All rows."""
         count = self.end - self.first
         slabs = -(-count // self.rows)
-        return OrderedRows(
+        rows = OrderedRows(
             self.first,
             self.rows,
             count,
@@ -105,19 +141,24 @@ class Ordering:
             self._starts[: slabs * self._directory],
             self._columns,
         )
+        self._readers.add(rows)
+        return rows
 
     @property
     def _directory(self) -> int:
         return self.grid.cells + MORE_STARTS
 
-    def _reserve(self, count: int, dtypes: Sequence[np.dtype]) -> None:
-        """Make room for so many rows in all."""
+    def _reserve(self, held: int, count: int, dtypes: Sequence[np.dtype], *, moves: bool) -> None:
+        """Make room for ``count`` rows in all, of which ``held`` stay.
+
+        With ``moves``, others are written to new memory.
+        """
         if not self._columns:
             self._columns = [np.empty(0, dtype) for dtype in dtypes]
-        if count + SPARE_ROWS <= len(self._columns[0]) and count <= len(self._order):
+        is_enough = count + SPARE_ROWS <= len(self._columns[0]) and count <= len(self._order)
+        if is_enough and not moves:
             return
-        held = self.end - self.first
-        room = count if not held else max(count, held + held // 4)
+        room = count if not held else max(count, 2 * held)
         slabs = -(-room // self.rows)
 
         def moved(own: np.ndarray, used: int, size: int) -> np.ndarray:
@@ -126,29 +167,27 @@ class Ordering:
             return grown
 
         self._order = moved(self._order, held, room)
-        used = -(-held // self.rows) * self._directory
+        used = held // self.rows * self._directory
         self._starts = moved(self._starts, used, slabs * self._directory)
         self._columns = [moved(column, held, room + SPARE_ROWS) for column in self._columns]
 
-    def _fill(
-        self,
-        low: int,
-        high: int,
-        columns: Sequence[np.ndarray],
-        codes: Sequence[np.ndarray],
-        parts: int,
-    ) -> None:
-        """Sort a slab; so many threads work on it."""
-        rows = high - low
-        begin, end = low - self.first, high - self.first
-        order = self._order[begin:end]
-        directory = begin // self.rows * self._directory
-        starts = self._starts[directory : directory + self._directory]
-        cells = np.empty(rows, np.uint32)
-        shares = [slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts)]
+    def _cells(self, codes: Sequence[np.ndarray], parts: int) -> np.ndarray:
+        """The cells of some rows; so many threads work on it."""
+        cells = np.empty(len(codes[0]), np.uint32)
 
         def locate(share: slice) -> None:
             cells[share] = self.grid.of([own[share] for own in codes])
+
+        _each(locate, _shares(len(cells), parts), parts)
+        return cells
+
+    def _fill(self, low: int, columns: Sequence[np.ndarray], cells: np.ndarray, parts: int) -> None:
+        """Sort a slab; so many threads work on it."""
+        begin = low - self.first
+        end = begin + len(cells)
+        order = self._order[begin:end]
+        directory = begin // self.rows * self._directory
+        starts = self._starts[directory : directory + self._directory]
 
         def gather(share: slice) -> None:
             for own, column in zip(self._columns, columns, strict=True):
@@ -157,9 +196,12 @@ class Ordering:
                 else:
                     take(own[begin:end][share], column, order[share])
 
-        _each(locate, shares, parts)
         sort_by_cell(cells, starts, order)
-        _each(gather, shares, parts)
+        _each(gather, _shares(len(cells), parts), parts)
+
+
+def _shares(rows: int, parts: int) -> list[slice]:
+    return [slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts)]
 
 
 def _each(work: Callable[[_T], None], items: Iterable[_T], threads: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,8 +27,16 @@ LEAST_ROWS = 1 << 14
 MOST_SKIPPED = 64
 #: Tuples whose ranges are looked at before a probe is searched for.
 LOOKED_AT = 32
+#: Probes that are searched for after such a look.
+TRUSTED = 8
 #: Parts of a growing window's ranges that its longest slabs may be: one expires as a whole.
 PARTS = 8
+#: Nanoseconds that the host takes for a task: testing the rows that no slab has is one.
+TASK_NS = 3e5
+#: Nanoseconds to copy a row that is sorted already to new memory.
+COPY_NS = 5.0
+#: Rows that are sorted in the time that a tuple takes in a slab, about.
+ROWS_PER_VISIT = 2.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +200,9 @@ def searched_tests(program: Program) -> list[int]:
 class Orderings:
     """The orderings of one run: long slabs for old rows, shorter ones for younger rows.
 
+    Where devices search, the youngest rows of a growing run are an incomplete slab. It is sorted
+    again once testing the rows that it lacks has taken as long.
+
     Parameters
     ----------
     growing : bool
@@ -207,11 +219,17 @@ class Orderings:
         self.threads = threads
         self.costs = costs
         self._layouts: tuple[Layout, Layout] | None = None
+        #: Rows of the slabs of each level that were last chosen for, the longest first.
+        self._tried: list[int] = []
         #: From the longest slabs, which hold the oldest rows; and the choice of each.
         self.levels: list[Ordering] = []
         self._choices: list[Choice] = []
         #: Nanoseconds that evaluating all pairs took so far, less those spent on sorting.
         self.credit = 0.0
+        #: Nanoseconds that testing took so far of rows that wait for the slab of the youngest ones.
+        self._waited = 0.0
+        #: Probes to search for before the next look at some of their ranges.
+        self._trusted = 0
         #: Consecutive probes with little gain, and probes still to leave as they are.
         self.misses = self.skip = 0
 
@@ -233,42 +251,77 @@ class Orderings:
         """Sort what a probe needs, if that is worth it; return whether there is an order."""
         is_served = all(set(level.grid.hashed) <= set(by.equal) for level in self.levels)
         if self._layouts != (layout, by.layout) or not is_served:
-            self._layouts, self.levels, self._choices = (layout, by.layout), [], []
-        mean = ranges.evaluations / len(ranges.rows)
-        longest = self._sizes(mean, window.end - window.first)[0]
-        if not self.levels or (self.growing and longest > self.levels[0].rows):
-            for size, choice in reversed(self.choose(window, by, ranges)):
-                if not self.levels or size > self.levels[0].rows:
-                    self._choices.insert(0, choice)
-                    self.levels.insert(0, Ordering(size, _up(window.first, size), choice.grid))
+            self._layouts, self._tried = (layout, by.layout), []
+            self.levels, self._choices = [], []
+        self._set_levels(window, by, ranges)
         if not self.levels:
             return False
         gain = self.gain(ranges, self.levels[0].rows, self._choices[0])
         if gain <= 0 and not self.sizes.always:
             return False
         self.credit += gain
-        wanted = self._wanted(window, ranges.high)
-        rows = sum(max(end - level.end, 0) for level, end in zip(self.levels, wanted, strict=True))
+        wanted = self._wanted(window, ranges)
+        rows = sum(
+            max(end - level.complete, 0)
+            for level, end in zip(self.levels, wanted, strict=True)
+            if end > level.end
+        )
         if not self.sizes.always and self.credit < (rows - self.sizes.free_rows) * SORT_NS:
             return False
         self.credit -= rows * SORT_NS
         self._sort(window, layout, by, wanted)
         return True
 
+    def _set_levels(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> None:
+        """Add levels that probes like this one need, and leave out shorter ones."""
+        sizes = self._sizes(ranges, window.end - window.first)
+        if self.levels:
+            is_longer = sizes[0] > self.levels[0].rows or sizes[-1] > self.levels[-1].rows
+            if not self.growing or not is_longer or sizes == self._tried:
+                return
+        self._tried, self._trusted = sizes, 0
+        held = {level.rows for level in self.levels}
+        levels = list(zip(self.levels, self._choices, strict=True))
+        for size, choice in self.choose(window, by, ranges, [n for n in sizes if n not in held]):
+            first = window.first if self._gathers else _up(window.first, size)
+            levels.append((Ordering(size, first, choice.grid), choice))
+        longest = max((level.rows for level, _ in levels), default=0)
+        levels = [own for own in levels if own[0].rows >= min(sizes[-1], longest)]
+        levels.sort(key=lambda own: -own[0].rows)
+        self.levels, self._choices = [own[0] for own in levels], [own[1] for own in levels]
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether the youngest rows are an incomplete slab."""
+        return self.growing and not self.costs.apart
+
     def gain(self, ranges: Piece, rows: int, choice: Choice) -> float:
         """Expected nanoseconds that searching slabs of so many rows saves, sorting aside."""
         return ranges.evaluations * self.costs.scan_ns - _visits(ranges, rows) * choice.tuple_ns
 
-    def choose(self, window: Snapshot, by: SearchKeys, ranges: Piece) -> list[tuple[int, Choice]]:
-        """The rows of a slab and the grid of each level."""
-        if not by.tests:
+    def choose(
+        self,
+        window: Snapshot,
+        by: SearchKeys,
+        ranges: Piece,
+        sizes: Sequence[int] | None = None,
+    ) -> list[tuple[int, Choice]]:
+        """The rows of a slab and the grid of each level.
+
+        Parameters
+        ----------
+        sizes : sequence of int, optional
+            Rows of the slabs to choose for; by default of all levels that such probes need.
+        """
+        if sizes is None:
+            sizes = self._sizes(ranges, window.end - window.first)
+        if not by.tests or not sizes:
             return []
         held, mean = window.end - window.first, ranges.evaluations / len(ranges.rows)
         keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
         sample = by.layout.window(keys[by.skip :])
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
         some = [own[tuples] for own in by.bounds]
-        sizes = self._sizes(mean, held)
         sides = by.tests, by.equal, sample, some
         options: dict[str, Any] = {
             "costs": self.costs,
@@ -278,8 +331,9 @@ class Orderings:
         found = ((size, choose(*sides, size, by.null, **options)) for size in sizes)
         return [(size, choice) for size, choice in found if choice is not None]
 
-    def _sizes(self, mean: float, held: int) -> list[int]:
-        """Rows of the slabs of each level, for ranges of a mean length."""
+    def _sizes(self, ranges: Piece, held: int) -> list[int]:
+        """Rows of the slabs of each level, the longest first."""
+        mean = ranges.evaluations / len(ranges.rows)
         if not self.growing:
             if self.costs.apart and not self.sizes.always:
                 return [max(held, 1)]  # each slab would load a tuple again
@@ -288,14 +342,39 @@ class Orderings:
             # As long as each other: each has a directory of its own.
             return [max(-(-held // -(-held // size)), 1)] if held else [size]
         sizes = sorted(self.sizes.run_rows, reverse=True)
-        return [size for size in sizes if size * PARTS <= mean] or sizes[-1:]
+        least = sizes[-1]
+        if self._gathers:
+            # Each probe may sort half a slab again; shorter slabs are more visits.
+            best = min(math.sqrt(2 * len(ranges.rows) * mean * ROWS_PER_VISIT), 2 * mean)
+            doublings = round(math.log2(max(best / least, 1.0)))
+            least = min(least << doublings, sizes[0])
+        return [size for size in sizes if size > least and size * PARTS <= mean] + [least]
 
-    def _wanted(self, window: Snapshot, high: int) -> list[int]:
+    def _wanted(self, window: Snapshot, ranges: Piece) -> list[int]:
         """How far each level should reach."""
         if not self.growing:
             is_whole = self.costs.apart  # a device's memory is for a run that does not grow
+            high = ranges.high
             return [window.end if is_whole else min(_up(high, self.levels[0].rows), window.end)]
-        return [window.end // level.rows * level.rows for level in self.levels]
+        ends, covered = [], window.first
+        for level in self.levels:
+            begin = level.first if level.end >= covered else self._begin(level, covered)
+            covered = max(begin + (window.end - begin) // level.rows * level.rows, covered)
+            ends.append(covered)
+        if self._gathers:
+            last = self.levels[-1]
+            waiting = min(window.end, ranges.high) - max(covered, last.end)
+            if waiting > 0:
+                self._waited += len(ranges.rows) * waiting * self.costs.scan_ns
+                self._waited += 0.0 if self.sizes.always else TASK_NS
+            price = (window.end - max(last.complete, covered)) * SORT_NS
+            if self._waited >= price + last.copied * COPY_NS:
+                ends[-1], self._waited = window.end, 0.0
+        return ends
+
+    def _begin(self, level: Ordering, covered: int) -> int:
+        """Where the first slab of a level begins that lost all its rows."""
+        return covered if self._gathers else _up(covered, level.rows)
 
     def _sort(
         self, window: Snapshot, layout: Layout, by: SearchKeys, wanted: Sequence[int]
@@ -311,7 +390,7 @@ class Orderings:
         for level, end in zip(self.levels, wanted, strict=True):
             level.drop(covered)
             if level.end < covered:
-                level.restart(_up(covered, level.rows))
+                level.restart(self._begin(level, covered))
             level.extend(end, read, self.threads, most=0 if self.growing else window.end)
             covered = max(covered, level.end)
 
@@ -320,20 +399,24 @@ class Orderings:
         found: list[Part] = []
         scanned: list[Piece] = []
         low, high, misses = ranges.low, ranges.high, self.misses
+        self._trusted = (self._trusted or TRUSTED) - 1
+        is_looked_at = self._trusted == TRUSTED - 1 and not self.sizes.always
         for level, choice in zip(self.levels, self._choices, strict=True):
             begin, end = max(low, level.first), min(high, level.end)
             if begin >= end:
                 continue
-            own = ranges.clipped(begin, end)
+            is_all = begin <= ranges.low and end >= ranges.high
+            own = ranges if is_all else ranges.clipped(begin, end)
             if not len(own.rows):
                 continue
             if self.gain(own, level.rows, choice) <= 0 and not self.sizes.always:
                 continue
             ordered = OrderedRun(level.number, window.run, level.ordered())
             boxes = level.grid.boxes(by.bounds)
-            if not self.sizes.always and not self._holds(ordered, boxes, own):
+            if is_looked_at and not self._holds(ordered, boxes, own):
                 continue
-            scanned.append(ranges.clipped(low, begin))
+            if low < begin:
+                scanned.append(ranges.clipped(low, begin))
             if self.costs.apart:
                 found.append(_expanded(ordered, boxes, own))
             else:
@@ -341,7 +424,8 @@ class Orderings:
             low = end
         if found and self.misses == misses:
             self.misses = 0
-        scanned.append(ranges.clipped(low, high))
+        if low < high:
+            scanned.append(ranges.clipped(low, high))
         scanned = [piece for piece in scanned if len(piece.rows)]
         if scanned:
             found.append(PrunedRanges(window, (concat(scanned),)))

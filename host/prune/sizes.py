@@ -22,7 +22,8 @@ class Pruning:
         Rows to sort before any pairs have come for them, some milliseconds of work.
     run_rows : tuple of int
         Rows of the slabs of a growing window that are sorted together, ascending, each a
-        multiple of the one before. A table is sorted in slabs as long as its ranges.
+        multiple of the one before. Young rows may be in slabs of the first one times a power of
+        two. A table is sorted in slabs as long as its ranges.
     always : bool
         Whether to use an order wherever there is one, worth it or not; for tests.
     """

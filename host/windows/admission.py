@@ -29,6 +29,12 @@ class Admission:
         self.arrived = 0
         self.late = 0
 
+    def copy(self) -> Admission:
+        """Return a copy, so that changes can be undone."""
+        other = Admission(self.disorder)
+        other.watermark, other.arrived, other.late = self.watermark, self.arrived, self.late
+        return other
+
     def admit(self, times: np.ndarray) -> np.ndarray:
         """Judge the next rows of the source, in order.
 
@@ -47,6 +53,9 @@ class Admission:
         if self.watermark == FOREVER:
             self.late += len(times)
             return np.zeros(len(times), dtype=bool)
+        if times[0] >= self.watermark and np.all(times[1:] >= times[:-1]):
+            self.watermark = max(self.watermark, int(times[-1]) - self.disorder)
+            return np.ones(len(times), dtype=bool)
         implied = shifted(np.maximum.accumulate(times), -self.disorder)
         watermarks = np.empty(len(times), dtype=np.int64)
         watermarks[0] = self.watermark

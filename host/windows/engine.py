@@ -20,7 +20,7 @@ from penstock.plan.window import FOREVER
 
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
-from .probe import Probe, Step, Watermarks, make_probe
+from .probe import Probe, Step, Watermarks, make_probe, time_probe
 from .run import WindowRun
 
 #: Most runs of one side before they are merged into one.
@@ -84,10 +84,8 @@ class TimeEngine(Engine):
         arrivals = [arrival.in_time_order() for arrival in new if len(arrival.rows)]
         keys = [self._keys(arrival) for arrival in arrivals]  # may fail, so before any change
         for arrival, own in zip(arrivals, keys, strict=True):
-            opposite = other(arrival.side)
-            for run in self.by_side[opposite]:
-                start, end = self.window.ranges(opposite, arrival.rows.time, run.times)
-                probes += make_probe(arrival, run, start + run.first, end + run.first)
+            for run in self.by_side[other(arrival.side)]:
+                probes += time_probe(self.window, arrival, run)
             self._insert(arrival, own)
         for side in (LEFT, RIGHT):
             self._expire(side, watermarks[other(side)])

@@ -6,8 +6,7 @@ watermark of the side. A feed that is silent for long need not hold up the other
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,9 +49,10 @@ class Feeds:
 
     def copy(self) -> Feeds:
         """Return a copy, so that changes can be undone."""
-        other = copy.copy(self)
+        other = Feeds(self.name, self.disorder, self.idle_s)
+        other._watermark, other._closed = self._watermark, self._closed
         other._feeds = {
-            name: replace(feed, admission=copy.copy(feed.admission))
+            name: _Feed(feed.admission.copy(), feed.heard, feed.idle)
             for name, feed in self._feeds.items()
         }
         return other

@@ -22,17 +22,16 @@ def ascending_places(times: np.ndarray, values: np.ndarray, side: Side) -> np.nd
     """
     if not len(values):
         return np.zeros(0, np.int64)
-    times = times[: int(np.searchsorted(times, values[-1], side))]
-    if len(times) > MOST_PER_VALUE * len(values):
+    first, last = np.searchsorted(times, values[[0, -1]], side).tolist()
+    if last - first > MOST_PER_VALUE * len(values):
         return np.searchsorted(times, values, side)
     found = np.empty(len(values), np.int64)
-    _walk(times, values, side == "right", found)
+    _walk(times[:last], values, side == "right", first, found)
     return found
 
 
 @kept()
-def _walk(times, values, after, found):
-    place = 0
+def _walk(times, values, after, place, found):
     for k in range(len(values)):
         value = values[k]
         if after:

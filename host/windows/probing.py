@@ -22,7 +22,7 @@ from penstock.plan.window import FOREVER
 from ..keys.prepare import check, window_keys
 from ..rows.sides import Arrival
 from .engine import Engine, RowsEngine
-from .probe import Probe, Step, Watermarks, make_probe
+from .probe import Probe, Step, Watermarks, make_probe, time_probe
 from .run import WindowRun
 
 
@@ -109,8 +109,7 @@ class TimeProbing(Engine):
         probes = []
         for arrival in probing:
             for run in self.runs():
-                start, end = self.window.ranges(other(self.side), arrival.rows.time, run.times)
-                probes += make_probe(arrival, run, start + run.first, end + run.first)
+                probes += time_probe(self.window, arrival, run)
         self._expire(watermarks[self.side])
         return Step(tuple(self._folding.probes(probes)), tuple(arrivals), tuple(probing))
 

@@ -19,7 +19,7 @@ from penstock.plan.forms import JoinForm
 from penstock.plan.query import JoinKind, JoinQuery, Side, columns
 from penstock.plan.window import FOREVER, NEVER
 
-from ...keys.prepare import check, check_casts, expressions
+from ...keys.prepare import check_casts, expressions
 from ...metrics import Latency
 from ...rows.batch_bytes import byte_counter
 from ...rows.columns import load
@@ -92,7 +92,6 @@ class Intake:
     ) -> None:
         self.query = query
         self.schemas = schemas
-        self.forms = forms
         self.latency = latency
         self._following = 0
         check_names(disorder, query.sides)
@@ -105,6 +104,15 @@ class Intake:
         for feeds in self._feeds.values():
             feeds.register(ONLY, time.monotonic())
         self._kept = {side: _of_groups(query, side) for side in self.sources}
+        self._checked = {
+            side: [
+                expr
+                for form in forms
+                for expr in expressions(form, form.window == side)
+                if expr.casts
+            ]
+            for side in self.sources
+        }
         self._may_fail = {s.side for s in query.sides if self._casts(s)}
         self._largest: dict[str, int] = {}
         self._extra_bytes = {side: _extra_bytes(side, forms) for side in self.sources}
@@ -117,9 +125,7 @@ class Intake:
 
     def _casts(self, side: Side) -> bool:
         """Whether a CAST of a side's rows can fail, in its filter, its keys or its groups."""
-        exprs = [side.filter, *self._kept[side.side]]
-        for form in self.forms:
-            exprs += expressions(form, form.window == side.side)
+        exprs = [side.filter, *self._kept[side.side], *self._checked[side.side]]
         return any(expr.casts for expr in exprs)
 
     @property
@@ -188,11 +194,11 @@ class Intake:
         if own.side.time is not None:
             on_time = feeds.admit(feed, rows.time, time.monotonic())
             largest = int(rows.time.max()) if len(rows) else None
-            late = rows.row[~on_time]
-            rows = rows if on_time.all() else rows.pick(np.flatnonzero(on_time))
+            if not on_time.all():
+                late = rows.row[~on_time]
+                rows = rows.pick(np.flatnonzero(on_time))
         timed = Arrival.of(self.query, side, filtered(own.side, rows), batch)
-        for form in self.forms:
-            check(form, timed.rows.columns, len(timed.rows), window=form.window == side)
+        check_casts(self._checked[side], timed.rows.columns, len(timed.rows))
         check_casts(self._kept[side], self._columns(timed), len(timed.rows))
         alone = None
         if len(read.timeless) and self.query.kind is not JoinKind.INNER:
@@ -307,8 +313,11 @@ def one_batch(batch: pa.RecordBatch | pa.Table, schema: pa.Schema, source: str) 
     SchemaError
         A column is missing, or has another type.
     """
-    if isinstance(batch, pa.RecordBatch) and batch.schema.equals(schema):
-        return batch
+    if batch.schema.equals(schema):
+        if isinstance(batch, pa.RecordBatch):
+            return batch
+        if len(parts := batch.to_batches()) == 1:
+            return parts[0]
     for column in schema:
         index = batch.schema.get_field_index(column.name)
         if index < 0:

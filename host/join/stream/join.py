@@ -131,6 +131,7 @@ class JoinStream:
                 self.flow.running.depth,
                 lambda: self._outlet.rows,
             ),
+            is_awaited=not self.flow.latency_s,
         )
         self._pace = Pace(
             self._intake, self._session, self.budget, self.flow, lambda: self._thread.wake()
