@@ -8,7 +8,7 @@ rows with it, as a window join does: :meth:`.base.Kernel.submit` takes None for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -132,6 +132,29 @@ class SearchTask:
     @property
     def rows(self) -> int:
         return len(self.start)
+
+
+@dataclass(frozen=True, eq=False)
+class LateSearch:
+    """A search task that is made in the thread that runs it.
+
+    Parameters
+    ----------
+    made : callable
+        Makes the task; it may be called again after a failure.
+    rows : int
+        Stream tuples.
+    room, mode
+        As for :class:`SearchTask`.
+    """
+
+    made: Callable[[], SearchTask]
+    rows: int
+    room: int
+    mode: Mode
+
+
+AnySearch = SearchTask | LateSearch
 
 
 def empty_search(stream: Sequence[np.dtype], window: Sequence[np.dtype], mode: Mode) -> SearchTask:

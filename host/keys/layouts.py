@@ -6,7 +6,7 @@ A layout that was made from some rows may not cover later ones; then the run get
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,8 @@ class Layout(ABC):
     """How the keys of one window run are encoded, and the program that fits."""
 
     program: Program
+    #: Band tests that ask for a single code, of every tuple.
+    equal: Collection[int] = frozenset()
 
     @abstractmethod
     def covers(self, window: Sequence[Vector]) -> bool:
@@ -77,6 +79,7 @@ class BandLayout(Layout):
         payload = self.payload[0] if self.payload else None
         program = BandProgram(len(form.tests), form.table, self.bits, payload)
         self.program, self.cubes = program, program.cubes
+        self.equal = frozenset(d for d, test in enumerate(form.tests) if test.is_equality)
 
     def covers(self, window: Sequence[Vector]) -> bool:
         keys, payload = window[: len(self.encoders)], window[len(self.encoders) :]
