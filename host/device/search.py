@@ -229,11 +229,11 @@ class RangeWalk:
         apart: bool = False,
         most: int = 1024,
     ) -> None:
-        # Copies, since read-only arrays are another type to Numba.
+        # Copies of what is read-only, since that is another type to Numba.
         floors = np.zeros(len(start), np.int64) if floor is None else floor
         self._tuples = (
-            *(np.array(own, np.uint32) for own in boxes.arrays),
-            *(np.array(own, np.int64) for own in (start, end, floors)),
+            *(np.require(own, np.uint32, ("C", "W")) for own in boxes.arrays),
+            *(np.require(own, np.int64, ("C", "W")) for own in (start, end, floors)),
         )
         self._ordered = (ordered.order, ordered.starts)
         self._sizes = np.array(
@@ -268,11 +268,13 @@ def next_ranges(
     """Write ranges that are not empty, as many as fit; ``state`` says where to go on."""
     first, rows, count, cells, inner, apart = sizes
     i, slab, outer, at = state
-    n = 0
+    n = near = 0
     while i < len(start):
         s, e = max(start[i] - first, 0), min(end[i] - first, count)
         if slab < 0:
-            slab = s // rows
+            if not near * rows <= s < (near + 1) * rows:
+                near = s // rows  # a division takes as long as the rest of a short range
+            slab = np.int64(near)
         while slab * rows < e and s < e:
             base = slab * rows
             top = min(base + rows, count)
