@@ -27,9 +27,6 @@ from ..windows.probe import Probe
 from .order import Bound, Order
 from .stats import Stats
 
-#: Stream tuples whose pruned ranges are in memory at a time.
-PORTION = 1 << 16
-
 
 @dataclass(frozen=True)
 class Cutting:
@@ -156,7 +153,8 @@ class OrderMaker:
         by = None
         if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
             by = self._searched.bind(window, columns, rows)
-        size = PORTION if self._pruner.pruning is not None else max(rows, 1)
+        sizes = self._pruner.pruning
+        size = max(rows, 1) if sizes is None else sizes.portion
         # Lanes work on one portion while the next one is made.
         for low in range(0, rows, size):
             portion = _Portion(probe, made, by, low, min(low + size, rows))
