@@ -6,13 +6,14 @@ Most bands are of this sort: ``l.x + l.y - 5 <= key <= l.x + l.y + 5``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from penstock.expr.columns import Columns
-from penstock.expr.node import Op
+from penstock.expr.columns import BLOCK, Columns, Vector
+from penstock.expr.node import Expr, Op
 from penstock.plan.band import BandTest, Bound
 from penstock.plan.linear import Linear, linear
 from penstock.program import empty_code
@@ -24,6 +25,8 @@ from .encoders import OffsetEncoder
 
 #: Columns of a test.
 MOST_COLUMNS = 2
+#: Fewest rows for two threads.
+LEAST_SHARED = 1 << 18
 #: Places in the terms of a bound; the factors of the columns follow.
 _IS_BOUND, _STEP, _CONSTANT, _FACTORS = range(4)
 
@@ -52,12 +55,38 @@ class Sums:
         own = {name: columns[name] for name in self.columns}
         if any(v.valid is not None or v.values.dtype.kind != "i" for v in own.values()):
             return False
+        return all(INT64[0] <= low and high <= INT64[1] for low, high in self.bounds(own))
+
+    def bounds(self, columns: Columns) -> list[tuple[int, int]]:
+        """Least and greatest value that each sum can have."""
+        found = []
         for form in self.sums:
-            ends = [sorted((f * own[t.attr].lo, f * own[t.attr].hi)) for t, f in form.terms]
-            low, high = (form.constant + sum(side) for side in zip(*ends, strict=True))
-            if low < INT64[0] or high > INT64[1]:
-                return False
-        return True
+            ends = [(f * columns[t.attr].lo, f * columns[t.attr].hi) for t, f in form.terms]
+            low, high = (sum(map(pick, ends)) for pick in (min, max))
+            found.append((form.constant + low, form.constant + high))
+        return found
+
+
+def sum_vector(expr: Expr, columns: Columns, rows: int) -> Vector | None:
+    """Values of a long sum of columns, by two threads; None if it is short or of another sort."""
+    test = sums_of(BandTest(expr, (Bound(expr),))) if rows >= LEAST_SHARED else None
+    if test is None or not expr.args or not test.fit(columns):
+        return None
+    out = np.empty(rows, np.int64)
+
+    def fill(lows: range) -> None:
+        for low in lows:
+            own = out[low : low + BLOCK]
+            part = {name: columns[name].between(low, low + len(own)) for name in test.columns}
+            held = column_words(part, [test])
+            _sum(held[test.columns[0]], held[test.columns[-1]], test.low, own)
+
+    with ThreadPoolExecutor(1, "penstock-keys") as pool:
+        half = rows // 2 // BLOCK * BLOCK
+        other = pool.submit(fill, range(half, rows, BLOCK))
+        fill(range(0, half, BLOCK))
+        other.result()
+    return Vector(out, None, *test.bounds(columns)[0])
 
 
 @lru_cache(maxsize=1024)
@@ -132,3 +161,9 @@ def _sum_codes(a, b, low, high, base, span, empty, lo, hi):
             lo[k], hi[k] = first, end
         else:
             lo[k], hi[k] = empty, empty
+
+
+@kept()
+def _sum(a, b, terms, out):
+    for k in range(len(out)):
+        out[k] = terms[_CONSTANT] + terms[_FACTORS] * a[k] + terms[_FACTORS + 1] * b[k]
