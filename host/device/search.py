@@ -8,7 +8,7 @@ rows with it, as a window join does: :meth:`.base.Kernel.submit` takes None for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -135,6 +135,29 @@ class SearchTask:
         return len(self.start)
 
 
+@dataclass(frozen=True, eq=False)
+class LateSearch:
+    """A search task that is made in the thread that runs it.
+
+    Parameters
+    ----------
+    made : callable
+        Makes the task; it may be called again after a failure.
+    rows : int
+        Stream tuples.
+    room, mode
+        As for :class:`SearchTask`.
+    """
+
+    made: Callable[[], SearchTask]
+    rows: int
+    room: int
+    mode: Mode
+
+
+AnySearch = SearchTask | LateSearch
+
+
 def empty_search(stream: Sequence[np.dtype], window: Sequence[np.dtype], mode: Mode) -> SearchTask:
     """Return a search of no tuples in no rows, for columns of some dtypes."""
     none, some = np.zeros(0, np.uint32), np.zeros(0, np.int64)
@@ -246,11 +269,13 @@ def next_ranges(
     """Write ranges that are not empty, as many as fit; ``state`` says where to go on."""
     first, rows, count, cells, inner, apart = sizes
     i, slab, outer, at = state
-    n = 0
+    n = near = 0
     while i < len(start):
         s, e = max(start[i] - first, 0), min(end[i] - first, count)
         if slab < 0:
-            slab = s // rows
+            if not near * rows <= s < (near + 1) * rows:
+                near = s // rows  # a division takes as long as the rest of a short range
+            slab = np.int64(near)
         while slab * rows < e and s < e:
             base = slab * rows
             top = min(base + rows, count)

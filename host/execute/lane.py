@@ -20,7 +20,7 @@ from penstock.errors import DeviceError
 from penstock.program import Mode
 
 from ..device.base import Kernel, Result, Task, WindowBuffer
-from ..device.search import SPARE_ROWS, SearchTask
+from ..device.search import SPARE_ROWS, AnySearch
 from ..prune.search import Searched
 from .budget import LOOK_S
 from .chunk import Chunk, TaskPart, chunk_of
@@ -240,7 +240,7 @@ class Lane:
         kernel: Kernel,
         lease: Lease | None,
         pairs: int,
-        submit: Callable[[WindowBuffer | None, Task | SearchTask], Future[Result]],
+        submit: Callable[[WindowBuffer | None, AnySearch | Task], Future[Result]],
     ) -> Iterator[TaskPart]:
         """Submit the tasks of an order one by one: one for each span of its window."""
         bound = order.bound
@@ -373,7 +373,7 @@ class Lane:
         when_over(running, lambda: self.memory.release(flight.lease))
 
 
-def _ran(kernel: Kernel, window: WindowBuffer | None, task: Task | SearchTask) -> Future[Result]:
+def _ran(kernel: Kernel, window: WindowBuffer | None, task: AnySearch | Task) -> Future[Result]:
     """Run a task in this thread; return its result as a future that is done."""
     future: Future[Result] = Future()
     future.set_result(kernel.run(window, task))

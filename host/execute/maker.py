@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import DeviceError
+from penstock.expr.columns import Columns
 from penstock.plan.plan import Evaluation
 from penstock.program import BandProgram, Program
 
@@ -16,15 +17,15 @@ from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Pi
 from ..device.search import SearchPiece
 from ..keys.binding import Binder, search_binder
 from ..keys.layouts import Layout
+from ..keys.prepare import expressions
+from ..prune.choice import spread
+from ..prune.late import SearchedLate, TupleKeys
 from ..prune.pruner import Pruner
-from ..prune.search import SearchKeys
+from ..prune.search import LOOKED_AT, SearchKeys, search_piece
 from ..prune.sizes import Pruning
 from ..windows.probe import Probe
 from .order import Bound, Order
 from .stats import Stats
-
-#: Stream tuples whose pruned ranges are in memory at a time.
-PORTION = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,10 @@ class OrderMaker:
             units=cutting.units,
             threads=cutting.lanes,
         )
+        forms = [binder.form for binder in (self._binder, self._searched) if binder is not None]
+        casts = any(e.casts for form in forms for e in expressions(form, window=False))
+        #: Whether tasks may make the keys of their tuples: errors of the data come before them.
+        self._may_be_late = self._pruner.may_be_late and len(evaluation.modes) == 1 and not casts
 
     def orders(self, batch: int, probe: Probe, stats: Stats) -> Iterator[Order]:
         """Make the orders of a probe, one portion of its tuples at a time.
@@ -148,46 +153,63 @@ class OrderMaker:
         by = None
         if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
             by = self._searched.bind(window, columns, rows)
-        size = PORTION if self._pruner.pruning is not None else max(rows, 1)
-        # Lanes work on one portion while the keys of the next one are computed.
+        sizes = self._pruner.pruning
+        size = max(rows, 1) if sizes is None else sizes.portion
+        # Lanes work on one portion while the next one is made.
         for low in range(0, rows, size):
-            portion = self._portion(probe, made, by, low, min(low + size, rows), stats)
-            for bound in portion:
+            portion = _Portion(probe, made, by, low, min(low + size, rows))
+            late = self._late(portion)
+            for bound in self._bound(portion, stats) if late is None else late:
                 for whole in bound.ranges.pieces:
                     for piece in self.cutting.pieces(whole):
                         if len(piece.rows):
                             yield Order(batch, bound, piece)
 
-    def _portion(
-        self,
-        probe: Probe,
-        made: Layout,
-        by: Layout | None,
-        low: int,
-        high: int,
-        stats: Stats,
-    ) -> Iterator[Bound]:
-        """Bind the tuples ``[low, high)`` of a probe, for each mode."""
-        evaluated, modes = probe.evaluated, frozenset(self.evaluation.modes)
-        columns = evaluated.columns_between(low, high)
-        keys = made.stream(columns, high - low)
-        searched, skip = keys, 0
-        if by is not None and self._searched is not None:
-            searched, skip = by.stream(columns, high - low), self._searched.skip
-        possible = keys.possible & searched.possible
-        start, end = evaluated.start[low:high], evaluated.end[low:high]
+    def _bound(self, portion: _Portion, stats: Stats) -> Iterator[Bound]:
+        """Bind the tuples of a portion, for each mode."""
+        evaluated = portion.probe.evaluated
+        keys, (start, end) = portion.keys(0, portion.rows), portion.ranges
         admitted = int(end.sum() - start.sum())
-        chosen: np.ndarray | slice = slice(None) if possible.all() else np.flatnonzero(possible)
-        arrays, bounds = ([a[chosen] for a in own.arrays] for own in (keys, searched))
-        start, end, kept = start[chosen], end[chosen], np.arange(low, high)[chosen]
-        search = SearchKeys(by or made, bounds, skip)
+        kept, arrays, bounds = portion.tuples, keys.arrays, keys.bounds
+        if not keys.possible.all():
+            chosen = np.flatnonzero(keys.possible)
+            start, end, kept = start[chosen], end[chosen], kept[chosen]
+            arrays, bounds = ([a[chosen] for a in own] for own in (arrays, bounds))
+        search = self._search_keys(portion, bounds)
         has_keys = self._searched is not None or bool(search.tests)
         may_search = self._pruner.may_search and has_keys
+        made, modes = portion.made, frozenset(self.evaluation.modes)
         for mode in self.evaluation.modes:
             parts = self._pruner.parts(evaluated.window, made, search, start, end, mode)
             stats.pairs_pruned += admitted - sum(part.evaluations for part in parts)
             for part in parts:
-                yield Bound(probe, part, made, arrays, kept, mode, modes, may_search)
+                yield Bound(portion.probe, part, made, arrays, kept, mode, modes, may_search)
+
+    def _late(self, portion: _Portion) -> list[Bound] | None:
+        """Bind the tuples of a portion whose keys their tasks make; None if they are needed now."""
+        if not self._may_be_late:
+            return None
+        start, end = portion.ranges
+        ranges = Piece(np.arange(portion.rows, dtype=np.uint32), start, end)
+        at = spread(portion.rows, LOOKED_AT)
+        at = at[start[at] < end[at]]
+        keys = portion.keys_at(at)
+        at, bounds = at[keys.possible], [own[keys.possible] for own in keys.bounds]
+        if not len(at):
+            return None
+        sample = Piece(ranges.rows[: len(at)], start[at], end[at])
+        by, made, (mode,) = self._search_keys(portion, bounds), portion.made, self.evaluation.modes
+        window = portion.probe.evaluated.window
+        found = self._pruner.late(window, made, by, ranges, sample, mode)
+        if found is None:
+            return None
+        ordered, grid, choice = found
+        searched = SearchedLate(ordered, search_piece(ordered, ranges, choice), grid, portion.keys)
+        return [Bound(portion.probe, searched, made, (), portion.tuples, mode, frozenset({mode}))]
+
+    def _search_keys(self, portion: _Portion, bounds: Sequence[np.ndarray]) -> SearchKeys:
+        skip = 0 if self._searched is None or portion.by is None else self._searched.skip
+        return SearchKeys(portion.by or portion.made, bounds, skip)
 
     def keep(self, runs: Collection[int]) -> set[int]:
         """Forget all other runs; return the numbers of runs to keep in device memory."""
@@ -200,6 +222,54 @@ class OrderMaker:
     def nbytes(self) -> int:
         """Approximate bytes of main memory."""
         return self._pruner.nbytes
+
+
+@dataclass(frozen=True)
+class _Portion:
+    """The tuples ``[low, high)`` of a probe.
+
+    Parameters
+    ----------
+    by : Layout or None
+        What they are searched by, if those are not the program's keys.
+    """
+
+    probe: Probe
+    made: Layout
+    by: Layout | None
+    low: int
+    high: int
+
+    @property
+    def rows(self) -> int:
+        return self.high - self.low
+
+    @property
+    def tuples(self) -> np.ndarray:
+        return np.arange(self.low, self.high)
+
+    @property
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        evaluated = self.probe.evaluated
+        return evaluated.start[self.low : self.high], evaluated.end[self.low : self.high]
+
+    def keys(self, low: int, high: int) -> TupleKeys:
+        """Keys of the portion's tuples ``[low, high)``."""
+        columns = self.probe.evaluated.columns_between(self.low + low, self.low + high)
+        return self._keys(columns, high - low)
+
+    def keys_at(self, rows: np.ndarray) -> TupleKeys:
+        """Keys of some of the portion's tuples."""
+        columns = self.probe.evaluated.columns
+        at = rows + self.low
+        return self._keys({key: v.at(at) for key, v in columns.items()}, len(rows))
+
+    def _keys(self, columns: Columns, rows: int) -> TupleKeys:
+        keys = self.made.stream(columns, rows)
+        if self.by is None:
+            return TupleKeys(keys.arrays, keys.arrays, keys.possible)
+        searched = self.by.stream(columns, rows)
+        return TupleKeys(keys.arrays, searched.arrays, keys.possible & searched.possible)
 
 
 def _refuse(

@@ -19,7 +19,7 @@ from .running import Running
 from .trace import Trace
 
 #: Orders in flight per lane.
-DEPTH = 2
+DEPTH = 4
 
 
 class Pulling:

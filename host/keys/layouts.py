@@ -6,7 +6,7 @@ A layout that was made from some rows may not cover later ones; then the run get
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,8 @@ from penstock.types import Type, bits_for, integer
 
 from ..device.storage import storage_dtype
 from . import encoders
-from .encoders import Encoder
+from .encoders import Encoder, OffsetEncoder
+from .sums import Sums, column_words, sum_codes, sums_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Layout(ABC):
     """How the keys of one window run are encoded, and the program that fits."""
 
     program: Program
+    #: Band tests that ask for a single code, of every tuple.
+    equal: Collection[int] = frozenset()
 
     @abstractmethod
     def covers(self, window: Sequence[Vector]) -> bool:
@@ -77,6 +80,7 @@ class BandLayout(Layout):
         payload = self.payload[0] if self.payload else None
         program = BandProgram(len(form.tests), form.table, self.bits, payload)
         self.program, self.cubes = program, program.cubes
+        self.equal = frozenset(d for d, test in enumerate(form.tests) if test.is_equality)
 
     def covers(self, window: Sequence[Vector]) -> bool:
         keys, payload = window[: len(self.encoders)], window[len(self.encoders) :]
@@ -92,9 +96,17 @@ class BandLayout(Layout):
         arrays: list[np.ndarray] = []
         alive: list[np.ndarray] = []
         empty = empty_code(self.bits)
-        values = _stream_values(self.form.tests, columns, rows)
-        for test, encoder in zip(self.form.tests, self.encoders, strict=True):
-            lo, hi = _bounds(test, encoder, values, rows, self.bits)
+        sums = [
+            _sums(test, e, columns) for test, e in zip(self.form.tests, self.encoders, strict=True)
+        ]
+        words = column_words(columns, [own for own in sums if own is not None])
+        others = [test for test, own in zip(self.form.tests, sums, strict=True) if own is None]
+        values = _stream_values(others, columns, rows)
+        for test, own, encoder in zip(self.form.tests, sums, self.encoders, strict=True):
+            if own is not None and isinstance(encoder, OffsetEncoder):
+                lo, hi = sum_codes(own, encoder, words, self.bits)
+            else:
+                lo, hi = _bounds(test, encoder, values, rows, self.bits)
             arrays += [lo, hi]
             alive.append(lo != empty)
         possible = np.zeros(rows, dtype=bool)
@@ -194,6 +206,14 @@ def key_values(source: KeySource, columns: Columns, rows: int) -> Vector:
 def stream_side(test: BandTest) -> list[Expr]:
     """The expressions of a test that are evaluated on stream tuples."""
     return [*(bound.expr for bound in (*test.lo, *test.hi)), *test.when]
+
+
+def _sums(test: BandTest, encoder: Encoder, columns: Columns) -> Sums | None:
+    """The sums that bound a test, if their codes can be made in one pass."""
+    if not isinstance(encoder, OffsetEncoder):
+        return None
+    found = sums_of(test)
+    return found if found is not None and found.fit(columns) else None
 
 
 def _stream_values(tests: Iterable[BandTest], columns: Columns, rows: int) -> dict[Expr, Vector]:

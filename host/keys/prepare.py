@@ -20,6 +20,7 @@ from penstock.plan.general import KeySource
 from penstock.plan.search import search_of
 
 from .layouts import BandLayout, GeneralLayout, Layout, key_values, stream_side
+from .sums import sum_vector
 
 #: Most keys that rows are searched by, beside those of the program.
 MOST_SEARCHED = 4
@@ -65,6 +66,8 @@ def window_keys(form: JoinForm, columns: Columns, rows: int) -> list[Vector]:
 
 def _test_key(expr: Expr, columns: Columns, rows: int) -> Vector:
     """Key of a band test; a condition is 1 where it is TRUE, else 0."""
+    if (sums := sum_vector(expr, columns, rows)) is not None:
+        return sums
     v = evaluate_columns(expr, columns, rows)
     return Vector(v.true.astype(np.int64), None, 0, 1) if v.values.dtype == bool else v
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from penstock.program import BandProgram, Mode, Program
 
-from ..device.cut import TASK_EVALUATIONS, whole
+from ..device.cut import TASK_EVALUATIONS, Piece, whole
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
-from .choice import costs_of
-from .search import Orderings, Part, PrunedRanges, SearchKeys
+from .cells import Grid
+from .choice import Choice, costs_of
+from .search import OrderedRun, Orderings, Part, PrunedRanges, SearchKeys
 from .sizes import Pruning
 
 
@@ -97,6 +98,32 @@ class Pruner:
                 orderings.missed()
             return unpruned
         return orderings.parts(window, by, everything)
+
+    def late(
+        self,
+        window: Snapshot,
+        layout: Layout,
+        by: SearchKeys,
+        ranges: Piece,
+        sample: Piece,
+        mode: Mode,
+    ) -> tuple[OrderedRun, Grid, Choice] | None:
+        """The order in which to search for a probe whose tuples have no keys yet.
+
+        None if it needs them: the first probe of a run does. Arguments as for
+        :meth:`.search.Orderings.covering`.
+        """
+        orderings = self._runs.get(window.run)
+        if orderings is None or orderings.skip or not self.may_be_late:
+            return None
+        if ranges.evaluations < self.least_pairs or not _may_prune(layout.program, mode):
+            return None
+        return orderings.covering(window, layout, by, ranges, sample)
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether probes may be searched for before their tuples have keys."""
+        return not self.growing and self.searches and self.pruning is not None
 
     @property
     def may_search(self) -> bool:

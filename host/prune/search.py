@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +14,11 @@ import numpy as np
 from penstock.program import BandProgram, Mode, Program, null_code
 
 from ..device.cut import Piece, concat
-from ..device.search import Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTask
+from ..device.search import AnySearch, Boxes, OrderedRows, RangeWalk, SearchPiece, SearchTask
 from ..device.storage import storage_dtype
 from ..keys.prepare import Layout
 from ..windows.run import Snapshot
+from .cells import Grid
 from .choice import CORE, SAMPLE_ROWS, SAMPLE_TUPLES, SORT_NS, Choice, Costs, choose, spread
 from .ordering import Ordering
 from .sizes import Pruning
@@ -70,19 +72,16 @@ class OrderedRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class Searched(ABC):
     """Tuples that a device searches for in ordered rows.
 
     Parameters
     ----------
     source : OrderedRun
-    boxes : Boxes
-        Of all tuples.
     piece : SearchPiece
     """
 
     source: OrderedRun
-    boxes: Boxes
     piece: SearchPiece
 
     @property
@@ -94,7 +93,8 @@ class Searched:
         """Pairs that the window admits; how many are tested is known afterwards."""
         return self.piece.admitted
 
-    def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
+    @abstractmethod
+    def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> AnySearch:
         """The task of some tuples.
 
         Parameters
@@ -103,8 +103,30 @@ class Searched:
         arrays : sequence of ndarray
             Device arrays of all tuples.
         """
+
+    def floor(self, piece: SearchPiece) -> np.ndarray | None:
+        """The floor of a piece as places."""
+        return None if piece.floor is None else piece.floor - self.source.first
+
+    def positions(self, places: np.ndarray) -> np.ndarray:
+        """Positions in the run of what a device found: it gives positions."""
+        return places
+
+
+@dataclass(frozen=True, eq=False)
+class SearchedBoxes(Searched):
+    """Tuples with keys that a device searches for.
+
+    Parameters
+    ----------
+    boxes : Boxes
+        Of all tuples.
+    """
+
+    boxes: Boxes
+
+    def task(self, piece: Piece, arrays: Sequence[np.ndarray], room: int, mode: Mode) -> SearchTask:
         assert isinstance(piece, SearchPiece)
-        floor = None if piece.floor is None else piece.floor - self.source.first
         return SearchTask(
             piece.of(arrays),
             piece.start,
@@ -113,12 +135,8 @@ class Searched:
             self.source.rows,
             Boxes(*piece.of(self.boxes.arrays)),
             mode,
-            floor,
+            self.floor(piece),
         )
-
-    def positions(self, places: np.ndarray) -> np.ndarray:
-        """Positions in the run of what a device found: it gives positions."""
-        return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,6 +449,36 @@ class Orderings:
             found.append(PrunedRanges(window, (concat(scanned),)))
         return found
 
+    def covering(
+        self, window: Snapshot, layout: Layout, by: SearchKeys, ranges: Piece, sample: Piece
+    ) -> tuple[OrderedRun, Grid, Choice] | None:
+        """The order of a run that does not grow in which all tuples of a probe are searched for.
+
+        None if there is none so far, or not for all of them.
+
+        Parameters
+        ----------
+        by : SearchKeys
+            Of the sample alone.
+        ranges : Piece
+            Of all tuples.
+        sample : Piece
+            Some of them.
+        """
+        is_served = all(set(level.grid.hashed) <= set(by.layout.equal) for level in self.levels)
+        if not self.levels or self._layouts != (layout, by.layout) or not is_served:
+            return None
+        if not self.prepare(window, layout, by, ranges):
+            return None
+        level, choice = self.levels[0], self._choices[0]
+        if ranges.low < level.first or level.end < ranges.high:
+            return None
+        ordered = OrderedRun(level.number, window.run, level.ordered())
+        boxes = level.grid.boxes(by.bounds)
+        if not self.sizes.always and not self._holds(ordered, boxes, sample):
+            return None
+        return ordered, level.grid, choice
+
     def _holds(self, ordered: OrderedRun, boxes: Boxes, own: Piece) -> bool:
         """Whether a sample of tuples is searched for in less time than its pairs are tested.
 
@@ -468,10 +516,14 @@ def _visits(ranges: Piece, rows: int) -> float:
 
 
 def _searched(ordered: OrderedRun, boxes: Boxes, own: Piece, choice: Choice) -> Searched:
+    return SearchedBoxes(ordered, search_piece(ordered, own, choice), boxes)
+
+
+def search_piece(ordered: OrderedRun, own: Piece, choice: Choice) -> SearchPiece:
+    """Tuples to search for, with their expected cost."""
     slabs = _visits(own, ordered.rows.rows) / len(own.rows)
     cost = choice.tuple_ns / CORE.scan_ns * slabs
-    piece = SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
-    return Searched(ordered, boxes, piece)
+    return SearchPiece(own.rows, own.start, own.end, cost, own.evaluations)
 
 
 def _expanded(ordered: OrderedRun, boxes: Boxes, own: Piece) -> PrunedRanges:

@@ -33,6 +33,11 @@ class Pruning:
     run_rows: tuple[int, ...] = (4096, 32768, 262144)
     always: bool = False
 
+    @property
+    def portion(self) -> int:
+        """Stream tuples that are pruned at a time."""
+        return max(self.run_rows[-1] // 4, 1)
+
     def __post_init__(self) -> None:
         for name in ("least_pairs", "free_rows"):
             arguments.whole(name, getattr(self, name), least=-arguments.MOST)

@@ -10,6 +10,8 @@ from ..kept_code import kept
 
 #: Times per value above which binary searches read less than the walk.
 MOST_PER_VALUE = 16
+#: Times that are compared with a value together.
+GROUP = 8
 
 
 def ascending_places(times: np.ndarray, values: np.ndarray, side: Side) -> np.ndarray:
@@ -31,13 +33,20 @@ def ascending_places(times: np.ndarray, values: np.ndarray, side: Side) -> np.nd
 
 
 @kept()
-def _walk(times, values, after, place, found):
+def _walk(times, values, after, first, found):
+    place, count = np.uint64(first), np.uint64(len(times))
+    one, group, least = np.uint64(1), np.uint64(GROUP), np.iinfo(np.int64).min
     for k in range(len(values)):
-        value = values[k]
-        if after:
-            while place < len(times) and times[place] <= value:
-                place += 1
-        else:
-            while place < len(times) and times[place] < value:
-                place += 1
+        last = values[k]  # whose place is after it
+        passes = after or last > least
+        last -= np.int64(not after)
+        # Counted: how many times lie between two values cannot be predicted.
+        while passes and place + group <= count:
+            passed = np.uint64(0)
+            for n in range(np.uint64(GROUP)):
+                passed += np.uint64(times[place + n] <= last)
+            place += passed
+            passes = passed == group
+        while passes and place < count and times[place] <= last:
+            place += one
         found[k] = place

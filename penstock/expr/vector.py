@@ -40,6 +40,11 @@ class Vector:
         """Where a condition is TRUE."""
         return self.values if self.valid is None else self.values & self.valid
 
+    def at(self, rows: np.ndarray) -> Vector:
+        """Some rows, with the bounds of all."""
+        valid = None if self.valid is None else self.valid[rows]
+        return Vector(self.values[rows], valid, self.lo, self.hi)
+
     def between(self, low: int, high: int) -> Vector:
         """The rows ``[low, high)``, with the bounds of all."""
         valid = None if self.valid is None else self.valid[low:high]

@@ -67,6 +67,13 @@ class BandTest:
     hi: tuple[Bound, ...] = ()
     when: tuple[Expr, ...] = ()
 
+    @property
+    def is_equality(self) -> bool:
+        """Whether each stream tuple asks for one value."""
+        if len(self.lo) != 1 or self.lo != self.hi:
+            return False
+        return not self.lo[0].open and not self.lo[0].after
+
 
 #: A test that every key passes but NULL.
 ALWAYS = BandTest(ZERO, lo=(Bound(ZERO),), hi=(Bound(ZERO),))

@@ -7,6 +7,7 @@ the time test needs no hardware.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ Search = Callable[[np.ndarray, np.ndarray, Side], np.ndarray]
 _MIN, _MAX = INT64
 #: Times that are looked for together: they fit a cache.
 _BLOCK = 1 << 16
+#: Fewest times for a second thread.
+_LEAST_SHARED = 1 << 17
 _SPAN = 1 << 64
 
 
@@ -47,14 +50,23 @@ def time_ranges(
         Both non-decreasing, ``start <= end``.
     """
     n = len(stream)
-    if low is None:
-        start = np.zeros(n, dtype=np.int64)
+    if low is None or high is None:
+        start, end = np.zeros(n, np.int64), np.full(n, len(window))
+        if low is not None:
+            _places(window, stream, low, "left", search, start)
+        if high is not None:
+            _places(window, stream, high, "right", search, end)
+        return start, end
+    start, end = np.empty(n, np.int64), np.empty(n, np.int64)
+    if n < _LEAST_SHARED:
+        _places(window, stream, low, "left", search, start)
+        _places(window, stream, high, "right", search, end)
     else:
-        start = _places(window, stream, low, "left", search)
-    if high is None:
-        return start, np.full(n, len(window), dtype=np.int64)
-    end = _places(window, stream, high, "right", search)
-    return start, np.maximum(start, end, out=end)
+        with ThreadPoolExecutor(1, "penstock-ranges") as other:
+            ends = other.submit(_places, window, stream, high, "right", search, end)
+            _places(window, stream, low, "left", search, start)
+            ends.result()
+    return start, np.maximum(start, end, out=end) if low > high else end
 
 
 def place(times: np.ndarray, moment: int, *, after: bool = False) -> int:
@@ -68,19 +80,16 @@ def place(times: np.ndarray, moment: int, *, after: bool = False) -> int:
 
 
 def _places(
-    window: np.ndarray, times: np.ndarray, by: int, side: Side, search: Search
-) -> np.ndarray:
-    """Places of ``times + by`` among the window's times, exact beyond the ends of int64, too."""
+    window: np.ndarray, times: np.ndarray, by: int, side: Side, search: Search, found: np.ndarray
+) -> None:
+    """Write places of ``times + by`` in the window's times, exact beyond the ends of int64, too."""
     low, high = place(times, _MIN - by), place(times, _MAX - by, after=True)
-    found = np.empty(len(times), np.int64)
     found[:low], found[high:] = 0, len(window)
     done = 0
     for at in range(low, high, _BLOCK):
         own = found[at : min(at + _BLOCK, high)]
-        own[:] = search(window[done:], _moved(times[at : at + len(own)], by), side)
-        own += done
+        np.add(search(window[done:], _moved(times[at : at + len(own)], by), side), done, out=own)
         done = int(own[-1])
-    return found
 
 
 def shifted(times: np.ndarray, by: int) -> np.ndarray:

@@ -44,9 +44,7 @@ class SearchKey:
     @property
     def is_equality(self) -> bool:
         """Whether at most one key passes."""
-        if len(self.test.lo) != 1 or self.test.lo != self.test.hi:
-            return False
-        return not self.test.lo[0].open and not self.test.lo[0].after
+        return self.test.is_equality
 
     @property
     def is_bounded(self) -> bool:

@@ -16,7 +16,7 @@ from penstock.types import Type
 
 from ...device.base import PAIRS, Folds, Kernel, Pause, Result, Task, WindowBuffer
 from ...device.checks import Column, check_search_task, check_task, stream_columns, window_columns
-from ...device.search import SearchTask, empty_search
+from ...device.search import AnySearch, LateSearch, SearchTask, empty_search
 from ...device.storage import storage_dtype
 from .loops import COUNT, EVALUATIONS, I0, I1, PAUSED, POSITION, SLACK, new_walk
 from .memory import ResultMemory
@@ -67,17 +67,19 @@ class CpuKernel(Kernel):
     def allocate(self, capacity: int) -> CpuWindow:
         return CpuWindow(capacity, self._window)
 
-    def submit(self, window: WindowBuffer | None, task: Task | SearchTask) -> Future[Result]:
+    def submit(self, window: WindowBuffer | None, task: AnySearch | Task) -> Future[Result]:
         try:
             return self._resources.pool.submit(self._execute, window, task)
         except RuntimeError as cause:
             raise DeviceError("device cpu is closed; open it again to run tasks") from cause
 
-    def run(self, window: WindowBuffer | None, task: Task | SearchTask) -> Result:
+    def run(self, window: WindowBuffer | None, task: AnySearch | Task) -> Result:
         return self._execute(window, task)
 
-    def _execute(self, window: WindowBuffer | None, task: Task | SearchTask) -> Result:
+    def _execute(self, window: WindowBuffer | None, task: AnySearch | Task) -> Result:
         began = time.monotonic()
+        if isinstance(task, LateSearch):
+            task = task.made()
         if isinstance(task, SearchTask):
             check_search_task(self, self._stream, self._window, task)
             result = self._search(task)

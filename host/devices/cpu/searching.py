@@ -137,14 +137,15 @@ def search_pairs(window, cubes, low, span, walk, outcome, out_i, out_j):
         for k in range(count):
             i, place = np.int64(row[k]), begin[k]
             lo, sp = row_of(low, i), row_of(span, i)
-            base = place // rows * rows
             while place < end[k]:
                 mask = granule(window, cubes, place, lo, sp, place, end[k])
-                if mask and not whole[k]:
-                    mask = in_range(mask, place, order, first + base, start[i], stop[i])
-                if mask and not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
-                    outcome[EVALUATIONS] += place - begin[k]
-                    return
+                if mask:  # few have matches, and a division is slow
+                    base = place // rows * rows
+                    if not whole[k]:
+                        mask = in_range(mask, place, order, first + base, start[i], stop[i])
+                    if not emit_positions(mask, i, place, order, base, outcome, out_i, out_j):
+                        outcome[EVALUATIONS] += place - begin[k]
+                        return
                 place += GRANULE
             outcome[EVALUATIONS] += end[k] - begin[k]
 
@@ -164,10 +165,10 @@ def search_folds(window, payload, cubes, low, span, walk, rule, matches, value, 
             i, place = np.int64(row[k]), begin[k]
             lo, sp = row_of(low, i), row_of(span, i)
             evaluations += end[k] - place
-            by = first + place // rows * rows
             while place < end[k] and not (rule == EXISTS and matches[i] > 0):
                 mask = granule(window, cubes, place, lo, sp, place, end[k])
                 if mask and not whole[k]:
+                    by = first + place // rows * rows
                     mask = in_range(mask, place, order, by, start[i], stop[i])
                 if mask:
                     fold(mask, payload, place, place, i, rule, matches, value, extra)
