@@ -101,7 +101,9 @@ def _loaded(
     if isinstance(table, Loaded):
         return table
     table = table.combine_chunks()
-    read = read_side(query, side, table)
+    # Of a batch columns are read as they lie, of a table as copies.
+    batches = table.to_batches()
+    read = read_side(query, side, batches[0] if len(batches) == 1 else table)
     if disorder is not None:
         check_order(Source(side, disorder), read.timed)
     return Loaded.of(side, table, read)
