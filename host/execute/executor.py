@@ -99,7 +99,8 @@ class Executor:
     def run_here(self, order: Order, *, loads: bool = False) -> bool:
         """Run a small order in this thread, without a lane's delay; return whether it was run.
 
-        ``loads`` says whether its program may be loaded first, which can take long.
+        ``loads`` says whether this thread waits for the result, so that the program may be loaded
+        first, which can take long.
         """
         if self._here is None or order.evaluations > HERE_EVALUATIONS:
             return False

@@ -33,6 +33,8 @@ from .trace import Trace
 
 #: Most pairs of a task that runs in the stream's own thread, which has other work.
 HERE_PAIRS = 1 << 14
+#: Factor by which a task may be larger in the thread of a caller who waits for its result.
+WAITED_FOR = 2
 
 
 class Lane:
@@ -269,15 +271,18 @@ class Lane:
     def run_here(self, order: Order, *, loads: bool) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.
 
-        Unless ``loads`` is set, the first order of a program goes to a lane, since loading may take
-        long. An order that fails here also runs on a lane, so no error is lost.
+        ``loads`` says that the thread waits for the result. Else the first order of a program goes
+        to a lane, since loading may take long. An order that fails here also runs on a lane, so no
+        error is lost.
         """
         program, modes = order.bound.layout.program, order.bound.modes
         try:
             kernel = (self.memory.kernel if loads else self.memory.opened)(program, modes)
         except Exception:  # a lane tries again, perhaps that of another device
             return None
-        if kernel is None or order.evaluations > kernel.here_evaluations:
+        if kernel is None:
+            return None
+        if order.evaluations > kernel.here_evaluations * (WAITED_FOR if loads else 1):
             return None
         if (taken := self._taken(order, waits=False)) is None:
             return None

@@ -118,6 +118,11 @@ class Order:
         return self.piece.admitted if isinstance(self.piece, SearchPiece) else None
 
     @property
+    def is_at_end(self) -> bool:
+        """Whether the keys of the probe's last tuple are known, and so are its other orders."""
+        return int(self.bound.kept[-1]) + 1 == len(self.bound.probe.evaluated.start)
+
+    @property
     def window(self) -> int:
         """Number of the run that the order reads."""
         return self.bound.ranges.source.run

@@ -20,6 +20,9 @@ from .trace import Trace
 
 #: Orders in flight per lane.
 DEPTH = 2
+#: Pairs of a probe up to which the caller takes the place of a lane for small orders: a millisecond
+#: of a core. To start a thread takes as long as some of these orders.
+SMALL_PAIRS = 1 << 25
 
 
 class Pulling:
@@ -62,13 +65,12 @@ class Pulling:
         """
         waiting: deque[Order] = deque()
         following = _Following(orders)
-        if following.is_alone and self.executor.run_here(following.first, loads=True):
-            waiting.append(following.take())
         while True:
             while len(waiting) < DEPTH * len(self.executor.lanes) and following.fits(waiting):
                 order = following.take()
+                if not self._runs_here(order, following, waiting):
+                    self.executor.add([order])
                 waiting.append(order)
-                self.executor.add([order])
                 self._drive()
             if not waiting:
                 return
@@ -79,6 +81,19 @@ class Pulling:
     def close(self) -> None:
         """Cancel tasks that have not begun, and wait for the others."""
         self.executor.close()
+
+    def _runs_here(self, order: Order, following: _Following, waiting: Sequence[Order]) -> bool:
+        """Run a small order in this thread, if it is alone or only one lane is left for it.
+
+        Return whether it was run.
+        """
+        if order.bound.probe.pairs > SMALL_PAIRS:
+            return False
+        self._drive()
+        busy = sum(one not in self._given for one in waiting)
+        if busy < len(self.executor.lanes) - 1 and not (not busy and following.is_over(order)):
+            return False
+        return self.executor.run_here(order, loads=True)
 
     def _wait(self, order: Order) -> Chunk:
         patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
@@ -125,20 +140,17 @@ class _Following:
     def __init__(self, orders: Iterator[Order]) -> None:
         self._orders = orders
         #: Orders taken from the iterator, or left over by others; the next one is last.
-        self.left = list(islice(orders, 2))[::-1]
-
-    @property
-    def first(self) -> Order:
-        return self.left[-1]
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is exactly one order."""
-        return len(self.left) == 1
+        self.left: list[Order] = []
 
     def take(self) -> Order:
         """Take the next order, which must exist."""
         return self.left.pop()
+
+    def is_over(self, order: Order) -> bool:
+        """Whether no order follows the one taken last; False where it takes long to tell."""
+        if not self.left and order.is_at_end:
+            self.left += islice(self._orders, 1)
+        return not self.left and order.is_at_end
 
     def fits(self, waiting: Sequence[Order]) -> bool:
         """Whether there is a next order, and it reads the window of the orders in flight.
@@ -149,4 +161,4 @@ class _Following:
             self.left += islice(self._orders, 1)
         if not self.left:
             return False
-        return not waiting or self.first.window == waiting[-1].window
+        return not waiting or self.left[-1].window == waiting[-1].window

@@ -100,13 +100,13 @@ def _loaded(
 ) -> Loaded:
     if isinstance(table, Loaded):
         return table
-    table = table.combine_chunks()
+    whole = table.combine_chunks()
     # Of a batch columns are read as they lie, of a table as copies.
-    batches = table.to_batches()
-    read = read_side(query, side, batches[0] if len(batches) == 1 else table)
+    batches = whole.to_batches()
+    read = read_side(query, side, batches[0] if len(batches) == 1 else whole)
     if disorder is not None:
         check_order(Source(side, disorder), read.timed)
-    return Loaded.of(side, table, read)
+    return Loaded.of(side, whole, read)
 
 
 def check_order(source: Source, rows: SideRows) -> None:
