@@ -20,9 +20,9 @@ from .trace import Trace
 
 #: Orders in flight per lane.
 DEPTH = 2
-#: Pairs of a probe up to which the caller takes the place of a lane for small orders: a millisecond
-#: of a core. To start a thread takes as long as some of these orders.
-SMALL_PAIRS = 1 << 25
+#: Evaluations, in all, for which the caller takes the place of a lane: two milliseconds of a core.
+#: A small join is over before a further thread has started.
+HERE_IN_ALL = 1 << 25
 
 
 class Pulling:
@@ -45,6 +45,7 @@ class Pulling:
         self._bells = Bells()
         self._given: dict[Order, Chunk] = {}
         self._events = 0
+        self._left_here = HERE_IN_ALL
         self._error: Exception | None = None
         self.executor = Executor(
             memories,
@@ -87,13 +88,16 @@ class Pulling:
 
         Return whether it was run.
         """
-        if order.bound.probe.pairs > SMALL_PAIRS:
+        if order.evaluations > self._left_here:
             return False
         self._drive()
         busy = sum(one not in self._given for one in waiting)
         if busy < len(self.executor.lanes) - 1 and not (not busy and following.is_over(order)):
             return False
-        return self.executor.run_here(order, loads=True)
+        if not self.executor.run_here(order, loads=True):
+            return False
+        self._left_here -= order.evaluations
+        return True
 
     def _wait(self, order: Order) -> Chunk:
         patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
