@@ -152,9 +152,11 @@ class _Following:
 
     def is_over(self, order: Order) -> bool:
         """Whether no order follows the one taken last; False where it takes long to tell."""
-        if not self.left and order.is_at_end:
+        if not order.is_near_end:
+            return False
+        if not self.left:
             self.left += islice(self._orders, 1)
-        return not self.left and order.is_at_end
+        return not self.left
 
     def fits(self, waiting: Sequence[Order]) -> bool:
         """Whether there is a next order, and it reads the window of the orders in flight.

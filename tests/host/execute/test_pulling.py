@@ -53,6 +53,17 @@ def test_a_small_join_of_one_order_runs_in_the_callers_thread(
     assert len(here) == 1
 
 
+def test_last_tuples_that_match_nothing_change_nothing(here: list[Order]) -> None:
+    ids = np.arange(ROWS)
+    k = pa.array(np.where(ids < ROWS - 50, ids % 3, 0), mask=ids >= ROWS - 50)
+    table = pa.table({"id": ids, "t": ids, "k": k})
+    tables, time = {"l": table, "r": table}, {"l": "t", "r": "t"}
+    with open_device("cpu", threads=2) as device:
+        found = penstock.sql(QUERY, tables, time=time, device=device)
+    assert found.num_rows == len(expected(ROWS - 50))
+    assert len(here) == 1
+
+
 def test_small_orders_take_the_place_of_the_last_lane(
     here: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
