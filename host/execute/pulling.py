@@ -47,12 +47,14 @@ class Pulling:
         self._events = 0
         self._left_here = HERE_IN_ALL
         self._error: Exception | None = None
+        is_local = all(memory.device.runs_here for memory in memories)
+        self._room = Room.unlimited(begins_small=is_local)
         self.executor = Executor(
             memories,
             running,
             self,
             trace=trace,
-            room=Room.unlimited(),
+            room=self._room,
             driver=self._bells.ring,
         )
 
@@ -125,6 +127,8 @@ class Pulling:
     def given(self, lane: str, chunk: Chunk) -> None:
         """As :class:`~penstock.host.execute.executor.Receiver` says."""
         self._given[chunk.order] = chunk
+        if chunk.rest:
+            self._room.widen()
         self.moved()
 
     def moved(self) -> None:

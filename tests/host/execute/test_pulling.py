@@ -8,9 +8,10 @@ import pytest
 
 import penstock
 from penstock.host.device.registry import open_device
-from penstock.host.execute import maker, pulling
+from penstock.host.execute import maker, pulling, room
 from penstock.host.execute.executor import Executor
 from penstock.host.execute.order import Order
+from penstock.host.execute.room import Room
 
 ROWS = 1000
 QUERY = "SELECT l.id AS i, r.id AS j FROM l JOIN r ON r.t BETWEEN l.t - 5 AND l.t + 5 AND l.k = r.k"
@@ -91,6 +92,28 @@ def test_the_callers_thread_runs_so_many_evaluations(
     here.clear()
     assert joined(2) == expected()
     assert not here
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("portion", [100, 1 << 16])
+def test_results_that_are_too_long_are_continued_in_more_room(
+    monkeypatch: pytest.MonkeyPatch, threads: int, portion: int
+) -> None:
+    monkeypatch.setattr(maker, "PORTION", portion)
+    monkeypatch.setattr(room, "FIRST", 64)
+    taken: list[int] = []
+    take = Room.take
+
+    def recorded(self: Room, lane: str, batch: int, *, waits: bool = True) -> room.Taken | None:
+        found = take(self, lane, batch, waits=waits)
+        taken.extend([] if found is None else [found.pairs])
+        return found
+
+    monkeypatch.setattr(Room, "take", recorded)
+    assert joined(threads) == expected()
+    assert taken[0] == 64
+    assert taken == sorted(taken)
+    assert 64 < taken[-1] <= 64 * 8**4
 
 
 def test_no_order_waits_for_the_keys_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
