@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -32,19 +32,30 @@ class Making:
     make: Callable[[], Rows]
 
 
-def made(makings: Iterable[Making], lanes: int) -> Generator[Rows, None, None]:
+def made(
+    makings: Iterable[Making], lanes: int, rest: Callable[[], Iterable[Making]] = tuple
+) -> Generator[Rows, None, None]:
     """Make rows in as many threads as there are lanes; give them in order.
 
     While rows are made, the next ones are asked for: at most one batch per thread is ahead of the
     one that is given. Closing the generator waits for those that have begun.
+
+    Parameters
+    ----------
+    rest : callable
+        Tells how to make further rows after all others. The last of them are made in the caller's
+        thread, which would otherwise wait for them.
     """
     threads = min(lanes, MOST_THREADS)
     waiting: deque[Future[Rows]] = deque()
     with ThreadPoolExecutor(threads, "penstock-rows", only_computes) as pool:
         try:
-            for making in makings:
-                if making.count < LEAST_ROWS and not waiting:
-                    yield making.make()
+            for making, is_last in _last_known(makings, rest):
+                if is_last or (making.count < LEAST_ROWS and not waiting):
+                    rows = making.make()
+                    while waiting:
+                        yield waiting.popleft().result()
+                    yield rows
                     continue
                 waiting.append(pool.submit(making.make))
                 while waiting and (len(waiting) > threads or waiting[0].done()):
@@ -54,3 +65,17 @@ def made(makings: Iterable[Making], lanes: int) -> Generator[Rows, None, None]:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _last_known(
+    makings: Iterable[Making], rest: Callable[[], Iterable[Making]]
+) -> Iterator[tuple[Making, bool]]:
+    """Tell of each making whether it is the last one; of those before the rest it is not known."""
+    for making in makings:
+        yield making, False
+    left = iter(rest())
+    making = next(left, None)
+    while making is not None:
+        following = next(left, None)
+        yield making, following is None
+        making = following

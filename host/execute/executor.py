@@ -99,8 +99,8 @@ class Executor:
     def run_here(self, order: Order, *, loads: bool = False, times: int = 1) -> bool:
         """Run a small order in this thread, without a lane's delay; return whether it was run.
 
-        ``loads`` says whether its program may be loaded first, which can take long; ``times`` by
-        how much it may be larger than a small one.
+        ``loads`` says whether this thread waits for the result, so that the program may be loaded
+        first, which can take long; ``times`` by how much the order may be larger than a small one.
         """
         if self._here is None or order.evaluations > times * HERE_EVALUATIONS:
             return False

@@ -269,8 +269,9 @@ class Lane:
     def run_here(self, order: Order, *, loads: bool, times: int = 1) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.
 
-        Unless ``loads`` is set, the first order of a program goes to a lane, since loading may take
-        long. An order that fails here also runs on a lane, so no error is lost.
+        ``loads`` says that the thread waits for the result. Else the first order of a program goes
+        to a lane, since loading may take long. An order that fails here also runs on a lane, so no
+        error is lost.
 
         Parameters
         ----------

@@ -19,6 +19,9 @@ from ..windows.probe import Probe
 from ..windows.run import Snapshot
 from .pairs import Pairs
 
+#: Tuples whose keys are computed together, per tuple of those that are few beside them.
+FEW = 8
+
 
 @dataclass(frozen=True, eq=False)
 class Bound:
@@ -116,6 +119,13 @@ class Order:
     def admitted(self) -> int | None:
         """Pairs that the window admits, of a search, which tests only some; else None."""
         return self.piece.admitted if isinstance(self.piece, SearchPiece) else None
+
+    @property
+    def is_near_end(self) -> bool:
+        """Whether few tuples of the probe follow, so that its other orders are soon known."""
+        kept = self.bound.kept
+        following = len(self.bound.probe.evaluated.start) - int(kept[-1]) - 1
+        return following <= len(kept) // FEW
 
     @property
     def window(self) -> int:

@@ -20,6 +20,11 @@ from .trace import Trace
 
 #: Orders in flight per lane.
 DEPTH = 4
+#: Evaluations, in all, for which the caller takes the place of a lane: two milliseconds of a core.
+#: A small join is over before a further thread has started.
+HERE_IN_ALL = 1 << 25
+#: Factor by which a task may be larger than those that a stream's thread runs.
+WAITED_FOR = 2
 
 
 class Pulling:
@@ -42,13 +47,16 @@ class Pulling:
         self._bells = Bells()
         self._given: dict[Order, Chunk] = {}
         self._events = 0
+        self._left_here = HERE_IN_ALL
         self._error: Exception | None = None
+        is_local = all(memory.device.runs_here for memory in memories)
+        self._room = Room.unlimited(begins_small=is_local)
         self.executor = Executor(
             memories,
             running,
             self,
             trace=trace,
-            room=Room.unlimited(),
+            room=self._room,
             driver=self._bells.ring,
         )
 
@@ -62,13 +70,12 @@ class Pulling:
         """
         waiting: deque[Order] = deque()
         following = _Following(orders)
-        if following.is_alone and self.executor.run_here(following.first, loads=True):
-            waiting.append(following.take())
         while True:
             while len(waiting) < DEPTH * len(self.executor.lanes) and following.fits(waiting):
                 order = following.take()
+                if not self._runs_here(order, following, waiting):
+                    self.executor.add([order])
                 waiting.append(order)
-                self.executor.add([order])
                 self._drive()
             if not waiting:
                 return
@@ -79,6 +86,22 @@ class Pulling:
     def close(self) -> None:
         """Cancel tasks that have not begun, and wait for the others."""
         self.executor.close()
+
+    def _runs_here(self, order: Order, following: _Following, waiting: Sequence[Order]) -> bool:
+        """Run a small order in this thread, if it is alone or only one lane is left for it.
+
+        Return whether it was run.
+        """
+        if order.evaluations > self._left_here:
+            return False
+        self._drive()
+        busy = sum(one not in self._given for one in waiting)
+        if busy < len(self.executor.lanes) - 1 and not (not busy and following.is_over(order)):
+            return False
+        if not self.executor.run_here(order, loads=True, times=WAITED_FOR):
+            return False
+        self._left_here -= order.evaluations
+        return True
 
     def _wait(self, order: Order) -> Chunk:
         patience = self.running.timeout_s * (len(self.executor.lanes) + 1)
@@ -106,6 +129,8 @@ class Pulling:
     def given(self, lane: str, chunk: Chunk) -> None:
         """As :class:`~penstock.host.execute.executor.Receiver` says."""
         self._given[chunk.order] = chunk
+        if chunk.rest:
+            self._room.widen()
         self.moved()
 
     def moved(self) -> None:
@@ -125,20 +150,19 @@ class _Following:
     def __init__(self, orders: Iterator[Order]) -> None:
         self._orders = orders
         #: Orders taken from the iterator, or left over by others; the next one is last.
-        self.left = list(islice(orders, 2))[::-1]
-
-    @property
-    def first(self) -> Order:
-        return self.left[-1]
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is exactly one order."""
-        return len(self.left) == 1
+        self.left: list[Order] = []
 
     def take(self) -> Order:
         """Take the next order, which must exist."""
         return self.left.pop()
+
+    def is_over(self, order: Order) -> bool:
+        """Whether no order follows the one taken last; False where it takes long to tell."""
+        if not order.is_near_end:
+            return False
+        if not self.left:
+            self.left += islice(self._orders, 1)
+        return not self.left
 
     def fits(self, waiting: Sequence[Order]) -> bool:
         """Whether there is a next order, and it reads the window of the orders in flight.
@@ -149,4 +173,4 @@ class _Following:
             self.left += islice(self._orders, 1)
         if not self.left:
             return False
-        return not waiting or self.first.window == waiting[-1].window
+        return not waiting or self.left[-1].window == waiting[-1].window

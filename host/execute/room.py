@@ -20,6 +20,9 @@ from .budget import RESULTS, RESULTS_SHARE, TASKS, Budget
 
 #: Pairs of one device result: 32 MiB of indices, many times more than an efficient task needs.
 MOST = 1 << 22
+#: Pairs of the first results of a join in this process, and by what they grow: 4 MiB of new memory
+#: are ready much sooner than 32. Results that need more are continued, in more room.
+FIRST, WIDENED = 1 << 19, 8
 #: Pairs that a task can always hold.
 LEAST = 64
 #: Most tuples of the first batch whose rows have to wait for each other.
@@ -65,6 +68,7 @@ class Room:
         self._lanes, self._depth = lanes, depth
         self._left = left
         self._row_bytes = sum(_width(field.type) for field in schema)
+        self._most = MOST
         self._is_known = all(_is_fixed(field.type) for field in schema)
         self._largest = 0.0
         self.first_batch: Callable[[], int | None] = lambda: None
@@ -72,9 +76,18 @@ class Room:
         self._waiting: set[str] = set()
 
     @staticmethod
-    def unlimited() -> Room:
-        """Make room without limit, for a caller that takes results as they come."""
-        return Room(Budget(None), pa.schema([]), 1, 1, lambda: 0)
+    def unlimited(*, begins_small: bool = False) -> Room:
+        """Make room without limit, for a caller that takes results as they come.
+
+        ``begins_small`` says whether the first results get less, until :meth:`widen` is called.
+        """
+        room = Room(Budget(None), pa.schema([]), 1, 1, lambda: 0)
+        room._most = FIRST if begins_small else MOST
+        return room
+
+    def widen(self) -> None:
+        """Give later results more room, since one was too long."""
+        self._most = min(self._most * WIDENED, MOST)
 
     @property
     def waits(self) -> bool:
@@ -121,13 +134,13 @@ class Room:
         ``waits`` says whether the lane then waits, and asks again from time to time.
         """
         if self.budget.limit is None:
-            return Taken(MOST, 0)
+            return Taken(self._most, 0)
         share = RESULTS_SHARE * self.budget.limit
         waiting = _PAIR_BYTES + self._row_bytes
         working = _WORK_BYTES + 2 * self._row_bytes
         each = waiting + working / self._depth
         pairs = int(SHARE * share / (self._lanes * self._depth * each))
-        taken = Taken(min(max(pairs, LEAST), MOST), round(max(pairs, LEAST) * each))
+        taken = Taken(min(max(pairs, LEAST), self._most), round(max(pairs, LEAST) * each))
         with self._lock:
             parts = self.budget.parts()
             fits = parts[RESULTS] + parts[TASKS] + taken.nbytes <= share

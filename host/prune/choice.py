@@ -6,10 +6,14 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
+from typing import TypeVar
 
 import numpy as np
 
 from .cells import NO_CELL, Axis, Grid
+
+#: A number, or one per grid.
+N = TypeVar("N", float, np.ndarray)
 
 #: Window rows and stream tuples to look at.
 SAMPLE_ROWS, SAMPLE_TUPLES = 1 << 14, 1 << 8
@@ -56,7 +60,7 @@ class Costs:
     scan_ns: float
     apart: bool = False
 
-    def of(self, visits: float, ranges: float, tested: float) -> float:
+    def of(self, visits: float, ranges: N, tested: N) -> N:
         """Nanoseconds of some visits of tuples to slabs, their ranges and tests."""
         return self.tuple_ns * visits + self.range_ns * ranges + self.test_ns * tested
 
@@ -111,10 +115,13 @@ class _Key:
     def share(self) -> float:
         return float(np.mean(self.high - self.low)) + 1 / max(len(self.codes), 1)
 
-    def visited(self, buckets: int) -> float:
-        """Mean number of buckets of equal size that a tuple's range touches."""
-        first, last = np.floor(self.low * buckets), np.floor(self.high * buckets)
-        return float(np.mean(np.minimum(last, buckets - 1) - np.minimum(first, buckets - 1))) + 1
+    def visited(self, buckets: np.ndarray) -> np.ndarray:
+        """Mean number of buckets of equal size that a tuple's range touches, by their number."""
+        last, first = (
+            np.minimum(np.floor(np.multiply.outer(ends, buckets)), buckets - 1)
+            for ends in (self.high, self.low)
+        )
+        return np.mean(last - first, axis=0) + 1
 
 
 def spread(count: int, most: int) -> np.ndarray:
@@ -209,34 +216,46 @@ class _Ranking:
         """Numbers of buckets of an axis."""
         return [1 << bits for bits in range(min(MOST_BITS, self.most.bit_length() - 1) + 1)]
 
-    def of(self, buckets: tuple[int, ...], ranges: float, share: float) -> _Ranked:
-        """Rank a grid by the mean ranges of a tuple, and the share of all rows in its buckets."""
-        cells, share = math.prod(buckets), share * self.matched
+    def of(self, cells: N, ranges: N, share: N) -> tuple[N, N]:
+        """What to compare grids by, and the share of all rows in a tuple's buckets.
+
+        Parameters
+        ----------
+        cells : int or ndarray
+            Cells of each grid, beside those of the hash.
+        ranges, share : float or ndarray
+            Mean ranges of a tuple, and the share of the rows of its part in its buckets.
+        """
+        share = share * self.matched
         if self.always:
-            return share + cells * 1e-9, share, buckets
+            return share + cells * 1e-9, share
         # The directory is made anew for each slab; of equally good ones the smallest.
         cost = self.costs.of(1, ranges, self.held * share) + DIRECTORY_NS * cells / self.rows
-        return cost, share, buckets
+        return cost, share
 
 
 def _modelled(bands: Sequence[_Key], ranking: _Ranking) -> _Ranked:
     """The best numbers of buckets, if bands do not depend on each other."""
-    sizes = ranking.sizes
-    visits = [{n: key.visited(n) for n in sizes} for key in bands]
-    found = []
-    for buckets in product(sizes, repeat=len(bands)):
-        if (cells := math.prod(buckets)) <= ranking.most:
-            visited = [own[n] for own, n in zip(visits, buckets, strict=True)]
-            ranges = math.prod(visited if ranking.costs.apart else visited[:-1])
-            found.append(ranking.of(buckets, ranges, math.prod(visited) / cells))
-    return min(found)
+    sizes = np.array(ranking.sizes)
+    numbers = np.array([*product(range(len(sizes)), repeat=len(bands))], np.intp)
+    buckets = sizes[numbers]
+    cells = buckets.prod(axis=1)
+    fits = cells <= ranking.most
+    numbers, buckets, cells = numbers[fits], buckets[fits], cells[fits]
+    visits = [key.visited(sizes)[own] for key, own in zip(bands, numbers.T, strict=True)]
+    visited = math.prod(visits, start=np.ones(len(cells)))
+    ranges = visited if ranking.costs.apart else math.prod(visits[:-1], start=np.ones(len(cells)))
+    cost, share = ranking.of(cells, ranges, visited / cells)
+    best = np.lexsort((*buckets.T[::-1], share, cost))[0]
+    return float(cost[best]), float(share[best]), tuple(buckets[best].tolist())
 
 
 def _measured(bands: Sequence[_Key], sample: _Sample, ranking: _Ranking) -> _Ranked:
     """Better numbers of buckets: one is doubled or halved as long as that is good in the sample."""
 
     def ranked(buckets: tuple[int, ...]) -> _Ranked:
-        return ranking.of(buckets, *sample.visited(bands, buckets, ranking.held))
+        ranges, share = sample.visited(bands, buckets, ranking.held)
+        return *ranking.of(math.prod(buckets), ranges, share), buckets
 
     sizes = ranking.sizes
     begin = _modelled(bands, ranking)[2]
@@ -319,9 +338,13 @@ def _parts(equal: Sequence[_Key], codes: Sequence[np.ndarray], rows: int) -> tup
     if not equal:
         return 1, 1.0
     sampled = len(codes[0])
-    values = np.stack([codes[key.test] for key in equal])
-    ordered = values[:, np.lexsort(values)]
-    different = 1 + int((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).sum())
+    if len(equal) == 1:
+        ordered = equal[0].codes[np.newaxis]
+        with_null = len(equal[0].codes) < sampled
+    else:
+        values = np.stack([codes[key.test] for key in equal])
+        ordered, with_null = values[:, np.lexsort(values)], False
+    different = 1 + with_null + int((ordered[:, 1:] != ordered[:, :-1]).any(axis=0).sum())
     if different * 2 > sampled:  # nearly all differ: so many in a slab are not in the sample
         different = rows
     parts = 1 << max(min(2 * different, rows // PER_PART) - 1, 1).bit_length()

@@ -18,6 +18,7 @@ from ..plan.window import RowsWindow, Window
 from ..types import UNIT_NS
 from ..zones import zone_of
 from .join_window import row_counts, side_times, time_window
+from .kept_queries import KeptQueries, key_of
 from .options import QueryOptions
 from .parse import parse, with_room
 from .scope import Scope
@@ -32,7 +33,7 @@ def compile_query(
     options: QueryOptions | None = None,
     **keywords: Any,
 ) -> JoinQuery:
-    """Compile one windowed join.
+    """Compile one windowed join; one that was compiled lately is not compiled again.
 
     Parameters
     ----------
@@ -55,7 +56,15 @@ def compile_query(
     arguments.text("query", text)
     arguments.mapping(arguments.instance(pa.Schema, "a pyarrow.Schema"))("schemas", schemas)
     chosen = QueryOptions(**keywords) if options is None else options
-    return with_room(lambda: _compile(text, schemas, chosen), text)
+
+    def compiled() -> JoinQuery:
+        return with_room(lambda: _compile(text, schemas, chosen), text)
+
+    key = key_of(text, schemas, chosen)
+    return compiled() if key is None else _kept.find(key, compiled)
+
+
+_kept = KeptQueries()
 
 
 def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> JoinQuery:

@@ -100,11 +100,13 @@ def _loaded(
 ) -> Loaded:
     if isinstance(table, Loaded):
         return table
-    table = table.combine_chunks()
-    read = read_side(query, side, table)
+    whole = table.combine_chunks()
+    # Of a batch columns are read as they lie, of a table as copies.
+    batches = whole.to_batches()
+    read = read_side(query, side, batches[0] if len(batches) == 1 else whole)
     if disorder is not None:
         check_order(Source(side, disorder), read.timed)
-    return Loaded.of(side, table, read)
+    return Loaded.of(side, whole, read)
 
 
 def check_order(source: Source, rows: SideRows) -> None:

@@ -74,7 +74,7 @@ class OperatorJoin(TableJoin):
     def run(self, delivery: Delivery) -> Iterator[Rows]:
         assert isinstance(delivery, TablePairs)
         at_end = delivery.begin(0, self.step_without_probes(), EVERYTHING)
-        yield from self._made(self._makings_of_pairs(delivery))
+        yield from self._made(self._makings_of_pairs(delivery), delivery)
         if at_end is not None:
             yield from at_end()
 
@@ -85,7 +85,6 @@ class OperatorJoin(TableJoin):
                 yield from delivery.pairs(self.tables.arrivals[LEFT], window, pairs)
                 delivery.noted(LEFT, pairs)
                 self.progressed()
-        yield from delivery.rest()
 
     def _pairs(self) -> Generator[Pairs, None, None]:
         layouts = {side: self._layout(form) for side, form in self.forms.items()}

@@ -165,14 +165,14 @@ class TableJoin:
         with self._prepared() as prepared:
             step = self._step(prepared)
             at_end = delivery.begin(0, step, EVERYTHING)
-            yield from self._made(self._makings(delivery, self._chunks(prepared, step)))
+            yield from self._made(self._makings(delivery, self._chunks(prepared, step)), delivery)
         if at_end is not None:
             yield from at_end()
 
-    def _made(self, makings: Generator[Making, None, None]) -> Iterator[Rows]:
-        """Make rows while the next ones are found."""
+    def _made(self, makings: Generator[Making, None, None], delivery: Delivery) -> Iterator[Rows]:
+        """Make rows while the next ones are found, then the rest of a delivery."""
         lanes = sum(device.lanes for device in self.devices)
-        with closing(makings), closing(made(makings, lanes)) as rows:
+        with closing(makings), closing(made(makings, lanes, delivery.rest)) as rows:
             yield from rows
 
     @staticmethod
@@ -183,7 +183,6 @@ class TableJoin:
             for chunk in chunks:
                 yield from delivery.rows(chunk)
                 delivery.note(chunk)
-            yield from delivery.rest()
 
     def _chunks(self, prepared: Prepared, step: Step) -> Generator[Chunk, None, None]:
         by_form = {one.form: one.evaluation for one in self.directions}

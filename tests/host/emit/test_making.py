@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,25 @@ def test_few_rows_need_no_thread() -> None:
     assert set(where) == {threading.main_thread()}
     list(made([many(make)], 2))
     assert where[-1] is not threading.main_thread()
+
+
+@pytest.mark.parametrize("others", [0, 1, 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_the_last_rows_are_made_in_the_thread_that_takes_them(others: int, count: int) -> None:
+    where: dict[int, threading.Thread] = {}
+
+    def make(number: int) -> Rows:
+        where[number] = threading.current_thread()
+        return rows(number)
+
+    def makings(begin: int, end: int) -> Iterator[Making]:
+        for number in range(begin, end):
+            yield many(partial(make, number))
+
+    every = made(list(makings(0, others)), 2, lambda: makings(others, others + count))
+    assert numbers(every) == list(range(others + count))
+    here = [number for number, own in where.items() if own is threading.main_thread()]
+    assert here == ([others + count - 1] if count else [])
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 1000])

@@ -1,0 +1,79 @@
+"""Keeps compiled queries, since the same text is often compiled again: in a loop, per partition.
+
+A compiled query never changes, so any number of joins may share one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import QueryError
+from ..plan.query import JoinQuery
+from .constants import param
+from .options import QueryOptions
+
+#: Most queries to keep: some ten kilobytes each.
+MOST_QUERIES = 64
+#: Characters of a query, at most, to be kept: longer ones take megabytes.
+MOST_CHARACTERS = 10_000
+
+
+class KeptQueries:
+    """The compiled queries that were used last; for any threads."""
+
+    def __init__(self) -> None:
+        self._queries: OrderedDict[Hashable, JoinQuery] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, key: Hashable, compiled: Callable[[], JoinQuery]) -> JoinQuery:
+        """Return the query of a key, which is compiled where it is not kept."""
+        with self._lock:
+            found = self._queries.get(key)
+            if found is not None:
+                self._queries.move_to_end(key)
+                return found
+        made = compiled()  # without the lock, since it can take long
+        with self._lock:
+            self._queries[key] = made
+            if len(self._queries) > MOST_QUERIES:
+                self._queries.popitem(last=False)
+        return made
+
+
+def key_of(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions) -> Hashable | None:
+    """Return a key that only the same query has; None if it is not to be kept."""
+    if len(text) > MOST_CHARACTERS:
+        return None
+    try:
+        # As constants: of equal values such as 1, 1.0 and True each is another one.
+        params = tuple((name, param(name, own)) for name, own in (options.params or {}).items())
+    except QueryError:  # of a parameter that the query perhaps does not use
+        return None
+    others = (
+        options.time,
+        options.rows,
+        options.within,
+        options.scale,
+        options.unique,
+        options.time_zone,
+    )
+    key = text, tuple(schemas.items()), params, tuple(map(_frozen, others))
+    try:
+        hash(key)
+    except TypeError:  # a sequence of names may be of any class
+        return None
+    return key
+
+
+def _frozen(value: Any) -> Hashable:
+    """An option's value that does not change, with its type."""
+    if isinstance(value, Mapping):
+        return tuple((name, _frozen(own)) for name, own in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    return type(value), value

@@ -1,0 +1,168 @@
+import datetime
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import QueryError
+from penstock.query import kept_queries
+from penstock.query.compiler import compile_query
+from penstock.query.kept_queries import MOST_CHARACTERS, KeptQueries, key_of
+from penstock.query.options import QueryOptions
+
+SCHEMA = pa.schema([("id", pa.int32()), ("t", pa.int64()), ("x", pa.int32())])
+SCHEMAS = {"l": SCHEMA, "r": SCHEMA}
+TIME = {"l": "t", "r": "t"}
+QUERY = "SELECT l.id AS i, r.id AS j FROM l JOIN r ON r.t BETWEEN l.t - 5 AND l.t + 5 AND l.x < :n"
+
+
+def compiled(text: str = QUERY.replace(":n", "n"), schemas=SCHEMAS, **options):
+    return compile_query(
+        text, schemas, QueryOptions(**{"time": TIME, "params": {"n": 3}} | options)
+    )
+
+
+def test_the_same_query_is_compiled_once():
+    assert compiled() is compiled()
+    again = {name: pa.schema(list(schema)) for name, schema in SCHEMAS.items()}
+    assert compiled(schemas=again) is compiled()
+    assert compiled(params={"n": 3}, time=dict(TIME)) is compiled()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (1, 1.0),
+        (0.5, Decimal("0.50")),
+        (Decimal("1.0"), Decimal("1.00")),
+        (1, "1"),
+        (
+            datetime.datetime(2020, 1, 1, 12),
+            datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC),
+        ),
+        (None, 0),
+    ],
+)
+def test_equal_parameters_of_other_types_are_other_queries(one, other):
+    keys = [key_of(QUERY, SCHEMAS, QueryOptions(params={"n": own})) for own in (one, other)]
+    assert None not in keys
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"text": QUERY.replace(":n", "4")},
+        {"time": {"l": "t:s", "r": "t:s"}},
+        {"time": {"r": "t", "l": "t"}},
+        {"within": 3},
+        {"within": datetime.timedelta(3)},
+        {"rows": 3},
+        {"rows": {"l": 3, "r": 3}},
+        {"scale": {"l.x": 2}},
+        {"unique": {"l": "id"}},
+        {"unique": {"l": ["id", "t"]}},
+        {"time_zone": "Europe/Dublin"},
+        {"params": {"m": 3}},
+        {"schemas": {"r": SCHEMA, "l": SCHEMA}},
+        {"schemas": {"l": SCHEMA, "r": SCHEMA.append(pa.field("y", pa.int8()))}},
+        {"schemas": {"l": SCHEMA, "r": SCHEMA.set(2, pa.field("x", pa.int64()))}},
+        {"schemas": {"l": SCHEMA, "r": SCHEMA.set(2, pa.field("x", pa.int32(), nullable=False))}},
+    ],
+)
+def test_whatever_differs_is_another_query(other):
+    def key(text=QUERY, schemas=SCHEMAS, **options):
+        return key_of(text, schemas, QueryOptions(**{"time": TIME, "params": {"n": 3}} | options))
+
+    assert key(**other) != key()
+    assert key(**other) == key(**other)
+
+
+def test_options_that_change_later_change_no_query():
+    params, unique = {"n": 3}, {"l": ["id"]}
+    first = compiled(params=params, unique=unique)
+    params["n"] = 4
+    unique["l"].append("t")
+    assert compiled(params=params) is not first
+    assert compiled(unique={"l": ["id"]}) is first
+    assert compiled(params={"n": 4}, unique={"l": ["id", "t"]}) is not first
+
+
+def test_results_follow_the_parameters():
+    table = pa.table({"id": [1, 2], "t": [1, 2], "x": [1, 2]}, schema=SCHEMA)
+    for n, rows in [(2, 2), (3, 4), (True, None), (2, 2), (1.5, 2), (1, 0)]:
+        tables, params = {"l": table, "r": table}, {"n": n}
+        if rows is None:
+            with pytest.raises(QueryError):
+                penstock.sql(QUERY.replace(":n", "n"), tables, time=TIME, params=params)
+        else:
+            found = penstock.sql(QUERY.replace(":n", "n"), tables, time=TIME, params=params)
+            assert found.num_rows == rows
+
+
+def test_errors_are_not_kept():
+    for _ in range(2):
+        with pytest.raises(QueryError, match="unknown column or parameter n"):
+            compiled(params=None)
+
+
+def test_a_parameter_without_meaning_is_none_of_the_keys():
+    strange = {"n": 3, "m": object()}
+    assert key_of(QUERY, SCHEMAS, QueryOptions(params=strange)) is None
+    assert compiled(params=strange) == compiled()
+
+
+def test_long_queries_are_not_kept():
+    text = QUERY.replace(":n", "4") + " " * MOST_CHARACTERS
+    assert key_of(text, SCHEMAS, QueryOptions(time=TIME)) is None
+    assert compiled(text) is not compiled(text)
+
+
+def test_names_of_any_class_of_sequence():
+    class Names(Sequence[str]):
+        __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+        def __getitem__(self, index):
+            return ("id", "t")[index]
+
+        def __len__(self) -> int:
+            return 2
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(("id", "t"))
+
+    assert key_of(QUERY, SCHEMAS, QueryOptions(unique={"l": Names()})) is None
+    assert compiled(unique={"l": Names()}) == compiled(unique={"l": ["id", "t"]})
+
+
+def test_the_query_used_longest_ago_goes(monkeypatch):
+    monkeypatch.setattr(kept_queries, "MOST_QUERIES", 2)
+    queries, made = KeptQueries(), []
+
+    def find(key):
+        def compiling():
+            made.append(key)
+            return compiled()
+
+        return queries.find(key, compiling)
+
+    for key in "abacab":
+        find(key)
+    assert "".join(made) == "abcb"
+
+
+def test_threads_share_compiled_queries():
+    barrier = threading.Barrier(8)
+
+    def run(k: int):
+        barrier.wait()
+        return [compiled(params={"n": n}) for n in range(20)]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(run, range(8)))
+    assert all(own == found[0] for own in found)
