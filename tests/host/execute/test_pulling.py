@@ -32,12 +32,16 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[Order]:
     return found
 
 
-def joined(threads: int, rows: int = ROWS) -> list[tuple[int, int]]:
+def joined(threads: int, rows: int = ROWS, portion: int = 1 << 16) -> list[tuple[int, int]]:
     ids = np.arange(rows)
     table = pa.table({"id": ids, "t": ids, "k": ids % 3})
     with open_device("cpu", threads=threads) as device:
         found = penstock.sql(
-            QUERY, {"l": table, "r": table}, time={"l": "t", "r": "t"}, device=device
+            QUERY,
+            {"l": table, "r": table},
+            time={"l": "t", "r": "t"},
+            device=device,
+            pruning=penstock.Pruning(run_rows=(4 * portion,)),
         )
     return sorted(zip(found["i"].to_pylist(), found["j"].to_pylist(), strict=True))
 
@@ -65,32 +69,28 @@ def test_last_tuples_that_match_nothing_change_nothing(here: list[Order]) -> Non
     assert len(here) == 1
 
 
-def test_small_orders_take_the_place_of_the_last_lane(
-    here: list[Order], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(maker, "PORTION", 100)
-    assert joined(1) == expected()
+def test_small_orders_take_the_place_of_the_last_lane(here: list[Order]) -> None:
+    assert joined(1, portion=100) == expected()
     assert len(here) == 10
     here.clear()
-    assert joined(2) == expected()
+    assert joined(2, portion=100) == expected()
     # The first one goes to a lane, and any one while no lane is busy.
     assert all(order.bound.kept[0] for order in here)
     here.clear()
-    assert joined(8) == expected()
+    assert joined(8, portion=100) == expected()
     assert len(here) <= 3
 
 
 def test_the_callers_thread_runs_so_many_evaluations(
     here: list[Order], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maker, "PORTION", 100)
     monkeypatch.setattr(pulling, "HERE_IN_ALL", 3000)
-    assert joined(1) == expected()
+    assert joined(1, portion=100) == expected()
     assert 1 <= len(here) <= 3
     assert sum(order.evaluations for order in here) <= 3000
     monkeypatch.setattr(pulling, "HERE_IN_ALL", 0)
     here.clear()
-    assert joined(2) == expected()
+    assert joined(2, portion=100) == expected()
     assert not here
 
 
@@ -99,7 +99,6 @@ def test_the_callers_thread_runs_so_many_evaluations(
 def test_results_that_are_too_long_are_continued_in_more_room(
     monkeypatch: pytest.MonkeyPatch, threads: int, portion: int
 ) -> None:
-    monkeypatch.setattr(maker, "PORTION", portion)
     monkeypatch.setattr(room, "FIRST", 64)
     taken: list[int] = []
     take = Room.take
@@ -110,19 +109,18 @@ def test_results_that_are_too_long_are_continued_in_more_room(
         return found
 
     monkeypatch.setattr(Room, "take", recorded)
-    assert joined(threads) == expected()
+    assert joined(threads, portion=portion) == expected()
     assert taken[0] == 64
     assert taken == sorted(taken)
     assert 64 < taken[-1] <= 64 * 8**4
 
 
 def test_no_order_waits_for_the_keys_of_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maker, "PORTION", 100)
     begun: list[str] = []
-    portion, add = maker.OrderMaker._portion, Executor.add
+    portion, add = maker.OrderMaker._bound, Executor.add
     monkeypatch.setattr(
-        maker.OrderMaker, "_portion", lambda *args: begun.append("keys") or portion(*args)
+        maker.OrderMaker, "_bound", lambda *args: begun.append("keys") or portion(*args)
     )
     monkeypatch.setattr(Executor, "add", lambda *args: begun.append("order") or add(*args))
-    assert joined(2) == expected()
+    assert joined(2, portion=100) == expected()
     assert begun[:2] == ["keys", "order"]
