@@ -175,7 +175,7 @@ class VirtualXrt:
         card = self._cards[handle]
         data = card.machine.memory.buffer(str(bo)).data[offset : offset + size]
         mapped = (ctypes.c_uint8 * len(data)).from_address(card.mapped[bo] + offset)
-        host = np.frombuffer(mapped, np.uint8)
+        host = np.ctypeslib.as_array(mapped)
         if direction == xrt.xclBOSyncDirection.XCL_BO_SYNC_BO_TO_DEVICE:
             data[:] = host
         else:

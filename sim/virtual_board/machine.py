@@ -189,7 +189,7 @@ class Machine:
         if banks is not None:
             self.memory = Memory(banks)
         self._copies = {
-            base: Copy(Kernel(path, image.table, self.model), self, reach and reach[base])
+            base: Copy(Kernel(path, image.table, self.model), self, reach[base] if reach else None)
             for base in image.bases
         }
         if image.leds is not None:

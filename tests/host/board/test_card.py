@@ -22,6 +22,7 @@ from penstock.host.device.base import Task
 from penstock.host.devices.board.device import BoardDevice
 from penstock.host.devices.board.link import BoardLink
 from penstock.host.devices.board.package import Package
+from penstock.host.devices.board.selftest import selftest
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.describe import describe
@@ -211,3 +212,52 @@ def test_a_window_longer_than_a_bank_lies_in_several(card: _Small, pruning: bool
     order = [("id", "ascending"), ("v", "ascending")]
     assert found.sort_by(order) == right.sort_by(order)
     assert len(right) > 100
+
+
+class _Card(_Small):
+    name = "u280"
+
+    def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
+        self.machine = Machine(board(self.name), MemoryModel())
+        return [BoardLink(virtual_card(self.machine), "card")]
+
+
+@pytest.mark.parametrize(("name", "kernels"), [("u280", 1), ("u280", 3), ("u200", 3)])
+def test_selftest_and_join(name: str, kernels: int, tmp_path: Path) -> None:
+    package = virtual_package(CONFIG, name, tmp_path, kernels=kernels)
+    rng = np.random.default_rng(8)
+
+    def side(rows: int) -> pa.Table:
+        x, y = rng.integers(0, 200, (2, rows))
+        return pa.table(
+            {"id": np.arange(rows), "t": np.sort(rng.integers(0, 500, rows)), "x": x, "y": y}
+        )
+
+    sides, time = {"s": side(300), "r": side(2000)}, {"s": "t", "r": "t"}
+    query = """SELECT s.id AS a, r.id AS b FROM s JOIN r
+        ON abs(s.x - r.x) < 9 AND abs(s.y - r.y) < 9 AND r.t BETWEEN s.t - 100 AND s.t"""
+    with type("Card", (_Card,), {"name": name})(package=package.folder) as device:
+        for finding in selftest(device):
+            assert finding.passed, finding.text
+        found = penstock.sql(query, sides, time=time, device=device)
+    device.machine.unload()
+    right = penstock.sql(query, sides, time=time)
+    order = [("a", "ascending"), ("b", "ascending")]
+    assert found.sort_by(order) == right.sort_by(order)
+    assert len(right)
+
+
+def test_windows_of_more_than_a_bank_in_total(tmp_path: Path) -> None:
+    package = virtual_package(CONFIG, "u280", tmp_path, kernels=3)
+    with _Card(package=package.folder) as device:
+        kernel, values = device.open(PROGRAM), np.arange(100, dtype=np.uint32)
+        assert kernel.most_positions == (256 << 20) // 8
+        windows = [kernel.allocate(kernel.most_positions * 3 // 4) for _ in range(2)]
+        assert len({buffer.bank for buffer in device.machine.memory.buffers()}) == 2
+        for number, window in enumerate(windows):
+            window.write(0, [values + 50 * number])
+            found = kernel.submit(window, _task(50, 59)).result(60)
+            assert sorted(found.j.tolist()) == list(range(50 - 50 * number, 60 - 50 * number))
+            window.free()
+        kernel.close()
+    device.machine.unload()
