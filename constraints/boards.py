@@ -44,6 +44,8 @@ class Board:
         Kind of memory that kernels read and write: HBM, DDR, or PS (the processing system's).
     banks : int
         Independent ports to it: pseudo-channels of HBM, DIMMs of DDR, 1 of a processing system.
+    bank_mib : int
+        Size of each, in MiB: no buffer of a card is larger than a bank.
     memory_gb_s : float
         Peak bandwidth of that memory, all ports together, in 10^9 bytes per second.
     clock_mhz : int
@@ -63,6 +65,7 @@ class Board:
     slrs: int
     memory: str
     banks: int
+    bank_mib: int
     memory_gb_s: float
     clock_mhz: int
     pynq: str
@@ -81,6 +84,7 @@ BOARDS = {
         slrs=2,
         memory="HBM",
         banks=32,
+        bank_mib=256,
         memory_gb_s=316,
         clock_mhz=300,
         pynq="3.0.1",
@@ -97,6 +101,7 @@ BOARDS = {
         slrs=3,
         memory="DDR",
         banks=4,
+        bank_mib=16_384,
         memory_gb_s=77,
         clock_mhz=300,
         pynq="3.0.1",
@@ -113,6 +118,7 @@ BOARDS = {
         slrs=4,
         memory="DDR",
         banks=4,
+        bank_mib=16_384,
         memory_gb_s=77,
         clock_mhz=300,
         pynq="3.0.1",
@@ -130,6 +136,7 @@ BOARDS = {
         slrs=3,
         memory="HBM",
         banks=32,
+        bank_mib=256,
         memory_gb_s=460,
         clock_mhz=300,
         pynq="3.0.1",
@@ -146,6 +153,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        bank_mib=512,
         memory_gb_s=2.1,
         clock_mhz=100,
         pynq="3.1.2",
@@ -162,6 +170,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        bank_mib=2_048,
         memory_gb_s=19.2,
         clock_mhz=200,
         pynq="4.0.0",
@@ -179,6 +188,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        bank_mib=4_096,
         memory_gb_s=19.2,
         clock_mhz=200,
         pynq="4.0.0",
@@ -195,6 +205,7 @@ BOARDS = {
         slrs=1,
         memory="PS",
         banks=1,
+        bank_mib=2_048,
         memory_gb_s=4.3,
         clock_mhz=200,
         pynq="4.0.0",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.constraints.boards import Flow
+from penstock.constraints.boards import Board, Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
 
@@ -105,15 +105,7 @@ def write_package(
     if entry.flow is Flow.VITIS:
         if kernels > MOST_KERNELS:
             raise UsageError(f"a card takes at most {MOST_KERNELS} kernels, not {kernels}")
-        link["link.cfg"] = link_config(
-            kernels,
-            entry.memory,
-            entry.banks,
-            entry.slrs,
-            kernel=description.kernel,
-            ports=description.ports,
-            registers=description.registers.registers,
-        )
+        link["link.cfg"] = card_link(description, entry, kernels)
     elif kernels != 1:
         raise UsageError(f"{board} is no Alveo card: it takes 1 kernel, not {kernels}")
     try:
@@ -132,6 +124,20 @@ def write_package(
     for name, text in texts.items():
         _write(out / name, text)
     return [out / name for name in texts]
+
+
+def card_link(description: Description, card: Board, kernels: int) -> str:
+    """The text of ``link.cfg`` for some kernels of an Alveo card."""
+    return link_config(
+        kernels,
+        card.memory,
+        card.banks,
+        card.slrs,
+        kernel=description.kernel,
+        ports=description.ports,
+        shared=description.shared,
+        registers=description.registers.registers,
+    )
 
 
 def _write(path: Path, text: str) -> None:

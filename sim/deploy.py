@@ -6,14 +6,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from penstock.constraints.boards import Flow
+from penstock.constraints.boards import Board, Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
 from penstock.host.device.programs import program_header
 from penstock.host.devices.board.link import INDEX
 from penstock.host.devices.board.package import DESCRIPTION, Package
 from penstock.hw.board.placement import clock_of
-from penstock.hw.kernel.link import compute_units
+from penstock.hw.kernel.description import Description
+from penstock.hw.kernel.link import bank_tags, compute_units, port_banks
 
 from .builds import Build
 
@@ -41,11 +42,13 @@ def write_package(
     for data in files.values():
         content.update(hashlib.sha256(data).digest())
     stem = f"penstock_{content.hexdigest()[:16]}"
+    entry = find_board(board)
     package = Package(
         board=board,
-        clock_mhz=clock_of(find_board(board)),
+        clock_mhz=clock_of(entry),
         overlay=stem + suffix,
         instances=compute_units(kernels, build.description.kernel),
+        banks=_banks(build.description, entry, kernels),
         table=build.description.table(),
         program=None if build.program is None else program_header(build.program),
         operator=build.operator.value,
@@ -59,6 +62,17 @@ def write_package(
     except OSError as error:
         raise FileError(f"{out} cannot be written: {error.strerror}") from error
     return package
+
+
+def _banks(description: Description, board: Board, kernels: int) -> list[dict[str, list[str]]]:
+    """What the ports of each kernel reach; a processing system's memory is one to PYNQ."""
+    if board.flow is not Flow.VITIS:
+        return []
+    dealt = port_banks(kernels, tuple(description.ports), description.shared, board.banks)
+    return [
+        {port: bank_tags(board.memory, dealt[number, port]) for port in description.ports}
+        for number in range(kernels)
+    ]
 
 
 def made_package(build: Build, board: str, out: Path, overlay: Path, *, kernels: int) -> Package:

@@ -182,6 +182,8 @@ class Kernel(ABC):
     min_room: int = 1
     #: Banks of memory that its windows can lie in, each with room of its own.
     banks: int = 1
+    #: Most positions of a window's memory; longer windows lie in several. None for any number.
+    most_positions: int | None = None
     #: Most evaluations of a task that runs faster in the calling thread than in another one; 0 for
     #: a kernel without :meth:`run`.
     here_evaluations: int = 0

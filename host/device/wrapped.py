@@ -67,6 +67,7 @@ class WrappedKernel(Kernel):
         self.inner = inner
         self.min_room = inner.min_room
         self.banks = inner.banks
+        self.most_positions = inner.most_positions
 
     def allocate(self, capacity: int) -> WindowBuffer:
         return self.wrap(self.inner.allocate(capacity))

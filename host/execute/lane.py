@@ -264,7 +264,7 @@ class Lane:
                 max(pairs // len(lease.spans), kernel.min_room),
                 bound.mode,
             )
-            yield TaskPart(span, piece, bound.mode, submit(lease.window.buffer, task))
+            yield TaskPart(span, piece, bound.mode, submit(lease.window.buffers[span.buffer], task))
 
     def run_here(self, order: Order, *, loads: bool, times: int = 1) -> Chunk | None:
         """Run a small order in the calling thread; None if it is too large or has no room.

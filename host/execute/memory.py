@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import DeviceError
@@ -31,7 +32,7 @@ class Window:
 
     layout: Layout
     kernel: Kernel
-    buffer: WindowBuffer
+    buffers: tuple[WindowBuffer, ...]
     ring: Ring
     #: Held while keys are written.
     writing: threading.Lock = field(default_factory=threading.Lock)
@@ -45,6 +46,11 @@ class Window:
     quarantined: bool = False
     #: Whether writing failed, so that positions counted as resident may be missing.
     broken: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the device has lost keys."""
+        return any(buffer.lost for buffer in self.buffers)
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,8 @@ class DeviceMemory:
                     )
                 found.broken = True
                 for span, source in todo:
-                    found.buffer.write(span.offset, source.columns(made, span.low, span.high))
+                    keys = source.columns(made, span.low, span.high)
+                    found.buffers[span.buffer].write(span.offset, keys)
                 found.broken = False
         except BaseException:
             with self._changed:
@@ -204,7 +211,7 @@ class DeviceMemory:
         with self._changed:
             while True:
                 found = self._windows.get(key)
-                if found is not None and (found.buffer.lost or not found.ring.fits(low, high)):
+                if found is not None and (found.lost or not found.ring.fits(low, high)):
                     self._retire(key)
                     found = None
                 if found is None:
@@ -231,20 +238,30 @@ class DeviceMemory:
         # Few different sizes, so that buffers can be reused.
         capacity = max(LEAST_CAPACITY, 1 << max(positions - 1, 0).bit_length())
         kernel = self._kernel(made.program, modes)
-        buffer = self._buffer(kernel, capacity)
-        if buffer is None:
-            return None
-        window = Window(made, kernel, buffer, Ring(buffer.capacity))
+        each = min(capacity, kernel.most_positions or capacity)
+        # Of several only as many as the positions need.
+        count = 1 if each == capacity else -(-positions // each)
+        buffers: list[WindowBuffer] = []
+        for _ in range(count):
+            if (buffer := self._buffer(kernel, each, buffers)) is None:
+                return None
+            buffers.append(buffer)
+        window = Window(made, kernel, tuple(buffers), Ring(each, count))
         self._windows[key] = window
         return window
 
-    def _buffer(self, kernel: Kernel, capacity: int) -> WindowBuffer | None:
+    def _buffer(
+        self, kernel: Kernel, capacity: int, taken: Sequence[WindowBuffer]
+    ) -> WindowBuffer | None:
+        """Take one more buffer; without room, give those that were taken for the window back."""
         while True:
             found = self._buffers.take(kernel, capacity)
             if not isinstance(found, DeviceError):
                 return found
             if self._buffers.shed() or self._evict():
                 continue
+            for buffer in taken:
+                self._buffers.give_back(buffer, again=True)
             if any(w.leases for w in (*self._windows.values(), *self._retired)):
                 return None
             raise found
@@ -268,4 +285,5 @@ class DeviceMemory:
             self._recycle(window)
 
     def _recycle(self, window: Window) -> None:
-        self._buffers.give_back(window.buffer, again=not window.quarantined)
+        for buffer in window.buffers:
+            self._buffers.give_back(buffer, again=not window.quarantined)

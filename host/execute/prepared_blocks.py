@@ -125,7 +125,7 @@ class _BlockMemory(DeviceMemory):
                 return
             if self._named.get(window.key) is window:  # a lost one has been replaced
                 del self._named[window.key]
-        window.buffer.free()
+        window.buffers[0].free()
 
     def quarantine(self, lease: Lease | None) -> None:
         # A server frees its own.
@@ -149,7 +149,7 @@ class _BlockMemory(DeviceMemory):
 
         with self._changed:
             held = self._named.get(key)
-            if held is not None and not held.buffer.lost:
+            if held is not None and not held.lost:
                 held.leases += 1
                 return held
         kernel = self.kernel(made.program, modes)
@@ -159,7 +159,7 @@ class _BlockMemory(DeviceMemory):
         buffer = kernel.resident(name, source.end, columns)
         if buffer is None:
             return None
-        window = _NamedWindow(made, kernel, buffer, Ring(max(source.end, 1)), leases=1, key=key)
+        window = _NamedWindow(made, kernel, (buffer,), Ring(max(source.end, 1)), leases=1, key=key)
         with self._changed:
             self._named[key] = window
         return window

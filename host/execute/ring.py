@@ -12,24 +12,28 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RingSpan:
-    """Logical positions ``[low, high)`` at consecutive offsets from ``offset`` on."""
+    """Logical positions ``[low, high)`` at consecutive offsets of a buffer from ``offset`` on."""
 
     offset: int
     low: int
     high: int
+    #: Which of the ring's buffers.
+    buffer: int = 0
 
 
 class Ring:
-    """Residency of one run in one buffer.
+    """Residency of one run in one buffer, or in several of equal size.
 
     Parameters
     ----------
-    capacity : int
-        Positions of the buffer.
+    each : int
+        Positions of a buffer.
+    buffers : int
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, each: int, buffers: int = 1) -> None:
+        self.each = each
+        self.capacity = each * buffers
         self.low = self.high = 0
         self._leases: Counter[tuple[int, int]] = Counter()
 
@@ -64,12 +68,13 @@ class Ring:
         return written
 
     def spans(self, low: int, high: int) -> list[RingSpan]:
-        """Cut ``[low, high)``, at most a whole buffer, where the buffer wraps."""
-        if low >= high:
-            return []
-        turn = (low // self.capacity + 1) * self.capacity
-        first = RingSpan(low % self.capacity, low, min(high, turn))
-        return [first] if high <= turn else [first, RingSpan(0, turn, high)]
+        """Cut ``[low, high)``, at most the capacity, where a buffer ends."""
+        found = []
+        while low < high:
+            end = min(high, (low // self.each + 1) * self.each)
+            found.append(RingSpan(low % self.each, low, end, low % self.capacity // self.each))
+            low = end
+        return found
 
     def lease(self, low: int, high: int) -> None:
         """Keep resident positions ``[low, high)`` until they are released."""

@@ -133,10 +133,10 @@ class KernelConfig:
         """Most result words that may follow after the head was told to stop.
 
         Each word holds a record at least: of a block's FIFO with what may reach it, of a lane, or
-        of the few cycles until the head hears of it.
+        of the few cycles until words are counted and the head hears of it.
         """
         in_flight = self.pipelines * self.join.in_flight_records
-        return in_flight + self.lanes * self.lane_records + 8
+        return in_flight + self.lanes * self.lane_records + 9
 
     @property
     def least_result_words(self) -> int:

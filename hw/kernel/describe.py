@@ -7,7 +7,7 @@ from typing import Any
 from ..join.modes import CODES
 from .config import LANES, RECORD_BITS, WORD_BYTES, KernelConfig, register_map
 from .description import Description
-from .kernel import KERNEL, PORTS
+from .kernel import KERNEL, PORTS, SHARED
 from .layout import HEADER, PASS_SLOTS, Status, tuple_slots, value_slots, window_slots
 
 
@@ -20,6 +20,7 @@ def describe(config: KernelConfig) -> Description:
         prefix="PENSTOCK",
         registers=register_map(config),
         ports=PORTS,
+        shared=SHARED,
         status=Status,
         header=HEADER,
         geometry=_geometry(config),

@@ -59,6 +59,8 @@ class Description:
     registers : RegisterMap
     ports : mapping of str to str
         Memory ports and what they carry.
+    shared : tuple of str
+        Memory ports whose buffers all kernels of a card read.
     streams : mapping of str to StreamPort
         AXI4-Stream ports.
     status : type of IntEnum, or None
@@ -78,6 +80,7 @@ class Description:
     prefix: str
     registers: RegisterMap
     ports: Mapping[str, str] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
     streams: Mapping[str, StreamPort] = field(default_factory=dict)
     status: type[IntEnum] | None = None
     header: Mapping[str, int] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from .layout import (
 )
 from .pass_check import SPAN, PassCheck
 from .reader import FETCH, Reader
+from .skid import Skid
 from .slots import Unpacker, run_layout
 
 #: Passes that are checked ahead of the head, so that their window tuples are fetched in time.
@@ -251,8 +252,23 @@ class Feeder(wiring.Component):
         self._queue(m, "runs", fetch.o_run, window.i_run)
         connect(m, fetch.o_fetch, window_reader.i_fetch)
         connect(m, window_reader.o, window.i)
-        connect(m, window.o, flipped(self.o_window))
+        self._staged(m, "window", max(join.window_bits, 1), window.o, self.o_window)
         m.d.comb += fetch.i_address.eq(job.window_address)
+
+    def _staged(
+        self, m: Module, name: str, shape: object, i: stream.Interface, o: stream.Interface
+    ) -> None:
+        """An output that the head does not stall within the cycle: the way to memory is long."""
+        stage = Skid(shape)
+        self._add(m, f"{name}_stage", stage)
+        m.d.comb += [
+            stage.i.payload.eq(i.payload),
+            stage.i.valid.eq(i.valid),
+            i.ready.eq(stage.i.ready),
+            o.payload.eq(stage.o.payload),
+            o.valid.eq(stage.o.valid),
+            stage.o.ready.eq(o.ready),
+        ]
 
     def _queue(self, m: Module, name: str, i: stream.Interface, o: stream.Interface) -> None:
         fifo = SyncFIFO(width=i.payload.as_value().shape().width, depth=PASSES_AHEAD)
@@ -278,10 +294,12 @@ class Feeder(wiring.Component):
         )
         self._begin(m, items.i_run, {"first": 0, "count": job.tuples})
         connect(m, reader.o, items.i)
+        given = stream.Signature(tuple_layout(join)).create(path=("given",))
         m.d.comb += [
-            self.o_tuple.payload.start.eq(items.o.payload.start),
-            self.o_tuple.payload.end.eq(items.o.payload.end),
-            self.o_tuple.payload.keys.eq(items.o.payload["keys"]),
-            self.o_tuple.valid.eq(items.o.valid),
-            items.o.ready.eq(self.o_tuple.ready),
+            given.payload.start.eq(items.o.payload.start),
+            given.payload.end.eq(items.o.payload.end),
+            given.payload.keys.eq(items.o.payload["keys"]),
+            given.valid.eq(items.o.valid),
+            items.o.ready.eq(given.ready),
         ]
+        self._staged(m, "tuple", tuple_layout(join), given, self.o_tuple)

@@ -19,6 +19,8 @@ PORTS = {
     "m_axi_gmem1": "window",
     "m_axi_gmem2": "results",
 }
+#: Those whose buffers all kernels of a card read: a window is brought to the card once.
+SHARED = ("m_axi_gmem1",)
 
 
 class Kernel(Frame):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..checks import check_integer
-from .kernel import KERNEL, PORTS
+from .kernel import KERNEL, PORTS, SHARED
 from .registers import REGISTERS, Register
 
 #: Memory resources that ``v++`` connects ports to.
@@ -18,10 +17,25 @@ def compute_units(kernels: int, kernel: str = KERNEL) -> list[str]:
     return [f"{kernel}_{number}" for number in range(1, kernels + 1)]
 
 
-def port_banks(kernels: int, ports: Sequence[str], banks: int) -> dict[tuple[int, str], int]:
-    """The bank of each port of each kernel, by the kernel's number and the port's name."""
-    pairs = itertools.product(range(kernels), ports)
-    return {pair: number % banks for number, pair in enumerate(pairs)}
+def port_banks(
+    kernels: int, ports: Sequence[str], shared: Collection[str], banks: int
+) -> dict[tuple[int, str], range]:
+    """Banks that each port of each kernel reaches, by the kernel's number and the port's name.
+
+    A port with buffers of its own has a bank, as long as there are enough; a quarter of all, or
+    what is left over, hold the buffers of shared ports.
+    """
+    own = [(k, port) for k in range(kernels) for port in ports if port not in shared]
+    kept = max(banks - len(own), -(-banks // 4)) if len(own) < kernels * len(ports) else 0
+    dealt = max(banks - kept, 1)  # a single bank holds everything
+    found = {pair: range(n % dealt, n % dealt + 1) for n, pair in enumerate(own)}
+    common = range(banks - kept, banks)
+    return {(k, port): found.get((k, port), common) for k in range(kernels) for port in ports}
+
+
+def bank_tags(memory: str, banks: range) -> list[str]:
+    """Names of some banks, as XRT and PYNQ have them."""
+    return [f"{memory}[{bank}]" for bank in banks]
 
 
 def link_config(
@@ -32,12 +46,12 @@ def link_config(
     *,
     kernel: str = KERNEL,
     ports: Iterable[str] = tuple(PORTS),
+    shared: Collection[str] = SHARED,
     registers: Iterable[type[Register]] = REGISTERS,
 ) -> str:
     """Connectivity of the kernels of a card, as ``v++ --config`` reads it; never run through it.
 
-    Each port of each kernel has a bank of its own as long as there are enough; then they share,
-    first those of different kernels. Kernels are dealt over the dies.
+    Ports reach the banks of :func:`port_banks`. Kernels are dealt over the dies.
 
     Parameters
     ----------
@@ -53,6 +67,8 @@ def link_config(
         Name of the kernel.
     ports : iterable of str
         Its memory ports.
+    shared : collection of str
+        Those of them whose buffers all kernels read.
     registers : iterable of type
         Its registers: those with a port are pointers into its memory.
 
@@ -68,11 +84,13 @@ def link_config(
         raise ValueError(f"memory must be HBM or DDR, not {memory!r}")
     units = compute_units(kernels, kernel)
     lines = ["[connectivity]", f"nk={kernel}:{kernels}:{'.'.join(units)}"]
-    dealt = port_banks(kernels, tuple(ports), banks)
-    for (number, port), bank in dealt.items():
+    dealt = port_banks(kernels, tuple(ports), shared, banks)
+    for (number, port), reached in dealt.items():
+        first, last = reached[0], reached[-1]
+        resource = f"{memory}[{first}]" if first == last else f"{memory}[{first}:{last}]"
         for register in registers:
             if register.port == port:
-                lines.append(f"sp={units[number]}.{register.name}:{memory}[{bank}]")
+                lines.append(f"sp={units[number]}.{register.name}:{resource}")
     if slrs > 1:
         lines += [f"slr={unit}:SLR{number % slrs}" for number, unit in enumerate(units)]
     return "\n".join(lines) + "\n"

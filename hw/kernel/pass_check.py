@@ -16,9 +16,10 @@ SPAN = data.StructLayout({"begin": 32, "end": 32})
 class PassCheck(wiring.Component):
     """Lets passes through that the head can run, to the head and to the window's reader.
 
-    One pass per cycle, without delay; either output may stall. A pass that is empty, that ends
-    beyond the window, that does not add up with the number of stream tuples, or with which there
-    are more window flits than ordinals ends the flow.
+    A pass takes three cycles: it is taken, judged, and given, since its sums and comparisons are
+    too long for one. Either output may stall. A pass that is empty, that ends beyond the window,
+    that does not add up with the number of stream tuples, or with which there are more window
+    flits than ordinals ends the flow.
 
     Members
     -------
@@ -58,57 +59,66 @@ class PassCheck(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        item, last = self.i.payload, Signal()
-        passes, tuples = Signal(32), Signal(32)
+        item = data.View(self.i.payload.shape(), Signal(self.i.payload.shape(), reset_less=True))
+        span, sound, shared = Signal(32), Signal(), Signal(init=1)
+        there, judged, good = Signal(), Signal(), Signal()
+        passes, tuples, last = Signal(32), Signal(32), Signal()
         ordinals = 1 << self.config.join.ordinal_bits
-        flits, sum_of_flits = Signal(range(ordinals + 1)), Signal(34)
-        m.d.comb += sum_of_flits.eq(flits + (item.end - item.begin)[:32])
-        fits, both = Signal(), Signal()
-        adds_up = (
-            (item.begin < item.end)
-            & (item.end <= self.i_window)
-            & (item.tuples != 0)
-            & Mux(last, item.tuples == tuples, item.tuples < tuples)
-            & (sum_of_flits <= ordinals)
-            & ~self.o_error
-        )
-        if self.config.pipelines > 1:
-            adds_up = adds_up & self._shared(m)
+        room = Signal(range(ordinals + 1))  # ordinals without a window flit
+        gives, given = Signal(), self.i.payload
         m.d.comb += [
-            last.eq(passes == 1),
-            fits.eq(adds_up),
-            both.eq(self.i.valid & fits & self.o_pass.ready & self.o_span.ready),
-            self.i.ready.eq(both),
-            self.o_pass.valid.eq(both),
+            self.i.ready.eq(~there),
+            gives.eq(judged & good & self.o_pass.ready & self.o_span.ready),
+            self.o_pass.valid.eq(gives),
             self.o_pass.payload.tuples.eq(item.tuples),
             self.o_pass.payload.begin.eq(item.begin),
             self.o_pass.payload.end.eq(item.end),
             self.o_pass.payload.last.eq(last),
-            self.o_span.valid.eq(both),
+            self.o_span.valid.eq(gives),
             self.o_span.payload.begin.eq(item.begin),
             self.o_span.payload.end.eq(item.end),
         ]
+        if self.config.pipelines > 1:
+            m.d.comb += self.o_pass.payload.share.eq(item.share)
         with m.If(self.i_start):
             m.d.sync += [
                 passes.eq(self.i_passes),
+                last.eq(self.i_passes == 1),
                 tuples.eq(self.i_tuples),
-                flits.eq(0),
+                room.eq(ordinals),
                 self.o_error.eq(0),
+                there.eq(0),
+                judged.eq(0),
             ]
-        with m.Elif(both):
+        with m.Elif(self.i.valid & ~there):
             m.d.sync += [
-                passes.eq(passes - 1),
-                tuples.eq(tuples - item.tuples),
-                flits.eq(sum_of_flits),
+                there.eq(1),
+                item.eq(given),
+                span.eq(given.end - given.begin),
+                sound.eq(
+                    (given.begin < given.end) & (given.end <= self.i_window) & (given.tuples != 0)
+                ),
             ]
-        with m.Elif(self.i.valid & ~fits):
+            if self.config.pipelines > 1:
+                m.d.sync += shared.eq(self._shared(given))
+        with m.Elif(there & ~judged):
+            fits = Mux(last, item.tuples == tuples, item.tuples < tuples)
+            m.d.sync += [judged.eq(1), good.eq(sound & shared & fits & (span <= room))]
+        with m.Elif(gives):
+            m.d.sync += [
+                there.eq(0),
+                judged.eq(0),
+                passes.eq(passes - 1),
+                last.eq(passes == 2),
+                tuples.eq(tuples - item.tuples),
+                room.eq(room - span),
+            ]
+        with m.Elif(judged & ~good):
             m.d.sync += self.o_error.eq(1)
         return m
 
-    def _shared(self, m: Module) -> Value:
+    def _shared(self, item: data.View) -> Value:
         """Whether the share is the tuples divided by the pipelines."""
-        pipelines, item = self.config.pipelines, self.i.payload
-        m.d.comb += self.o_pass.payload.share.eq(item.share)
-        rest = Signal(32 + pipelines.bit_length() + 1)  # wraps around where the share is too large
-        m.d.comb += rest.eq(item.tuples - item.share * pipelines)
-        return rest < pipelines
+        pipelines = self.config.pipelines
+        # It wraps around where the share is too large.
+        return (item.tuples - item.share * pipelines)[: 32 + pipelines.bit_length() + 1] < pipelines

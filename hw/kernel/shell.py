@@ -182,6 +182,16 @@ class Shell(wiring.Component):
         counters, status, report = self._counters, self.o_status, self._report
         results = self._argument(Results)
         running = Signal()
+        # Arguments keep their values from the cycle before a start on.
+        refused, verdict, nowhere = Signal(), Signal(Status), Signal()
+        m.d.sync += [refused.eq(1), nowhere.eq(results[: WORD_BYTES.bit_length() - 1].any())]
+        with m.If(self._misaligned()):
+            m.d.sync += verdict.eq(Status.MISALIGNED)
+        for wrong, code in self._refusals():
+            with m.Elif(wrong):
+                m.d.sync += verdict.eq(code)
+        with m.Else():
+            m.d.sync += refused.eq(0)
         header = Signal()  # the word for the writer is the header
         failed = feeder.o_read_error | writer.o_error | feeder.o_bad_pass
         packer = self._packer
@@ -212,13 +222,10 @@ class Shell(wiring.Component):
                     m.next = "CHECK"
             with m.State("CHECK"):
                 m.next = "HEADER"
-                with m.If(self._misaligned()):
-                    m.d.sync += status.eq(Status.MISALIGNED)
-                    with m.If(results[: WORD_BYTES.bit_length() - 1].any()):
+                with m.If(refused):
+                    m.d.sync += status.eq(verdict)
+                    with m.If(nowhere):
                         m.next = "DONE"
-                for wrong, code in self._refusals():
-                    with m.Elif(wrong):
-                        m.d.sync += status.eq(code)
                 with m.Else():
                     m.d.sync += status.eq(Status.PAUSED)
                     m.d.comb += [
@@ -252,14 +259,16 @@ class Shell(wiring.Component):
                 if packer:
                     m.d.comb += packer.i_flush.eq(1)
                 with m.If(gathered & writer.o_idle & feeder.o_idle):
-                    m.d.comb += feeder.i_clear.eq(1)
-                    with m.If(feeder.o_read_error):
-                        m.d.sync += status.eq(Status.READ_ERROR)
-                    with m.Elif(writer.o_error):
-                        m.d.sync += status.eq(Status.WRITE_ERROR)
-                    with m.Elif(feeder.o_bad_pass):
-                        m.d.sync += status.eq(Status.BAD_PASS)
-                    m.next = "HEADER"
+                    m.next = "CLEAR"
+            with m.State("CLEAR"):
+                m.d.comb += [feeder.i_cancel.eq(1), feeder.i_clear.eq(1)]
+                with m.If(feeder.o_read_error):
+                    m.d.sync += status.eq(Status.READ_ERROR)
+                with m.Elif(writer.o_error):
+                    m.d.sync += status.eq(Status.WRITE_ERROR)
+                with m.Elif(feeder.o_bad_pass):
+                    m.d.sync += status.eq(Status.BAD_PASS)
+                m.next = "HEADER"
             with m.State("HEADER"):
                 m.d.comb += [writer.i_start.eq(1), writer.i_address.eq(results)]
                 m.next = "WRITE"
@@ -316,7 +325,8 @@ class Shell(wiring.Component):
             "passes": chain.i_pass.valid & chain.i_pass.ready,
             "words": words,
         }
-        m.d.comb += [counters.step(name).eq(value) for name, value in steps.items()]
+        # Counted a cycle later: sums of so many bits behind a handshake are too long a path.
+        m.d.sync += [counters.step(name).eq(value) for name, value in steps.items()]
         own = {"status": self.o_status}
         own |= {name: self._report[name] for name in ("complete", "loaded", "position")}
         for name in HEADER:

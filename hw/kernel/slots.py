@@ -61,10 +61,20 @@ class Unpacker(wiring.Component):
         m = Module()
         slots = self.slots
         left = Signal(32)
+        # What is asked of it, known a cycle before.
+        some, one = Signal(), Signal()
         m.d.comb += [
-            self.i_run.ready.eq(left == 0),
-            self.o_idle.eq((left == 0) & ~self.o.valid),
+            self.i_run.ready.eq(~some),
+            self.o_idle.eq(~some & ~self.o.valid),
         ]
+
+        def begin() -> None:
+            count = self.i_run.payload.count
+            m.d.sync += [left.eq(count), some.eq(count != 0), one.eq(count == 1)]
+
+        def take() -> None:
+            m.d.sync += [left.eq(left - 1), some.eq(~one), one.eq(left == 2)]
+
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         free = ~self.o.valid | self.o.ready
@@ -80,32 +90,27 @@ class Unpacker(wiring.Component):
                         low = slot * slots.bits
                         m.d.comb += item.eq(self.i.payload[low : low + slots.item_bits])
             with m.If(self.i_run.valid & self.i_run.ready):
-                m.d.sync += [
-                    left.eq(self.i_run.payload.count),
-                    index.eq(self.i_run.payload.first),
-                ]
-            with m.Elif((left != 0) & self.i.valid & free):
-                m.d.sync += [
-                    target.eq(item),
-                    self.o.valid.eq(1),
-                    left.eq(left - 1),
-                    index.eq(index + 1),
-                ]
-                m.d.comb += self.i.ready.eq(index.all() | (left == 1))
+                begin()
+                m.d.sync += index.eq(self.i_run.payload.first)
+            with m.Elif(some & self.i.valid & free):
+                take()
+                m.d.sync += [target.eq(item), self.o.valid.eq(1), index.eq(index + 1)]
+                m.d.comb += self.i.ready.eq(index.all() | one)
         else:
             part = Signal(range(slots.words))
             words = Signal(slots.words * WORD_BITS)
             m.d.comb += target.eq(words)
             with m.If(self.i_run.valid & self.i_run.ready):
-                m.d.sync += left.eq(self.i_run.payload.count)
-            with m.Elif((left != 0) & self.i.valid & free):
+                begin()
+            with m.Elif(some & self.i.valid & free):
                 m.d.comb += self.i.ready.eq(1)
                 m.d.sync += [
                     words.eq(Cat(words, self.i.payload)[WORD_BITS:]),
                     part.eq(part + 1),
                 ]
                 with m.If(part == slots.words - 1):
-                    m.d.sync += [part.eq(0), self.o.valid.eq(1), left.eq(left - 1)]
+                    take()
+                    m.d.sync += [part.eq(0), self.o.valid.eq(1)]
         return m
 
 

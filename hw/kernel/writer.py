@@ -77,26 +77,26 @@ class Writer(wiring.Component):
             self.i.ready.eq(fifo.w_rdy),
         ]
 
-        burst, word, done = self.o_port.burst, self.o_port.word, self.o_port.done
+        burst, word, answer = self.o_port.burst, self.o_port.word, self.o_port.done
         page = Signal(64 - (WORD_BYTES.bit_length() - 1))  # address in words
         fresh = Signal(range(depth + 1))  # words of no burst
         out = Signal(range(BURSTS_OUT + 1))  # bursts without an answer
         length = Signal(range(PAGE_WORDS + 1))
         until, asked = Signal.like(length), Signal.like(length)
         asks = burst.valid & burst.ready
-        ends = done.valid & done.ready
+        ends = answer.valid & answer.ready
         m.d.comb += [
             until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1]),
             asked.eq(Mux(asks, length, 0)),
             burst.payload.address.eq(page << (WORD_BYTES.bit_length() - 1)),
             burst.payload.length.eq(length - 1),
-            done.ready.eq(1),
+            answer.ready.eq(1),
         ]
         m.d.sync += [
             fresh.eq(fresh + (self.i.valid & self.i.ready) - asked),
             out.eq(out + asks - ends),
         ]
-        with m.If(ends & done.payload.error):
+        with m.If(ends & answer.payload.error):
             m.d.sync += self.o_error.eq(1)
 
         with m.FSM() as machine:
@@ -129,5 +129,7 @@ class Writer(wiring.Component):
             with m.If(word.payload.last):
                 m.d.comb += lengths.r_en.eq(1)
                 m.d.sync += number.eq(0)
-        m.d.comb += self.o_idle.eq(machine.ongoing("GATHER") & (fresh == 0) & (out == 0))
+        comes = self.i.valid & self.i.ready
+        done = machine.ongoing("GATHER") & (fresh == 0) & (out == 0)
+        m.d.sync += self.o_idle.eq(done & ~comes)
         return m

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -59,7 +59,7 @@ def _load(path: Path) -> ctypes.CDLL:
     signatures = {
         "penstock_open": (handle, [u32, ctypes.c_double, ctypes.c_double, u64]),
         "penstock_close": (None, [handle]),
-        "penstock_map": (None, [handle, u64, u64, ctypes.c_void_p]),
+        "penstock_map": (None, [handle, u64, u64, ctypes.c_void_p, u64]),
         "penstock_unmap": (None, [handle]),
         "penstock_write": (ctypes.c_int, [handle, u32, u32]),
         "penstock_read": (ctypes.c_int, [handle, u32, ctypes.POINTER(u32)]),
@@ -91,6 +91,7 @@ class Board:
     def __init__(self, path: Path, table: Mapping[str, Any], memory: MemoryModel) -> None:
         self._library = _load(path)
         self._registers = {entry["name"]: entry for entry in table["registers"]}
+        self._ports = list(table["ports"])
         self._handle = self._library.penstock_open(
             memory.latency_cycles, memory.bandwidth, memory.stalls, memory.seed
         )
@@ -107,16 +108,28 @@ class Board:
     def _bit(self, register: str, field: str) -> int:
         return 1 << self._registers[register]["fields"][field]
 
-    def map(self, address: int, memory: np.ndarray) -> None:
-        """Make an array of bytes the kernel's memory from an address on."""
+    def map(self, address: int, memory: np.ndarray, ports: Collection[str] | None = None) -> None:
+        """Make an array of bytes memory from an address on.
+
+        Parameters
+        ----------
+        address : int
+        memory : ndarray of uint8
+        ports : collection of str, optional
+            Memory ports that reach it; by default all.
+        """
         if memory.dtype != np.uint8 or not memory.flags.c_contiguous:
             raise TypeError(f"memory must be a contiguous array of bytes, not {memory.dtype}")
         self._mapped.append(memory)
-        self._library.penstock_map(self._handle, address, memory.nbytes, memory.ctypes.data)
+        reached = sum(1 << k for k, p in enumerate(self._ports) if ports is None or p in ports)
+        self._library.penstock_map(
+            self._handle, address, memory.nbytes, memory.ctypes.data, reached
+        )
 
     def map_faulty(self, address: int, size: int) -> None:
         """Map memory that answers every access with an error; goes before later mappings."""
-        self._library.penstock_map(self._handle, address, size, None)
+        every = (1 << len(self._ports)) - 1
+        self._library.penstock_map(self._handle, address, size, None, every)
 
     def unmap(self) -> None:
         """Take all memory away."""

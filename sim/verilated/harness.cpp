@@ -32,6 +32,7 @@ struct Region {
   std::uint64_t address;
   std::uint64_t bytes;
   std::uint8_t *data;  // null: every access is an error
+  std::uint64_t ports;  // that reach it, a bit each
 };
 
 struct Burst {
@@ -84,8 +85,9 @@ class Memory {
  public:
   std::vector<Region> regions;
 
-  std::uint8_t *find(std::uint64_t address, std::uint8_t &answer) const {
+  std::uint8_t *find(std::uint64_t address, unsigned port, std::uint8_t &answer) const {
     for (const Region &region : regions) {
+      if ((region.ports >> port & 1) == 0) continue;
       if (address < region.address || address + kWordBytes > region.address + region.bytes) continue;
       if (region.data == nullptr) {
         answer = kSlaveError;
@@ -101,9 +103,9 @@ class Memory {
 class Port {
  public:
   Port(Pins pins, const Timing &timing, const Memory &memory, std::mt19937_64 &random,
-       std::string &violation, const char *name)
+       std::string &violation, const char *name, unsigned number)
       : pins_(pins), timing_(timing), memory_(memory), random_(random), violation_(violation),
-        name_(name) {}
+        name_(name), number_(number) {}
 
   // With the clock low, before the kernel's outputs settle.
   void drive(std::uint64_t cycle) {
@@ -209,7 +211,7 @@ class Port {
     if (next.due > cycle) return;
     std::uint8_t answer = 0;
     const std::uint8_t *data =
-        memory_.find(next.address + std::uint64_t{next.done} * kWordBytes, answer);
+        memory_.find(next.address + std::uint64_t{next.done} * kWordBytes, number_, answer);
     if (data != nullptr) std::memcpy(pins_.rdata, data, kWordBytes);
     *pins_.rid = next.id;
     *pins_.rresp = answer;
@@ -230,7 +232,7 @@ class Port {
     Burst &current = writes_.front();
     std::uint8_t answer = 0;
     std::uint8_t *data =
-        memory_.find(current.address + std::uint64_t{current.done} * kWordBytes, answer);
+        memory_.find(current.address + std::uint64_t{current.done} * kWordBytes, number_, answer);
     if (data != nullptr) std::memcpy(data, pins_.wdata, kWordBytes);
     if (answer > current.answer) current.answer = answer;
     if (*pins_.wstrb != ~QData{0}) report("a word with bytes left out");
@@ -248,6 +250,7 @@ class Port {
   std::mt19937_64 &random_;
   std::string &violation_;
   const char *name_;
+  unsigned number_;
   std::deque<Burst> reads_, writes_, answers_;
   Promise read_promise_, write_promise_, data_promise_;
   double read_credit_ = 0.0, write_credit_ = 0.0;
@@ -262,7 +265,8 @@ struct Board {
       : timing{latency, bandwidth, stalls}, random(seed),
         top(std::make_unique<Vpenstock_kernel>(&context, "kernel")) {
 #define PENSTOCK_PORT(port) \
-  ports.emplace_back(PENSTOCK_PINS(*top, port), timing, memory, random, violation, #port);
+  ports.emplace_back(PENSTOCK_PINS(*top, port), timing, memory, random, violation, #port, \
+                     static_cast<unsigned>(ports.size()));
     PENSTOCK_PORTS(PENSTOCK_PORT)
     top->ap_rst_n = 0;
     for (int k = 0; k < 4; ++k) tick();
@@ -347,8 +351,9 @@ Board *penstock_open(unsigned latency, double bandwidth, double stalls, std::uin
 
 void penstock_close(Board *board) { delete board; }
 
-void penstock_map(Board *board, std::uint64_t address, std::uint64_t bytes, std::uint8_t *data) {
-  board->memory.regions.push_back({address, bytes, data});
+void penstock_map(Board *board, std::uint64_t address, std::uint64_t bytes, std::uint8_t *data,
+                  std::uint64_t ports) {
+  board->memory.regions.push_back({address, bytes, data, ports});
 }
 
 void penstock_unmap(Board *board) { board->memory.regions.clear(); }

@@ -9,6 +9,7 @@ from penstock.constraints.boards import board as find_board
 from penstock.host.devices.board.package import Package
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import register_range
+from penstock.hw.export import card_link
 from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.link import compute_units
 from penstock.hw.window.kernel.config import WindowKernelConfig
@@ -57,7 +58,8 @@ def virtual_package(
         # PYNQ has the structures of the file.
         from .xclbin import write_xclbin
 
-        files = {".xclbin": write_xclbin(description, entry, image, names)}
+        link = card_link(description, entry, kernels)
+        files = {".xclbin": write_xclbin(description, entry, image, names, link)}
     else:
         files = {
             ".bit": write_bit(image, kernel),

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-
-import numpy as np
 
 from penstock.constraints.boards import Board as BoardEntry
 from penstock.errors import DeviceError
@@ -19,10 +15,10 @@ from ..verilated.board import MemoryModel
 from ..verilated.build import board_library
 from .bitfile import Image
 from .gpio import Leds
+from .memory import Bank, Buffer, Memory
 
-#: First address of buffers; below lies the memory of Linux.
-_MEMORY_BASE = 0x1000_0000
-_PAGE_BYTES = 4096
+#: Addresses of buffers of a processing system; below them lies the memory of Linux.
+_ADDRESSES = range(0x1000_0000, 1 << 40)
 #: Cycles that a kernel runs between two looks at its registers by the processor.
 _SLICE_CYCLES = 20_000
 _CTRL, _START = 0, 1
@@ -45,14 +41,6 @@ _REGISTERS = {
 }
 
 
-@dataclass
-class Buffer:
-    """Contiguous memory shared by the processor and the kernels."""
-
-    address: int
-    data: np.ndarray
-
-
 class Copy:
     """One kernel of a bitstream; once started it runs by itself.
 
@@ -61,9 +49,14 @@ class Copy:
     kernel : Kernel
     machine : Machine
         The kernel reaches its memory.
+    reach : mapping of str to collection of int, optional
+        Banks that each of its memory ports reaches; by default every port reaches all.
     """
 
-    def __init__(self, kernel: Kernel, machine: Machine) -> None:
+    def __init__(
+        self, kernel: Kernel, machine: Machine, reach: Mapping[str, Collection[int]] | None
+    ) -> None:
+        self._reach = reach
         self._kernel = kernel
         self._machine = machine
         self._wake = threading.Condition()
@@ -78,9 +71,9 @@ class Copy:
         with self._turn():
             if offset == _CTRL and value & _START and not self._running:
                 self._kernel.unmap()
-                self._buffers = self._machine.buffers()
+                self._buffers = self._machine.memory.buffers()
                 for buffer in self._buffers:
-                    self._kernel.map(buffer.address, buffer.data)
+                    self._kernel.map(buffer.address, buffer.data, self._ports(buffer))
                 self._running = True
             self._kernel.write_word(offset, value)
 
@@ -88,6 +81,11 @@ class Copy:
         """Read a register."""
         with self._turn():
             return self._kernel.read_word(offset)
+
+    def _ports(self, buffer: Buffer) -> list[str] | None:
+        if self._reach is None:
+            return None
+        return [port for port, banks in self._reach.items() if buffer.bank in banks]
 
     @property
     def running(self) -> bool:
@@ -138,22 +136,22 @@ class Machine:
     ----------
     entry : Board
         The board.
+    model : MemoryModel
+        How its memory behaves for the kernels.
     memory_bytes : int
-        Memory that can be allocated.
-    memory : MemoryModel
-        How it behaves for the kernels.
+        Memory of a processing system that can be allocated; a card has its banks.
+
+    Attributes
+    ----------
+    memory : Memory
     """
 
-    def __init__(self, entry: BoardEntry, memory_bytes: int, memory: MemoryModel) -> None:
+    def __init__(self, entry: BoardEntry, model: MemoryModel, memory_bytes: int = 0) -> None:
         self.entry = entry
-        self.model = memory
-        self._free_bytes = memory_bytes
-        self._buffers: dict[str, Buffer] = {}
-        self._next_address = _MEMORY_BASE
+        self.model = model
+        self.memory = Memory([Bank(_ADDRESSES, memory_bytes)])
         self._copies: dict[int, Copy | Leds] = {}
         self._registers = dict(_REGISTERS[system_of(entry).name])
-        self._names: Iterator[int] = itertools.count(1)
-        self._lock = threading.Lock()
         #: Faults of the kernels and the logic, oldest first.
         self.reports: list[str] = []
 
@@ -163,8 +161,21 @@ class Machine:
 
     # -- programmable logic -----------------------------------------------------------------------
 
-    def configure(self, image: Image) -> None:
+    def configure(
+        self,
+        image: Image,
+        banks: Sequence[Bank] | None = None,
+        reach: Mapping[int, Mapping[str, Collection[int]]] | None = None,
+    ) -> None:
         """Load an overlay in place of the one before.
+
+        Parameters
+        ----------
+        image : Image
+        banks : sequence of Bank, optional
+            Memory of a card; no buffer may be left in that of before.
+        reach : mapping, optional
+            Banks that each port reaches, of each kernel by its address.
 
         Raises
         ------
@@ -175,8 +186,11 @@ class Machine:
             raise DeviceError(f"the overlay is for {image.part}, this is {self.entry.part}")
         path = board_library(image.verilog, image.top, image.table["ports"])
         self.unload()
+        if banks is not None:
+            self.memory = Memory(banks)
         self._copies = {
-            base: Copy(Kernel(path, image.table, self.model), self) for base in image.bases
+            base: Copy(Kernel(path, image.table, self.model), self, reach[base] if reach else None)
+            for base in image.bases
         }
         if image.leds is not None:
             self._copies[image.leds] = Leds()
@@ -217,51 +231,3 @@ class Machine:
         if first <= address < first + 0x1000_0000:
             raise DeviceError(f"no kernel answers at 0x{address:08X}; a board would hang here")
         return None
-
-    # -- memory -----------------------------------------------------------------------------------
-
-    def allocate(self, size: int) -> str:
-        """Allocate a buffer; gives its name.
-
-        Raises
-        ------
-        DeviceError
-            The memory is full.
-        """
-        taken = -(-max(size, 1) // _PAGE_BYTES) * _PAGE_BYTES
-        with self._lock:
-            if taken > self._free_bytes:
-                raise DeviceError(
-                    f"a buffer of {size} bytes does not fit: {self._free_bytes} bytes are free"
-                )
-            self._free_bytes -= taken
-            name, address = str(next(self._names)), self._next_address
-            # An unused page lies behind each buffer, so that running over is an error.
-            self._next_address += taken + _PAGE_BYTES
-            self._buffers[name] = Buffer(address, np.zeros(taken, np.uint8))
-        return name
-
-    def buffer(self, name: str) -> Buffer:
-        """A buffer by its name.
-
-        Raises
-        ------
-        DeviceError
-            There is none.
-        """
-        with self._lock:
-            if name not in self._buffers:
-                raise DeviceError(f"there is no buffer {name}; it was freed, or never allocated")
-            return self._buffers[name]
-
-    def buffers(self) -> list[Buffer]:
-        """All buffers."""
-        with self._lock:
-            return list(self._buffers.values())
-
-    def free(self, name: str) -> None:
-        """Give a buffer back."""
-        with self._lock:
-            gone = self._buffers.pop(name, None)
-            if gone is not None:
-                self._free_bytes += len(gone.data)

@@ -85,7 +85,7 @@ class _Buffers(buffer_pb2_grpc.RemoteBufferServicer):
 
     def allocate(self, request: Any, context: Any) -> Any:
         try:
-            name = self._machine.allocate(request.size)
+            name = self._machine.memory.allocate(request.size)
         except DeviceError as error:
             # The client does not look at the message of this answer.
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
@@ -97,7 +97,7 @@ class _Buffers(buffer_pb2_grpc.RemoteBufferServicer):
         def act() -> None:
             offset = 0
             for request in requests:
-                data = self._machine.buffer(request.buffer_id).data
+                data = self._machine.memory.buffer(request.buffer_id).data
                 part = np.frombuffer(request.data, np.uint8)
                 if offset + len(part) > self._sizes[request.buffer_id]:
                     raise DeviceError(f"{len(part)} bytes at {offset} do not fit the buffer")
@@ -108,7 +108,7 @@ class _Buffers(buffer_pb2_grpc.RemoteBufferServicer):
 
     def read(self, request: Any, context: Any) -> Iterator[Any]:
         try:
-            data = self._machine.buffer(request.buffer_id).data
+            data = self._machine.memory.buffer(request.buffer_id).data
         except DeviceError as error:
             yield buffer_pb2.BufferReadResponse(msg=str(error))
             return
@@ -118,7 +118,7 @@ class _Buffers(buffer_pb2_grpc.RemoteBufferServicer):
             yield buffer_pb2.BufferReadResponse(data=part.tobytes())
 
     def freebuffer(self, request: Any, context: Any) -> Any:
-        self._machine.free(request.buffer_id)
+        self._machine.memory.free(request.buffer_id)
         self._sizes.pop(request.buffer_id, None)
         return buffer_pb2.FreeBufferResponse()
 
@@ -134,7 +134,7 @@ class _Buffers(buffer_pb2_grpc.RemoteBufferServicer):
     def physical_address(self, request: Any, context: Any) -> Any:
         return _said(
             buffer_pb2.AddressResponse,
-            lambda: {"address": self._machine.buffer(request.buffer_id).address},
+            lambda: {"address": self._machine.memory.buffer(request.buffer_id).address},
         )
 
     def virtual_address(self, request: Any, context: Any) -> Any:
@@ -246,5 +246,5 @@ def serve(
         Host and port; port 0 takes a free one.
     """
     entry = find_board(name)
-    machine = Machine(entry, memory_bytes, model)
+    machine = Machine(entry, model, memory_bytes)
     return Server(machine, Files(name, system_of(entry) is not ZYNQ, deployed, machine), address)

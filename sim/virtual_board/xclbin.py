@@ -6,7 +6,8 @@ It has the sections that PYNQ reads, laid out by PYNQ's own structures. It was n
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as xml
 
@@ -14,18 +15,18 @@ from pynq._3rdparty import xclbin  # pyright: ignore
 
 from penstock.constraints.boards import Board
 from penstock.hw.kernel.description import Description
-from penstock.hw.kernel.link import port_banks
+from penstock.hw.kernel.link import bank_tags
 
 from .bitfile import Image, pack, unpack
 
 _KINDS = xclbin.AXLF_SECTION_KIND
 _MAGIC = b"xclbin2"
-#: Bytes of a bank, in the units of the section: KiB.
-_BANK_KIB = 1 << 20
+#: A line of ``link.cfg`` that connects a pointer of a kernel to some banks, the last two numbers.
+_SP = re.compile(r"^sp=(\w+)\.(\w+):(\w+)\[(\d+)(?::(\d+))?\]$", re.MULTILINE)
 
 
 def write_xclbin(
-    description: Description, board: Board, image: Image, names: Sequence[str]
+    description: Description, board: Board, image: Image, names: Sequence[str], link: str
 ) -> bytes:
     """Contents of an xclbin with some copies of a kernel.
 
@@ -37,6 +38,8 @@ def write_xclbin(
         Content of the card.
     names : sequence of str
         Names of the copies, in the order of ``image.bases``.
+    link : str
+        Text of ``link.cfg``, which the linker connects their pointers by.
     """
     kernel = _kernel(description)
     for name, base in zip(names, image.bases, strict=True):
@@ -45,12 +48,13 @@ def write_xclbin(
     project = xml.Element("project", name="penstock")
     core = xml.SubElement(xml.SubElement(xml.SubElement(project, "platform"), "device"), "core")
     core.append(kernel)
+    reached = _reached(link)
     sections = {
         _KINDS.BITSTREAM: pack(image),
         _KINDS.EMBEDDED_METADATA: xml.tostring(project),
-        _KINDS.MEM_TOPOLOGY: _topology(board),
+        _KINDS.MEM_TOPOLOGY: _topology(board, {bank for own in reached.values() for bank in own}),
         _KINDS.IP_LAYOUT: _layout(description, names, image.bases),
-        _KINDS.CONNECTIVITY: _connections(description, board, kernel, len(names)),
+        _KINDS.CONNECTIVITY: _connections(kernel, names, reached),
     }
     return _container(sections)
 
@@ -103,13 +107,22 @@ def _array(count: int, items: Sequence[Any], whole: type) -> bytes:
     return bytes(start)[:first] + b"".join(bytes(item) for item in items)
 
 
-def _topology(board: Board) -> bytes:
+def _reached(link: str) -> dict[tuple[str, str], range]:
+    """Banks of each pointer of each kernel, by the names of kernel and pointer."""
+    return {
+        (kernel, pointer): range(int(first), int(last or first) + 1)
+        for kernel, pointer, _, first, last in _SP.findall(link)
+    }
+
+
+def _topology(board: Board, used: Collection[int]) -> bytes:
+    """All banks of the card, and which of them the linker connected."""
     kind = xclbin.MEM_TYPE.MEM_HBM if board.memory == "HBM" else xclbin.MEM_TYPE.MEM_DDR4
     banks = []
-    for number in range(board.banks):
-        bank = xclbin.mem_data(m_type=kind, m_used=1, m_tag=f"{board.memory}[{number}]".encode())
-        bank.mem_u1.m_size = _BANK_KIB
-        bank.mem_u2.m_base_address = number * (_BANK_KIB << 10)
+    for number, tag in enumerate(bank_tags(board.memory, range(board.banks))):
+        bank = xclbin.mem_data(m_type=kind, m_used=int(number in used), m_tag=tag.encode())
+        bank.mem_u1.m_size = board.bank_mib << 10  # in KiB
+        bank.mem_u2.m_base_address = number * (board.bank_mib << 20)
         banks.append(bank)
     return _array(len(banks), banks, xclbin.mem_topology)
 
@@ -124,21 +137,16 @@ def _layout(description: Description, names: Sequence[str], bases: Sequence[int]
     return _array(len(items), items, xclbin.ip_layout)
 
 
-def _connections(description: Description, board: Board, kernel: xml.Element, copies: int) -> bytes:
-    """Each pointer of each copy to the bank that the linker gives its port."""
-    dealt = port_banks(copies, tuple(description.ports), board.banks)
-    names = {port.lower(): port for port in description.ports}
-    items = []
-    for argument in kernel.findall("arg"):
-        port = names.get(argument.attrib["port"].lower())
-        if port is None:
-            continue
-        for copy in range(copies):
-            items.append(
-                xclbin.connection(
-                    arg_index=int(argument.attrib["id"]),
-                    m_ip_layout_index=copy,
-                    mem_data_index=dealt[copy, port],
-                )
-            )
+def _connections(
+    kernel: xml.Element, names: Sequence[str], reached: Mapping[tuple[str, str], range]
+) -> bytes:
+    """Each pointer of each copy with each bank that it reaches."""
+    items = [
+        xclbin.connection(
+            arg_index=int(argument.attrib["id"]), m_ip_layout_index=copy, mem_data_index=bank
+        )
+        for argument in kernel.findall("arg")
+        for copy, name in enumerate(names)
+        for bank in reached.get((name, argument.attrib["name"]), ())
+    ]
     return _array(len(items), items, xclbin.connectivity)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Condition
 
@@ -29,11 +30,14 @@ class KernelInstance:
         The board.
     port : Port
         The kernel.
+    banks : callable
+        Memory banks that it reaches by the port of a pointer.
     """
 
-    def __init__(self, link: BoardLink, port: Port) -> None:
+    def __init__(self, link: BoardLink, port: Port, banks: Callable[[str], Sequence[str]]) -> None:
         self.link = link
         self.port = port
+        self._banks = banks
         self._memories: dict[str, BoardMemory] = {}
 
     def run(self, task: KernelTask, addresses: Mapping[str, int], timeout_s: float) -> np.ndarray:
@@ -71,7 +75,8 @@ class KernelInstance:
             if known is not None:
                 del self._memories[name]
                 self.link.free(known)
-            self._memories[name] = known = self.link.allocate(max(size, _LEAST_BYTES))
+            known = self.link.allocate(max(size, _LEAST_BYTES), self._banks(name))
+            self._memories[name] = known
         return known
 
     def close(self) -> None:
@@ -101,7 +106,11 @@ class KernelInstances:
         self.links = list(links)
         self.package = package
         self.timeout_s = timeout_s
-        self.all = [KernelInstance(link, port) for link in links for port in link.load(package)]
+        self.all = [
+            KernelInstance(link, port, partial(package.banks_of, number))
+            for link in links
+            for number, port in enumerate(link.load(package))
+        ]
         self._free: SimpleQueue[KernelInstance] = SimpleQueue()
         for instance in self.all:
             self._free.put(instance)

@@ -16,10 +16,12 @@ from ...device.base import Result, Task, WindowBuffer
 from ...device.window_join import WindowTask
 from ..kernel.driver import KernelDriver
 from ..kernel.packing import Packing
+from ..kernel.task import WINDOW
 from ..kernel.window_driver import DrivenWindowKernel, WindowDriver, WindowKernelTask
 from ..kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
 from .instances import KernelInstances, KernelUse
 from .link import BoardLink
+from .port import BoardMemory
 
 if TYPE_CHECKING:
     from .device import BoardDevice
@@ -32,14 +34,22 @@ MOST_RESULT_WORDS = 1 << 14
 class BoardWindow(PipelineWindow):
     """Window keys in the memory of each board."""
 
-    def __init__(self, capacity: int, packing: Packing, links: Sequence[BoardLink]) -> None:
+    def __init__(
+        self, capacity: int, packing: Packing, links: Sequence[BoardLink], banks: Sequence[str]
+    ) -> None:
         super().__init__(capacity, packing.window_keys + packing.window_values)
         self._packing = packing
-        size = max(packing.window_bytes(capacity), packing.word_bytes)
-        self._memories = {link: link.allocate(size) for link in links}
         self._stale: set[BoardLink] = set()
         self._lock = Lock()
         self._freed = False
+        size = max(packing.window_bytes(capacity), packing.word_bytes)
+        self._memories: dict[BoardLink, BoardMemory] = {}
+        try:
+            for link in links:
+                self._memories[link] = link.allocate(size, banks)
+        except DeviceError:
+            self.free()
+            raise
 
     @property
     def freed(self) -> bool:
@@ -94,9 +104,23 @@ class BoardKernel(PipelineKernel):
         super().__init__(program, modes, self._driver.units, tests, device.count)
         self._device = device
         self._use = KernelUse(instances)
+        self._banks = instances.package.shared_banks
+        self.banks = max(len(self._banks), 1)
+        least = min(
+            link.bank_bytes(bank) for link in instances.links for bank in self._banks or (None,)
+        )
+        self.most_positions = self._driver.packing.positions(least)
 
     def allocate(self, capacity: int) -> BoardWindow:
-        return BoardWindow(capacity, self._driver.packing, self._use.instances.links)
+        return self._window(capacity, self._banks)
+
+    def allocate_in(self, bank: int, capacity: int) -> BoardWindow:
+        if not 0 <= bank < self.banks:
+            raise DeviceError(f"there is no bank {bank} for windows, only {self.banks}")
+        return self._window(capacity, self._banks[bank : bank + 1])
+
+    def _window(self, capacity: int, banks: Sequence[str]) -> BoardWindow:
+        return BoardWindow(capacity, self._driver.packing, self._use.instances.links, banks)
 
     def submit(self, window: WindowBuffer, task: Task) -> Future[Result]:
         return self._device.start(self._run, window, task)
@@ -110,7 +134,7 @@ class BoardKernel(PipelineKernel):
         if not isinstance(window, BoardWindow) or window.freed:
             raise DeviceError("the window is not one of this kernel's, or was freed")
         job = self._driver.job(work, window.capacity)
-        results = self._use.run(job, lambda link: {"window": window.on(link)})
+        results = self._use.run(job, lambda link: {WINDOW: window.on(link)})
         return self._driver.outcome(job, results)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from penstock.errors import DeviceError, MissingToolError
 
 from .package import DESCRIPTION, Package
-from .port import BoardMemory, Port
+from .port import MAX_BUFFER_BYTES, BoardMemory, Port
 
 #: Path of the deploy folder on a board.
 DEPLOYED = "/home/xilinx/penstock"
@@ -172,10 +172,40 @@ class BoardLink:
                 Path(folder, name).write_bytes(data)
             return _open_overlay(Path(folder, package.overlay), self._target)
 
-    def allocate(self, size: int) -> BoardMemory:
-        """Allocate memory that the kernels reach."""
+    def allocate(self, size: int, banks: Sequence[str] = ()) -> BoardMemory:
+        """Allocate memory in the first of some banks that has room; in the only one by default.
+
+        Raises
+        ------
+        DeviceError
+            None has room.
+        """
+        if not banks:
+            with self._call():
+                return BoardMemory(self._target, size)
+        for bank in banks[:-1]:
+            with suppress(DeviceError):
+                return self._allocate_in(bank, size)
+        return self._allocate_in(banks[-1], size)
+
+    def _allocate_in(self, bank: str, size: int) -> BoardMemory:
+        if size > (most := self.bank_bytes(bank)):
+            raise DeviceError(f"{self.name}: {size} bytes do not fit {bank}, which has {most}")
+        try:
+            with self._call():
+                return BoardMemory(self._target.get_memory_by_name(bank), size)
+        except DeviceError as error:
+            raise DeviceError(f"{error}: {size} bytes in {bank}") from error
+
+    def bank_bytes(self, bank: str | None) -> int:
+        """Most bytes of a buffer in a bank of the loaded overlay; None is the only one."""
+        if bank is None:
+            return MAX_BUFFER_BYTES
         with self._call():
-            return BoardMemory(self._target, size)
+            found = self._target.mem_dict.get(bank)
+        if found is None:
+            raise DeviceError(f"{self.name} has no memory {bank}; is the package the overlay's?")
+        return min(found["size"], MAX_BUFFER_BYTES)
 
     def free(self, memory: BoardMemory) -> None:
         """Free memory; that of a board that is gone needs no call."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgr
 from ...device.base import PAIRS
 from ...device.operator import Operator
 from ...device.programs import program_from
+from ..kernel.task import WINDOW
 from ..kernel.window_driver import operator_refusal
 from .fits import fits
 
@@ -37,6 +38,9 @@ class Package:
         name to the board only once.
     instances : list of str
         Names of the kernels in the overlay.
+    banks : sequence of mapping of str to list of str
+        For each kernel of a card, the memory banks that its ports reach, as XRT names them; empty
+        where all memory is one.
     table : mapping
         The kernel's exported table.
     program : mapping, optional
@@ -53,6 +57,7 @@ class Package:
     overlay: str
     instances: list[str]
     table: Mapping[str, Any]
+    banks: Sequence[Mapping[str, list[str]]] = ()
     program: Mapping[str, Any] | None = None
     operator: str = Operator.RANGE.value
     folder: Path | None = None
@@ -134,6 +139,19 @@ class Package:
         if self.is_window:
             return geometry["banks"] * (2 if geometry["parallel"] else 1)
         return geometry["units"] * geometry["pipelines"]
+
+    def banks_of(self, number: int, argument: str) -> Sequence[str]:
+        """Banks that a kernel, counted from 0, reaches by the port of a pointer; () for any."""
+        if not self.banks:
+            return ()
+        ports = {entry["name"]: entry.get("port") for entry in self.table["registers"]}
+        return self.banks[number][ports[argument]]
+
+    @cached_property
+    def shared_banks(self) -> Sequence[str]:
+        """Banks in which all kernels find the window; () if all memory is one."""
+        first, *others = (self.banks_of(k, WINDOW) for k in range(len(self.instances)))
+        return tuple(bank for bank in first if all(bank in banks for banks in others))
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         """Why its kernels cannot run a program; None if they can."""

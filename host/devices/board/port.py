@@ -33,7 +33,7 @@ class BoardMemory:
     Parameters
     ----------
     target : object
-        PYNQ's device.
+        PYNQ's device, or one of its memory banks.
     size : int
         Bytes.
     """

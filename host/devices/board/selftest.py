@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ def selftest(device: BoardDevice) -> Iterator[Finding]:
         for link in device.links:
             what = f"{link.name}, {package.overlay}"
             yield _step(f"{what}: registers", _registers, device, link, package)
-            yield _step(f"{what}: memory", _memory, link)
+            yield _step(f"{what}: memory", _memory, link, package)
         if package.program is None:
             one = selftest_window if package.is_window else selftest_join
             yield _step(f"{package.overlay}: known join", one.known_join, device, package)
@@ -74,9 +74,20 @@ def _registers(device: BoardDevice, link: BoardLink, package: Package) -> str:
     return f"{len(written)} registers of {len(ports)} kernels"
 
 
-def _memory(link: BoardLink) -> str:
+def _memory(link: BoardLink, package: Package) -> str:
+    said = f"{_MEMORY_BYTES >> 20} MiB there and back"
+    if not package.banks:
+        return f"{said} at 0x{_there_and_back(link, ()):X}"
+    banks = sorted({tag for ports in package.banks for tags in ports.values() for tag in tags})
+    for bank in banks:
+        _there_and_back(link, [bank])
+    return f"{said} in each of {len(banks)} banks"
+
+
+def _there_and_back(link: BoardLink, banks: Sequence[str]) -> int:
+    """Send random bytes to some memory, and compare what comes back; returns its address."""
     sent = np.random.default_rng(1).integers(0, 256, _MEMORY_BYTES, np.uint8)
-    memory = link.allocate(_MEMORY_BYTES)
+    memory = link.allocate(_MEMORY_BYTES, banks)
 
     def act() -> None:
         memory.array[:] = sent
@@ -90,4 +101,4 @@ def _memory(link: BoardLink) -> str:
         link.talk(act)
     finally:
         link.free(memory)
-    return f"{_MEMORY_BYTES >> 20} MiB there and back at 0x{memory.address:X}"
+    return memory.address

@@ -73,6 +73,10 @@ class Packing(KernelLayout):
         """Bytes of a window, in whole words."""
         return self._rounded(positions * self._geometry["window_slot_bits"] // 8)
 
+    def positions(self, size: int) -> int:
+        """Window tuples that so many bytes hold."""
+        return size // self.word_bytes * self.word_bytes * 8 // self._geometry["window_slot_bits"]
+
     def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Window keys and values, a row of bytes per position."""
         geometry = self._geometry

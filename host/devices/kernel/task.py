@@ -14,6 +14,8 @@ from .packing import header_fields
 
 #: Name of the argument that points to the results.
 RESULTS = "results"
+#: That of a window which stays in memory for several tasks.
+WINDOW = "window"
 
 #: Status codes of a task that has a result.
 _GOOD = ("OK", "PAUSED")

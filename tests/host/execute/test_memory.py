@@ -118,7 +118,7 @@ def test_quarantined_memory_is_not_used_again(device: FaultyDevice) -> None:
     lost = memory.lease(own.snapshot(), made, 0, 5, 1)
     memory.quarantine(lost)
     again = memory.lease(own.snapshot(), made, 0, 5, 1)
-    assert again.window.buffer is not lost.window.buffer
+    assert again.window.buffers[0] is not lost.window.buffers[0]
     memory.release(lost)  # the device is through with it
     memory.release(again)
     memory.close()
@@ -149,7 +149,7 @@ def test_tasks_read_what_was_written_across_the_wrap(device: FaultyDevice) -> No
         wanted = made.window(window.keys_between(span.low, span.high))[0]
         task = Task([wanted, wanted], np.full(len(wanted), span.offset),
                     np.full(len(wanted), span.offset + len(wanted)), 10_000)  # fmt: skip
-        found = lease.window.kernel.submit(lease.window.buffer, task).result(30)
+        found = lease.window.kernel.submit(lease.window.buffers[0], task).result(30)
         assert sorted(zip(found.i.tolist(), found.j.tolist(), strict=True)) == [
             (k, span.offset + k) for k in range(len(wanted))
         ]

@@ -212,7 +212,7 @@ def test_a_window_stays_as_long_as_a_task_reads_it(
         (memory,) = prepared.memories
         first, second = (memory.lease(run, made, 0, run.end, 10.0) for _ in range(2))
         assert first.window is second.window
-        monkeypatch.setattr(first.window.buffer, "free", lambda: freed.append(True))
+        monkeypatch.setattr(first.window.buffers[0], "free", lambda: freed.append(True))
         memory.release(first)
         assert not freed
         memory.release(second)

@@ -17,6 +17,16 @@ def test_a_range_over_the_end_is_two_spans() -> None:
     assert ring.spans(8, 8) == []
 
 
+def test_a_range_over_several_buffers_is_a_span_in_each() -> None:
+    ring = Ring(4, 3)
+    assert ring.make_resident(6, 17) == [
+        RingSpan(2, 6, 8, 1),
+        RingSpan(0, 8, 12, 2),
+        RingSpan(0, 12, 16, 0),
+        RingSpan(0, 16, 17, 1),
+    ]
+
+
 def test_only_the_increment_is_written() -> None:
     ring = Ring(16)
     ring.make_resident(0, 6)
@@ -28,12 +38,13 @@ def test_more_than_the_capacity_does_not_fit() -> None:
     assert not Ring(8).fits(0, 9)
 
 
-@given(st.integers(0, 1 << 32))
-def test_leased_positions_keep_what_was_written(seed: int) -> None:
+@given(st.integers(0, 1 << 32), st.integers(1, 4))
+def test_leased_positions_keep_what_was_written(seed: int, buffers: int) -> None:
     rng = Random(seed)
-    capacity = rng.choice((4, 8, 16))
-    ring = Ring(capacity)
-    memory: list[int | None] = [None] * capacity
+    each = rng.choice((4, 6, 16))
+    capacity = each * buffers
+    ring = Ring(each, buffers)
+    memory: list[list[int | None]] = [[None] * each for _ in range(buffers)]
     leases: list[tuple[int, int]] = []
     at = 0
     for _ in range(60):
@@ -41,18 +52,23 @@ def test_leased_positions_keep_what_was_written(seed: int) -> None:
         low, high = at, at + rng.randint(1, capacity)
         if ring.fits(low, high):
             for span in ring.make_resident(low, high):
-                assert span.offset == span.low % capacity
-                assert span.offset + span.high - span.low <= capacity
+                assert span.offset + span.high - span.low <= each
                 for p in range(span.low, span.high):
-                    memory[p % capacity] = p
+                    memory[span.buffer][span.offset + p - span.low] = p
             ring.lease(low, high)
             leases.append((low, high))
         if leases and rng.random() < 0.5:
             ring.release(*leases.pop(rng.randrange(len(leases))))
         for low, high in leases:
-            covered = [p for span in ring.spans(low, high) for p in range(span.low, span.high)]
+            spans = ring.spans(low, high)
+            covered = [p for span in spans for p in range(span.low, span.high)]
             assert covered == list(range(low, high))
-            assert [memory[p % capacity] for p in covered] == covered
+            read = [
+                memory[span.buffer][span.offset + p - span.low]
+                for span in spans
+                for p in range(span.low, span.high)
+            ]
+            assert read == covered
 
 
 def test_idle_rings_take_any_range() -> None:

@@ -11,11 +11,22 @@ from penstock.program import Mode, Program
 
 
 class Banked(WrappedDevice):
-    """A device with some banks of memory, each for so many positions."""
+    """A device with some banks of memory, each for so many positions.
 
-    def __init__(self, inner: Device, rooms: list[int]) -> None:
+    Parameters
+    ----------
+    inner : Device
+    rooms : list of int
+        Positions of each bank.
+    most : int, optional
+        Positions of the largest window.
+    """
+
+    def __init__(self, inner: Device, rooms: list[int], most: int | None = None) -> None:
         super().__init__(inner)
+        self.searches = False
         self.rooms = rooms
+        self.most = most
         self.used: Counter[int] = Counter()
 
     def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
@@ -27,11 +38,14 @@ class _Kernel(WrappedKernel):
         super().__init__(inner)
         self.device = device
         self.banks = len(device.rooms)
+        self.most_positions = device.most
 
     def allocate(self, capacity: int) -> WindowBuffer:
         return self.allocate_in(0, capacity)
 
     def allocate_in(self, bank: int, capacity: int) -> WindowBuffer:
+        if self.device.most is not None and capacity > self.device.most:
+            raise DeviceError(f"{capacity} positions are more than a bank has")
         if self.device.used[bank] + capacity > self.device.rooms[bank]:
             raise DeviceError(f"bank {bank} is full")
         self.device.used[bank] += capacity

@@ -22,7 +22,6 @@ from penstock.program import BandProgram, Mode, Program
 from penstock.sim.rtl_device import RtlDevice
 from penstock.sim.verilated.board import MemoryModel
 from penstock.sim.verilated.build import cache_folder
-from penstock.sim.virtual_board.card import VirtualCard
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.machine import Machine
 
@@ -70,9 +69,11 @@ class Simulated(BoardDevice):
 
     def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
         if board(self._board_name).flow is Flow.VITIS:
-            machine = Machine(board(self._board_name), MEMORY_BYTES, self._model)
+            from penstock.sim.virtual_board.card import virtual_card
+
+            machine = Machine(board(self._board_name), self._model)
             self._end = machine.unload
-            return [BoardLink(VirtualCard(f"virtual {self._board_name}", machine), "virtual card")]
+            return [BoardLink(virtual_card(machine), "virtual card")]
         server = serve(self._board_name, self._model)
         self._end = server.close
         return [BoardLink.remote(f"127.0.0.1:{server.port}")]

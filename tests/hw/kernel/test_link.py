@@ -29,12 +29,12 @@ def test_two_kernels():
         "nk=penstock_kernel:2:penstock_kernel_1.penstock_kernel_2",
         "sp=penstock_kernel_1.passes:DDR[0]",
         "sp=penstock_kernel_1.tuples:DDR[0]",
-        "sp=penstock_kernel_1.window:DDR[1]",
-        "sp=penstock_kernel_1.results:DDR[2]",
-        "sp=penstock_kernel_2.passes:DDR[3]",
-        "sp=penstock_kernel_2.tuples:DDR[3]",
-        "sp=penstock_kernel_2.window:DDR[0]",
-        "sp=penstock_kernel_2.results:DDR[1]",
+        "sp=penstock_kernel_1.window:DDR[3]",
+        "sp=penstock_kernel_1.results:DDR[1]",
+        "sp=penstock_kernel_2.passes:DDR[2]",
+        "sp=penstock_kernel_2.tuples:DDR[2]",
+        "sp=penstock_kernel_2.window:DDR[3]",
+        "sp=penstock_kernel_2.results:DDR[0]",
         "slr=penstock_kernel_1:SLR0",
         "slr=penstock_kernel_2:SLR1",
     ]
@@ -43,14 +43,23 @@ def test_two_kernels():
 @pytest.mark.parametrize("name", [n for n, b in BOARDS.items() if b.flow is Flow.VITIS])
 @pytest.mark.parametrize("kernels", [1, 3, 12])
 def test_each_card(name, kernels):
-    """Every argument is connected once, to a bank there is; none shares one without need."""
+    """Every argument is connected once, to banks there are; all kernels reach the windows."""
     board = BOARDS[name]
     text = link_config(kernels, board.memory, board.banks, board.slrs)
-    found = re.findall(r"^sp=(\w+)\.(\w+):(\w+)\[(\d+)\]$", text, re.MULTILINE)
+    found = re.findall(r"^sp=(\w+)\.(\w+):(\w+)\[(\d+)(?::(\d+))?\]$", text, re.MULTILINE)
     assert len(found) == kernels * len(ARGUMENTS)
-    assert {argument for _, argument, _, _ in found} == set(ARGUMENTS)
-    assert {memory for *_, memory, _ in found} == {board.memory}
-    uses = [int(bank) for _, argument, _, bank in found if argument != "tuples"]
-    assert max(uses) < board.banks
-    assert len(set(uses)) == min(3 * kernels, board.banks)
+    assert {argument for _, argument, *_ in found} == set(ARGUMENTS)
+    assert {memory for _, _, memory, *_ in found} == {board.memory}
+    windows = {(first, last) for _, argument, _, first, last in found if argument == "window"}
+    assert len(windows) == 1
+    first, last = windows.pop()
+    assert int(last or first) == board.banks - 1
+    own = [int(bank) for _, argument, _, bank, _ in found if argument in ("passes", "results")]
+    assert len(set(own)) == min(2 * kernels, int(first))
+    assert max(own) < int(first)
     assert text.count("slr=") == (kernels if board.slrs > 1 else 0)
+
+
+def test_a_single_bank_holds_everything():
+    text = link_config(2, "DDR", 1)
+    assert len(re.findall(r"^sp=\S+:DDR\[0\]$", text, re.MULTILINE)) == 2 * len(ARGUMENTS)
