@@ -6,7 +6,7 @@ them before any kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.errors import UsageError
@@ -213,14 +213,33 @@ BOARDS = {
 }
 
 
-def board(name: str) -> Board:
+#: Lowest clock that is asked for, in MHz: the tools' clock generators divide no further.
+LEAST_CLOCK_MHZ = 25
+
+
+def board(name: str, clock_mhz: int | None = None) -> Board:
     """A board by its name.
+
+    Parameters
+    ----------
+    name : str
+    clock_mhz : int, optional
+        Clock to build for instead of the board's, never above it: such a build meets its timing
+        more easily.
 
     Raises
     ------
     UsageError
-        There is no such board in the table.
+        There is no such board in the table, or the clock is out of range.
     """
     if name not in BOARDS:
         raise UsageError(f"there is no board named {name!r}; choose one of {', '.join(BOARDS)}")
-    return BOARDS[name]
+    entry = BOARDS[name]
+    if clock_mhz is None:
+        return entry
+    if not LEAST_CLOCK_MHZ <= clock_mhz <= entry.clock_mhz:
+        raise UsageError(
+            f"kernels of {name} are built for {LEAST_CLOCK_MHZ} to {entry.clock_mhz} MHz, "
+            f"not {clock_mhz}"
+        )
+    return replace(entry, clock_mhz=clock_mhz)

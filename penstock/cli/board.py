@@ -163,6 +163,10 @@ def make(
     units: build.Units = 64,
     kernels: Kernels = 1,
     kernel: kernel_build.KernelArguments,
+    clock_mhz: Annotated[
+        int | None,
+        typer.Option(help="Clock of the kernels, at most the board's, which is the default."),
+    ] = None,
     scripts_only: Annotated[
         bool, typer.Option("--scripts-only", help="Write everything, run nothing.")
     ] = False,
@@ -179,14 +183,12 @@ def make(
     from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
 
-    entry = find_board(board)
+    entry = find_board(board, clock_mhz)
     if not scripts_only:
         check_tools(entry)
     made_kernel = build_of(config)
     description = made_kernel.description
-    # Several kernels on a Zynq board are in its block design; the export knows cards only.
-    linked = kernels if entry.flow is Flow.VITIS else 1
-    files = write_package(description, made_kernel.verilog, board, out, kernels=linked)
+    files = write_package(description, made_kernel.verilog, board, out, kernels=kernels)
     names = compute_units(kernels, description.kernel)
     for name, text in build_scripts(description, entry, names).items():
         files.append(out / name)
@@ -196,8 +198,9 @@ def make(
     if scripts_only:
         return
     overlay = build_overlay(description, entry, out, say)
-    made = made_package(made_kernel, board, out / "package", overlay, kernels=kernels)
-    say(f"{out / 'package'}: {made.overlay}, {_summary(made)}")
+    folder = out / "package"
+    made = made_package(made_kernel, board, folder, overlay, kernels=kernels, clock_mhz=clock_mhz)
+    say(f"{folder}: {made.overlay}, {_summary(made)}")
 
 
 @app.command("selftest")

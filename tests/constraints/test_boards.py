@@ -30,3 +30,16 @@ def test_entry_is_plausible(name):
 def test_parts_and_platforms_are_not_copied():
     for field in ("part", "platform"):
         assert len({getattr(entry, field) for entry in BOARDS.values()}) == len(BOARDS)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_lower_clock(name):
+    entry = board(name)
+    assert board(name, entry.clock_mhz) == entry
+    lower = board(name, entry.clock_mhz - 10)
+    assert lower.clock_mhz == entry.clock_mhz - 10
+    assert lower.part == entry.part
+    for clock_mhz in (0, 24, entry.clock_mhz + 1):
+        message = f"kernels of {name} are built for 25 to {entry.clock_mhz} MHz, not {clock_mhz}"
+        with pytest.raises(UsageError, match=message):
+            board(name, clock_mhz)

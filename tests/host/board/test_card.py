@@ -67,7 +67,7 @@ def test_card_metadata_has_every_argument(package: Package) -> None:
 
 def test_card_pointers_lie_in_the_banks_of_the_linker(package: Package) -> None:
     entry = board(package.board)
-    text = link_config(COPIES, entry.memory, entry.banks, entry.slrs)
+    text = link_config(describe(CONFIG), entry, COPIES)
     wanted = re.findall(r"^sp=(\w+)\.(\w+):(\S+)$", text, re.M)
     parsed = XclBin(str(package.path)).ip_dict
     for number, unit in enumerate(package.instances):
