@@ -30,7 +30,8 @@ class Board:
     part : str
         Name of the part for the tools.
     platform : str
-        Vitis platform of an Alveo card; Vivado's board part of a Zynq board.
+        Vitis platform of an Alveo card; Vivado's board part of a Zynq board, whose last number is
+        the tools' choice where it is an x.
     flow : Flow
     lut, ff : int
         6-input LUTs and flip-flops.
@@ -175,7 +176,6 @@ BOARDS = {
         clock_mhz=200,
         pynq="4.0.0",
     ),
-    # The board part's last number is the tools' choice.
     "kv260": Board(
         part="xck26-sfvc784-2LV-c",
         platform="xilinx.com:kv260_som:part0:1.x",
@@ -195,7 +195,7 @@ BOARDS = {
     ),
     "ultra96v2": Board(
         part="xczu3eg-sbva484-1-i",
-        platform="em.avnet.com:ultra96v2",
+        platform="avnet.com:ultra96v2:part0:1.x",
         flow=Flow.VIVADO,
         lut=70_560,
         ff=141_120,

@@ -7,6 +7,7 @@ set_property -dict [list \
   CONFIG.PSU__USE__M_AXI_GP1 0 \
   CONFIG.PSU__USE__M_AXI_GP2 0 \
   CONFIG.PSU__OVERRIDE__BASIC_CLOCK 0 \
+  CONFIG.PSU__FPGA_PL0_ENABLE 1 \
   CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ @{clock_mhz} \
   CONFIG.PSU__USE__IRQ0 1 \
 ] [get_bd_cells $system]

@@ -25,6 +25,8 @@ def test_entry_is_plausible(name):
     assert (entry.pynq == "3.0.1") == (entry.flow is Flow.VITIS)
     if entry.flow is Flow.VITIS:
         assert entry.platform.startswith(f"xilinx_{name}_")
+    else:
+        assert re.fullmatch(r"[\w.-]+:[\w-]+:part0:1\.[\dx]", entry.platform)
 
 
 def test_parts_and_platforms_are_not_copied():

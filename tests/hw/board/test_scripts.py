@@ -293,6 +293,11 @@ def test_mistakes_in_the_links_configuration_are_noticed(right: str, wrong: str)
         vendor.check_link(text.replace(right, wrong))
 
 
+def test_each_source_is_a_public_file_or_a_manual() -> None:
+    pattern = r"[\w.-]+/[\w.-]+: \S+\.(tcl|py|cfg|rst|xdc)|AMD UG\d+, .+"
+    assert [source for source in vendor.sources() if not re.fullmatch(pattern, source)] == []
+
+
 def test_cards_have_no_design(tmp_path: Path) -> None:
     assert set(written("u280", tmp_path)) == {PACKAGE, PBLOCKS, LINK}
     assert set(written("kv260", tmp_path)) == {PACKAGE, DESIGN, XDC}

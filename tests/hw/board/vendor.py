@@ -26,6 +26,7 @@ CBC = _TUTORIALS + "Design_Tutorials/05-bottom_up_rtl_kernel/krnl_cbc/pack_kerne
 TOPSORT = "WeikangQiao/TopSort: scripts/package_kernel.tcl"
 IRQ = "zhenghuama/zcu104-setup: Vivado/zcu104irq.tcl"
 LOGICTOOLS = "Xilinx/PYNQ: boards/Pynq-Z1/logictools/logictools.tcl"
+CLOCKS = "Xilinx/PYNQ: pynq/pl_server/hwh_parser.py"
 BITSTREAM = "Xilinx/PYNQ: boards/Pynq-Z1/base/build_bitstream.tcl"
 ENZIAN = "KireinaHoro/enzian-pio-nic: vivado/create_bitstream.tcl"
 FYSH = "Fysh-Fyve/fysh: packages/riscv/write-bitstream.tcl"
@@ -235,6 +236,12 @@ def _counts(allowed: str, count: int) -> bool:
     return int(first) <= count and (bool(many) or count <= int(last or first))
 
 
+def sources() -> set[str]:
+    """Where all of it is from."""
+    cells = {source for kind in KINDS.values() for source in kind.source.split("; ")}
+    return cells | {*_COMMANDS, *_PROPERTIES, *_AUTOMATION, *_LINK}
+
+
 def commands() -> list[str]:
     """Names of all commands but those of Tcl itself."""
     return sorted({name for forms in _COMMANDS.values() for name in forms} - {"file copy"})
@@ -299,9 +306,9 @@ KINDS = {
         subordinates={f"S_AXI_HP{k}": f"PCW_USE_S_AXI_HP{k}" for k in range(4)},
     ),
     "zynq_ultra_ps_e": Kind(
-        f"{IRQ}; {FINN}",
+        f"{IRQ}; {FINN}; {CLOCKS}",
         r"PSU__USE__M_AXI_GP[012]|PSU__USE__S_AXI_GP[2-5]|PSU__SAXIGP[2-5]__DATA_WIDTH|"
-        r"PSU__OVERRIDE__BASIC_CLOCK|PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ|PSU__USE__IRQ0",
+        r"PSU__FPGA_PL0_ENABLE|PSU__OVERRIDE__BASIC_CLOCK|PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ|PSU__USE__IRQ0",
         {"pl_clk0": "", "pl_resetn0": ""},
         {
             "maxihpm0_fpd_aclk": "PSU__USE__M_AXI_GP0",

@@ -26,6 +26,7 @@ WINDOW += ["--rows-depth", "16", "--banks", "2"]
         (["--virtual", "u280"], "u280 has no remote protocol; virtual boards are pynq-z2, zcu104"),
         (["--virtual", "zcu999"], "there is no board named 'zcu999'"),
         (["package", "--board", "zcu104", "-o", "x"], "give either --virtual, or the --overlay"),
+        ([*WINDOW, "--clock-mhz", "100"], "--clock-mhz is for an --overlay; a virtual board has"),
         (["build", "--board", "zcu104", "-o", "x", *SMALL], "vivado is not on the path"),
         ([*BUILD, "--kernels", "9", *SMALL], "zcu104 takes 1 to 8 kernels, not 9"),
         ([*BUILD, "--kernels", "0", *SMALL], "zcu104 takes 1 to 8 kernels, not 0"),
@@ -142,3 +143,9 @@ def test_build(cli, tmp_path, monkeypatch):
     assert package.clock_mhz == 150
     assert package.instances == ["penstock_kernel_1", "penstock_kernel_2"]
     assert "FREQMHZ 150" in (tmp_path / "b" / "design.tcl").read_text()
+    out, err, status = cli(
+        "board", "package", "--board", "zcu104", "-o", tmp_path / "again", "--clock-mhz", "150",
+        "--overlay", tmp_path / "b" / "penstock.bit", "--kernels", "2", *SMALL,
+    )  # fmt: skip
+    assert status == 0, err
+    assert Package.read(tmp_path / "again").describe() == package.describe()
