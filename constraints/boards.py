@@ -6,7 +6,7 @@ them before any kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.errors import UsageError
@@ -30,7 +30,8 @@ class Board:
     part : str
         Name of the part for the tools.
     platform : str
-        Vitis platform of an Alveo card; Vivado's board part of a Zynq board.
+        Vitis platform of an Alveo card; Vivado's board part of a Zynq board, whose last number is
+        the tools' choice where it is an x.
     flow : Flow
     lut, ff : int
         6-input LUTs and flip-flops.
@@ -175,7 +176,6 @@ BOARDS = {
         clock_mhz=200,
         pynq="4.0.0",
     ),
-    # The board part's last number is the tools' choice.
     "kv260": Board(
         part="xck26-sfvc784-2LV-c",
         platform="xilinx.com:kv260_som:part0:1.x",
@@ -195,7 +195,7 @@ BOARDS = {
     ),
     "ultra96v2": Board(
         part="xczu3eg-sbva484-1-i",
-        platform="em.avnet.com:ultra96v2",
+        platform="avnet.com:ultra96v2:part0:1.x",
         flow=Flow.VIVADO,
         lut=70_560,
         ff=141_120,
@@ -213,14 +213,33 @@ BOARDS = {
 }
 
 
-def board(name: str) -> Board:
+#: Lowest clock that is asked for, in MHz: the tools' clock generators divide no further.
+LEAST_CLOCK_MHZ = 25
+
+
+def board(name: str, clock_mhz: int | None = None) -> Board:
     """A board by its name.
+
+    Parameters
+    ----------
+    name : str
+    clock_mhz : int, optional
+        Clock to build for instead of the board's, never above it: such a build meets its timing
+        more easily.
 
     Raises
     ------
     UsageError
-        There is no such board in the table.
+        There is no such board in the table, or the clock is out of range.
     """
     if name not in BOARDS:
         raise UsageError(f"there is no board named {name!r}; choose one of {', '.join(BOARDS)}")
-    return BOARDS[name]
+    entry = BOARDS[name]
+    if clock_mhz is None:
+        return entry
+    if not LEAST_CLOCK_MHZ <= clock_mhz <= entry.clock_mhz:
+        raise UsageError(
+            f"kernels of {name} are built for {LEAST_CLOCK_MHZ} to {entry.clock_mhz} MHz, "
+            f"not {clock_mhz}"
+        )
+    return replace(entry, clock_mhz=clock_mhz)

@@ -6,17 +6,18 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.constraints.boards import Board, Flow
+from penstock.constraints.boards import Flow
 from penstock.constraints.boards import board as find_board
 from penstock.errors import FileError, UsageError
 
+from .board.placement import MOST_KERNELS as MOST_ON_ZYNQ
 from .join.config import JoinConfig
 from .join.pipeline import Pipeline
 from .kernel.config import KernelConfig
 from .kernel.describe import describe
 from .kernel.description import Description
 from .kernel.kernel import KERNEL, Kernel
-from .kernel.link import link_config
+from .kernel.link import LINK, link_config
 from .verilog import verilog
 
 #: Module name of the pipeline unless the caller has another.
@@ -51,8 +52,8 @@ def kernel_verilog(
     return KERNEL_WAIVERS + text
 
 
-#: Kernels that v++ links into one bitstream, at most.
-MOST_KERNELS = 60
+#: Kernels of a board, at most; 60 is what v++ links into one bitstream.
+MOST_KERNELS = {Flow.VITIS: 60, Flow.VIVADO: MOST_ON_ZYNQ}
 
 
 def export_kernel(config: KernelConfig, board: str, out: Path, *, kernels: int = 1) -> list[Path]:
@@ -85,7 +86,8 @@ def write_package(
     out : Path
         Folder; made if it is not there.
     kernels : int
-        Kernels on a card.
+        Kernels on the board. For a card, ``link.cfg`` places and connects them; for a Zynq board,
+        the script of its block design does (:mod:`penstock.hw.board.scripts`).
 
     Returns
     -------
@@ -96,18 +98,17 @@ def write_package(
     Raises
     ------
     UsageError
-        There is no such board, or it takes one kernel only.
+        There is no such board, or it takes fewer kernels.
     FileError
         The folder cannot be written.
     """
     entry = find_board(board)
+    most = MOST_KERNELS[entry.flow]
+    if not 1 <= kernels <= most:
+        raise UsageError(f"{board} takes 1 to {most} kernels, not {kernels}")
     link = {}
     if entry.flow is Flow.VITIS:
-        if kernels > MOST_KERNELS:
-            raise UsageError(f"a card takes at most {MOST_KERNELS} kernels, not {kernels}")
-        link["link.cfg"] = card_link(description, entry, kernels)
-    elif kernels != 1:
-        raise UsageError(f"{board} is no Alveo card: it takes 1 kernel, not {kernels}")
+        link[LINK] = link_config(description, entry, kernels)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -124,20 +125,6 @@ def write_package(
     for name, text in texts.items():
         _write(out / name, text)
     return [out / name for name in texts]
-
-
-def card_link(description: Description, card: Board, kernels: int) -> str:
-    """The text of ``link.cfg`` for some kernels of an Alveo card."""
-    return link_config(
-        kernels,
-        card.memory,
-        card.banks,
-        card.slrs,
-        kernel=description.kernel,
-        ports=description.ports,
-        shared=description.shared,
-        registers=description.registers.registers,
-    )
 
 
 def _write(path: Path, text: str) -> None:

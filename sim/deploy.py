@@ -20,7 +20,13 @@ from .builds import Build
 
 
 def write_package(
-    build: Build, board: str, out: Path, files: Mapping[str, bytes], *, kernels: int
+    build: Build,
+    board: str,
+    out: Path,
+    files: Mapping[str, bytes],
+    *,
+    kernels: int,
+    clock_mhz: int | None = None,
 ) -> Package:
     """Write a package.
 
@@ -36,13 +42,15 @@ def write_package(
         send a file whose name it has sent before.
     kernels : int
         Copies of the kernel in the overlay.
+    clock_mhz : int, optional
+        Clock that the overlay was built for, if it is not the board's.
     """
     suffix = next(iter(files))
     content = hashlib.sha256()
     for data in files.values():
         content.update(hashlib.sha256(data).digest())
     stem = f"penstock_{content.hexdigest()[:16]}"
-    entry = find_board(board)
+    entry = find_board(board, clock_mhz)
     package = Package(
         board=board,
         clock_mhz=clock_of(entry),
@@ -75,8 +83,18 @@ def _banks(description: Description, board: Board, kernels: int) -> list[dict[st
     ]
 
 
-def made_package(build: Build, board: str, out: Path, overlay: Path, *, kernels: int) -> Package:
+def made_package(
+    build: Build,
+    board: str,
+    out: Path,
+    overlay: Path,
+    *,
+    kernels: int,
+    clock_mhz: int | None = None,
+) -> Package:
     """A package of an overlay that the vendor's tools made from the kernel's export.
+
+    Arguments are those of :func:`write_package`.
 
     Raises
     ------
@@ -93,7 +111,7 @@ def made_package(build: Build, board: str, out: Path, overlay: Path, *, kernels:
         files = {ending: overlay.with_suffix(ending).read_bytes() for ending in endings}
     except OSError as error:
         raise FileError(f"{error.filename} cannot be read: {error.strerror}") from error
-    return write_package(build, board, out, files, kernels=kernels)
+    return write_package(build, board, out, files, kernels=kernels, clock_mhz=clock_mhz)
 
 
 def deploy(packages: Iterable[Package], folder: Path) -> None:

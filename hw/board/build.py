@@ -11,8 +11,9 @@ from penstock.constraints.boards import Board, Flow
 from penstock.errors import MissingToolError
 
 from ..kernel.description import Description
+from ..kernel.link import LINK
 from ..tools import run_tool
-from .scripts import DESIGN, PACKAGE
+from .scripts import DESIGN, PACKAGE, PBLOCKS
 
 #: Releases that the scripts are written for, from the first to the last year.
 _FIRST, _LAST = 2021, 2024
@@ -83,7 +84,10 @@ def build_overlay(
     if board.flow is Flow.VITIS:
         common = ["v++", "--target", "hw", "--platform", board.platform, "--save-temps"]
         frequency = f"--clock.defaultFreqHz={board.clock_mhz * 1_000_000}"
-        link = ["--link", "--config", "link.cfg", frequency, "-o", f"{kernel}.xclbin"]
+        # Vivado resolves relative paths of such scripts in a folder of its own.
+        before = f"run.impl_1.STEPS.PLACE_DESIGN.TCL.PRE={(folder / PBLOCKS).resolve()}"
+        link = ["--link", "--config", LINK, frequency, "--vivado.prop", before]
+        link += ["-o", f"{kernel}.xclbin"]
         steps.append([*common, *link, f"{kernel}.xo"])
         made = folder / f"{kernel}.xclbin"
     else:

@@ -1,7 +1,8 @@
 """The hardware handoff of a Zynq design, as PYNQ reads it: kernels, registers, clock.
 
 Vivado writes a handoff beside a bitstream. This one describes the kernels without Vivado, from the
-declaration of their registers.
+declaration of their registers. It leaves interrupts out: PYNQ reads those behind an interrupt
+controller only, and designs wire ours to the processing system (:mod:`penstock.hw.board.scripts`).
 """
 
 from __future__ import annotations

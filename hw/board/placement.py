@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.constraints.boards import Board, Flow
 
 #: Bytes from one kernel's registers to the next one's: Vivado's smallest address segment.
 STRIDE_BYTES = 0x1_0000
+#: Kernels beside a processing system, at most: the interrupts of pl_ps_irq0 on UltraScale+.
+MOST_KERNELS = 8
 
 
 @dataclass(frozen=True)
@@ -83,3 +86,10 @@ def register_range(board: Board, number: int) -> range:
     """Addresses of the registers of kernel ``number``, counted from 0."""
     base = system_of(board).base + number * STRIDE_BYTES
     return range(base, base + STRIDE_BYTES)
+
+
+def shared_ports(board: Board, instances: Sequence[str], ports: Sequence[str]) -> list[list[str]]:
+    """Kernels' memory ports, as ``kernel/port``, for each memory port that they share."""
+    managers = [f"{name}/{port}" for name in instances for port in ports]
+    count = min(len(managers), len(system_of(board).memory))
+    return [managers[number::count] for number in range(count)]

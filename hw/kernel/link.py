@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+
+from penstock.constraints.boards import Board
+from penstock.constraints.templates import fill
 
 from ..checks import check_integer
-from .kernel import KERNEL, PORTS, SHARED
-from .registers import REGISTERS, Register
+from .description import Description
+from .kernel import KERNEL
 
 #: Memory resources that ``v++`` connects ports to.
 _MEMORIES = ("HBM", "DDR")
+#: Name of the file.
+LINK = "link.cfg"
 
 
 def compute_units(kernels: int, kernel: str = KERNEL) -> list[str]:
     """Names of the kernels of a card."""
     return [f"{kernel}_{number}" for number in range(1, kernels + 1)]
+
+
+def die_of(number: int, card: Board) -> int:
+    """Die that a kernel, counted from 0, is placed on."""
+    return number % card.slrs
 
 
 def port_banks(
@@ -38,59 +48,36 @@ def bank_tags(memory: str, banks: range) -> list[str]:
     return [f"{memory}[{bank}]" for bank in banks]
 
 
-def link_config(
-    kernels: int,
-    memory: str,
-    banks: int,
-    slrs: int = 1,
-    *,
-    kernel: str = KERNEL,
-    ports: Iterable[str] = tuple(PORTS),
-    shared: Collection[str] = SHARED,
-    registers: Iterable[type[Register]] = REGISTERS,
-) -> str:
-    """Connectivity of the kernels of a card, as ``v++ --config`` reads it; never run through it.
-
-    Ports reach the banks of :func:`port_banks`. Kernels are dealt over the dies.
+def link_config(description: Description, card: Board, kernels: int) -> str:
+    """Settings by which ``v++ --config`` links the kernels of a card; never run through it.
 
     Parameters
     ----------
+    description : Description
+        The kernel.
+    card : Board
     kernels : int
-        Kernels on the card.
-    memory : str
-        "HBM" (a bank is a pseudo-channel) or "DDR".
-    banks : int
-        Banks of the card.
-    slrs : int
-        Dies of the card; with one, nothing is said of dies.
-    kernel : str
-        Name of the kernel.
-    ports : iterable of str
-        Its memory ports.
-    shared : collection of str
-        Those of them whose buffers all kernels read.
-    registers : iterable of type
-        Its registers: those with a port are pointers into its memory.
+        Kernels on the card. They are dealt over its dies, and their ports reach the banks of
+        :func:`port_banks`.
 
     Raises
     ------
     TypeError, ValueError
-        An argument is of the wrong kind, or out of range.
+        The number of kernels is no integer or below 1, or the board is no card.
     """
-    for name, value in (("kernels", kernels), ("banks", banks), ("slrs", slrs)):
-        if check_integer(name, value) < 1:
-            raise ValueError(f"{name} must be at least 1, not {value!r}")
-    if memory not in _MEMORIES:
-        raise ValueError(f"memory must be HBM or DDR, not {memory!r}")
-    units = compute_units(kernels, kernel)
-    lines = ["[connectivity]", f"nk={kernel}:{kernels}:{'.'.join(units)}"]
-    dealt = port_banks(kernels, tuple(ports), shared, banks)
+    if check_integer("kernels", kernels) < 1:
+        raise ValueError(f"kernels must be at least 1, not {kernels!r}")
+    if card.memory not in _MEMORIES:
+        raise ValueError(f"memory must be HBM or DDR, not {card.memory!r}")
+    units = compute_units(kernels, description.kernel)
+    lines = [f"nk={description.kernel}:{kernels}:{'.'.join(units)}"]
+    dealt = port_banks(kernels, tuple(description.ports), description.shared, card.banks)
     for (number, port), reached in dealt.items():
         first, last = reached[0], reached[-1]
-        resource = f"{memory}[{first}]" if first == last else f"{memory}[{first}:{last}]"
-        for register in registers:
+        resource = f"{card.memory}[{first}]" if first == last else f"{card.memory}[{first}:{last}]"
+        for register in description.registers.registers:
             if register.port == port:
                 lines.append(f"sp={units[number]}.{register.name}:{resource}")
-    if slrs > 1:
-        lines += [f"slr={unit}:SLR{number % slrs}" for number, unit in enumerate(units)]
-    return "\n".join(lines) + "\n"
+    if card.slrs > 1:
+        lines += [f"slr={unit}:SLR{die_of(number, card)}" for number, unit in enumerate(units)]
+    return fill(LINK, connectivity="\n".join(lines))

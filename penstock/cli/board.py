@@ -27,6 +27,10 @@ app = typer.Typer(
 
 Board = Annotated[str, typer.Option(help=f"One of {', '.join(BOARDS)}.")]
 Kernels = Annotated[int, typer.Option(help="Kernels on the board.")]
+Clock = Annotated[
+    int | None,
+    typer.Option(help="Clock that kernels are built for, at most the board's, the default."),
+]
 
 #: PYNQ's port, which boards with its remote image listen on.
 _LISTEN = "127.0.0.1:7967"
@@ -122,6 +126,7 @@ def package(
     ] = None,
     units: build.Units = 16,
     kernels: Kernels = 1,
+    clock_mhz: Clock = None,
     leds: Annotated[
         bool,
         typer.Option(
@@ -142,6 +147,8 @@ def package(
         raise UsageError("give either --virtual, or the --overlay that the vendor's tools made")
     if leds and (not virtual or find_board(board).flow is not Flow.VIVADO):
         raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
+    if virtual and clock_mhz is not None:
+        raise UsageError("--clock-mhz is for an --overlay; a virtual board has its board's clock")
     config = kernel.config(units, query)
     from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
@@ -150,7 +157,9 @@ def package(
     if overlay is None:
         made = virtual_package(config, board, out, kernels=kernels, leds=leds)
     else:
-        made = made_package(build_of(config), board, out, overlay, kernels=kernels)
+        made = made_package(
+            build_of(config), board, out, overlay, kernels=kernels, clock_mhz=clock_mhz
+        )
     say(f"{out}: {made.overlay}, {_summary(made)}")
 
 
@@ -163,6 +172,7 @@ def make(
     units: build.Units = 64,
     kernels: Kernels = 1,
     kernel: kernel_build.KernelArguments,
+    clock_mhz: Clock = None,
     scripts_only: Annotated[
         bool, typer.Option("--scripts-only", help="Write everything, run nothing.")
     ] = False,
@@ -179,14 +189,12 @@ def make(
     from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
 
-    entry = find_board(board)
+    entry = find_board(board, clock_mhz)
     if not scripts_only:
         check_tools(entry)
     made_kernel = build_of(config)
     description = made_kernel.description
-    # Several kernels on a Zynq board are in its block design; the export knows cards only.
-    linked = kernels if entry.flow is Flow.VITIS else 1
-    files = write_package(description, made_kernel.verilog, board, out, kernels=linked)
+    files = write_package(description, made_kernel.verilog, board, out, kernels=kernels)
     names = compute_units(kernels, description.kernel)
     for name, text in build_scripts(description, entry, names).items():
         files.append(out / name)
@@ -196,8 +204,9 @@ def make(
     if scripts_only:
         return
     overlay = build_overlay(description, entry, out, say)
-    made = made_package(made_kernel, board, out / "package", overlay, kernels=kernels)
-    say(f"{out / 'package'}: {made.overlay}, {_summary(made)}")
+    folder = out / "package"
+    made = made_package(made_kernel, board, folder, overlay, kernels=kernels, clock_mhz=clock_mhz)
+    say(f"{folder}: {made.overlay}, {_summary(made)}")
 
 
 @app.command("selftest")

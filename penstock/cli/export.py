@@ -33,7 +33,8 @@ def command(
     out: kernel_build.Out,
     units: build.Units = 512,
     kernels: Annotated[
-        int, typer.Option(help="Kernels on an Alveo card; link.cfg connects them to its memory.")
+        int,
+        typer.Option(help="Kernels on the board; of a card, link.cfg connects them to its memory."),
     ] = 1,
     kernel: kernel_build.KernelArguments,
     streams: Annotated[

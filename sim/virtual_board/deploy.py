@@ -9,9 +9,8 @@ from penstock.constraints.boards import board as find_board
 from penstock.host.devices.board.package import Package
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import register_range
-from penstock.hw.export import card_link
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.link import compute_units
+from penstock.hw.kernel.link import compute_units, link_config
 from penstock.hw.window.kernel.config import WindowKernelConfig
 
 from ..builds import build_of
@@ -58,7 +57,7 @@ def virtual_package(
         # PYNQ has the structures of the file.
         from .xclbin import write_xclbin
 
-        link = card_link(description, entry, kernels)
+        link = link_config(description, entry, kernels)
         files = {".xclbin": write_xclbin(description, entry, image, names, link)}
     else:
         files = {

@@ -25,8 +25,23 @@ def test_entry_is_plausible(name):
     assert (entry.pynq == "3.0.1") == (entry.flow is Flow.VITIS)
     if entry.flow is Flow.VITIS:
         assert entry.platform.startswith(f"xilinx_{name}_")
+    else:
+        assert re.fullmatch(r"[\w.-]+:[\w-]+:part0:1\.[\dx]", entry.platform)
 
 
 def test_parts_and_platforms_are_not_copied():
     for field in ("part", "platform"):
         assert len({getattr(entry, field) for entry in BOARDS.values()}) == len(BOARDS)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_lower_clock(name):
+    entry = board(name)
+    assert board(name, entry.clock_mhz) == entry
+    lower = board(name, entry.clock_mhz - 10)
+    assert lower.clock_mhz == entry.clock_mhz - 10
+    assert lower.part == entry.part
+    for clock_mhz in (0, 24, entry.clock_mhz + 1):
+        message = f"kernels of {name} are built for 25 to {entry.clock_mhz} MHz, not {clock_mhz}"
+        with pytest.raises(UsageError, match=message):
+            board(name, clock_mhz)

@@ -129,5 +129,5 @@ Longest topological path in part (length=5):
 
 def test_a_card_takes_so_many_kernels(tmp_path):
     config = KernelConfig.fit(JoinConfig(units=8, units_per_block=4, tests=2, key_bits=32))
-    with pytest.raises(UsageError, match="at most 60 kernels, not 61"):
+    with pytest.raises(UsageError, match="u280 takes 1 to 60 kernels, not 61"):
         export_kernel(config, "u280", tmp_path, kernels=61)

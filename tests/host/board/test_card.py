@@ -67,7 +67,7 @@ def test_card_metadata_has_every_argument(package: Package) -> None:
 
 def test_card_pointers_lie_in_the_banks_of_the_linker(package: Package) -> None:
     entry = board(package.board)
-    text = link_config(COPIES, entry.memory, entry.banks, entry.slrs)
+    text = link_config(describe(CONFIG), entry, COPIES)
     wanted = re.findall(r"^sp=(\w+)\.(\w+):(\S+)$", text, re.M)
     parsed = XclBin(str(package.path)).ip_dict
     for number, unit in enumerate(package.instances):
@@ -131,7 +131,7 @@ def _task(low: int, high: int) -> Task:
 def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Small]:
     """A card whose banks are small enough to be filled."""
     for module in (deploy, virtual_deploy):
-        monkeypatch.setattr(module, "find_board", lambda name: replace(board(name), bank_mib=2))
+        monkeypatch.setattr(module, "find_board", lambda *given: replace(board(*given), bank_mib=2))
     package = virtual_package(CONFIG, "u280", tmp_path, kernels=2)
     with _Small(package=package.folder) as device:
         yield device

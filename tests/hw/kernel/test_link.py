@@ -1,30 +1,35 @@
 import re
+from dataclasses import replace
 
 import pytest
 
-from penstock.constraints.boards import BOARDS, Flow
+from penstock.constraints.boards import BOARDS, Flow, board
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.describe import describe
 from penstock.hw.kernel.link import link_config
 
+KERNEL = describe(KernelConfig.fit(JoinConfig(units=2, tests=1, key_bits=8)))
 ARGUMENTS = ("passes", "tuples", "window", "results")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("name", "kernels", "error", "message"),
     [
-        ((0, "HBM", 32), ValueError, "kernels must be at least 1, not 0"),
-        ((1, "HBM", 0), ValueError, "banks must be at least 1, not 0"),
-        ((1, "HBM", 32, 0), ValueError, "slrs must be at least 1, not 0"),
-        ((1.5, "HBM", 32), TypeError, "kernels must be an integer, not 1.5"),
-        ((1, "PS", 1), ValueError, "memory must be HBM or DDR, not 'PS'"),
+        ("u280", 0, ValueError, "kernels must be at least 1, not 0"),
+        ("u280", 1.5, TypeError, "kernels must be an integer, not 1.5"),
+        ("zcu104", 1, ValueError, "memory must be HBM or DDR, not 'PS'"),
     ],
 )
-def test_bad_arguments(arguments, error, message):
+def test_bad_arguments(name, kernels, error, message):
     with pytest.raises(error, match=message):
-        link_config(*arguments)
+        link_config(KERNEL, board(name), kernels)
 
 
 def test_two_kernels():
-    assert link_config(2, "DDR", 4, 3).splitlines() == [
+    lines = link_config(KERNEL, board("u200"), 2).splitlines()
+    start = lines.index("[connectivity]")
+    assert lines[start : lines.index("", start)] == [
         "[connectivity]",
         "nk=penstock_kernel:2:penstock_kernel_1.penstock_kernel_2",
         "sp=penstock_kernel_1.passes:DDR[0]",
@@ -45,7 +50,7 @@ def test_two_kernels():
 def test_each_card(name, kernels):
     """Every argument is connected once, to banks there are; all kernels reach the windows."""
     board = BOARDS[name]
-    text = link_config(kernels, board.memory, board.banks, board.slrs)
+    text = link_config(KERNEL, board, kernels)
     found = re.findall(r"^sp=(\w+)\.(\w+):(\w+)\[(\d+)(?::(\d+))?\]$", text, re.MULTILINE)
     assert len(found) == kernels * len(ARGUMENTS)
     assert {argument for _, argument, *_ in found} == set(ARGUMENTS)
@@ -57,9 +62,11 @@ def test_each_card(name, kernels):
     own = [int(bank) for _, argument, _, bank, _ in found if argument in ("passes", "results")]
     assert len(set(own)) == min(2 * kernels, int(first))
     assert max(own) < int(first)
-    assert text.count("slr=") == (kernels if board.slrs > 1 else 0)
+    assert len(re.findall("^slr=", text, re.MULTILINE)) == (kernels if board.slrs > 1 else 0)
 
 
 def test_a_single_bank_holds_everything():
-    text = link_config(2, "DDR", 1)
+    small = replace(board("u200"), banks=1, slrs=1)
+    text = link_config(KERNEL, small, 2)
+    assert "slr=" not in text.partition("[connectivity]")[2]
     assert len(re.findall(r"^sp=\S+:DDR\[0\]$", text, re.MULTILINE)) == 2 * len(ARGUMENTS)

@@ -14,6 +14,7 @@ from tests.hw.kit import needs_yosys
 
 without_pynq = pytest.mark.skipif(find_spec("pynq") is not None, reason="pynq is installed")
 SMALL = ("--units", "4", "--band", "1")
+BUILD = ["build", "--board", "zcu104", "-o", "x", "--scripts-only"]
 WINDOW = ["package", "--board", "zcu104", "--virtual", "-o", "x", "--operator", "window"]
 WINDOW += ["--rows-depth", "16", "--banks", "2"]
 
@@ -25,7 +26,11 @@ WINDOW += ["--rows-depth", "16", "--banks", "2"]
         (["--virtual", "u280"], "u280 has no remote protocol; virtual boards are pynq-z2, zcu104"),
         (["--virtual", "zcu999"], "there is no board named 'zcu999'"),
         (["package", "--board", "zcu104", "-o", "x"], "give either --virtual, or the --overlay"),
+        ([*WINDOW, "--clock-mhz", "100"], "--clock-mhz is for an --overlay; a virtual board has"),
         (["build", "--board", "zcu104", "-o", "x", *SMALL], "vivado is not on the path"),
+        ([*BUILD, "--kernels", "9", *SMALL], "zcu104 takes 1 to 8 kernels, not 9"),
+        ([*BUILD, "--kernels", "0", *SMALL], "zcu104 takes 1 to 8 kernels, not 0"),
+        ([*BUILD, "--clock-mhz", "201", *SMALL], "zcu104 are built for 25 to 200 MHz, not 201"),
         ([*WINDOW, "--band", "0"], "drives window-join operators with band tests"),
         ([*WINDOW, "--pipelines", "2"], "a window kernel has --banks"),
         ([*WINDOW, "--operator", "range"], "--rows-depth and --banks are for --operator window"),
@@ -101,7 +106,11 @@ def test_package_of_a_query(cli, tables, tmp_path):
     ("board", "kernel", "files"),
     [
         ("pynq-z2", SMALL, {"package.tcl", "design.tcl", "board.xdc"}),
-        ("u280", (*WINDOW[-6:], "--band", "1"), {"package.tcl", "link.cfg", "kernel.xml"}),
+        (
+            "u280",
+            (*WINDOW[-6:], "--band", "1"),
+            {"package.tcl", "pblocks.tcl", "link.cfg", "kernel.xml"},
+        ),
     ],
 )
 def test_scripts(cli, board, kernel, files, tmp_path):
@@ -111,3 +120,32 @@ def test_scripts(cli, board, kernel, files, tmp_path):
     written = {Path(line).name for line in out.split()}
     assert files <= written
     assert {file.name for file in tmp_path.iterdir()} == written
+
+
+@needs_yosys
+@pytest.mark.usefixtures("no_verilog_in_short")
+def test_build(cli, tmp_path, monkeypatch):
+    """A build for a lower clock, with a tool that only makes its last file."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    tool = tools / "vivado"
+    act = "case $1 in -version) echo vivado v2023.2;; *) touch penstock.bit penstock.hwh;; esac"
+    tool.write_text(f"#!/bin/sh\n{act}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    out, err, status = cli(
+        "board", "build", "--board", "zcu104", "-o", tmp_path / "b", "--kernels", "2",
+        "--clock-mhz", "150", *SMALL,
+    )  # fmt: skip
+    assert status == 0, err
+    assert "2 x 4 units, 1 band tests" in " ".join(out.split())
+    package = Package.read(tmp_path / "b" / "package")
+    assert package.clock_mhz == 150
+    assert package.instances == ["penstock_kernel_1", "penstock_kernel_2"]
+    assert "FREQMHZ 150" in (tmp_path / "b" / "design.tcl").read_text()
+    out, err, status = cli(
+        "board", "package", "--board", "zcu104", "-o", tmp_path / "again", "--clock-mhz", "150",
+        "--overlay", tmp_path / "b" / "penstock.bit", "--kernels", "2", *SMALL,
+    )  # fmt: skip
+    assert status == 0, err
+    assert Package.read(tmp_path / "again").describe() == package.describe()
