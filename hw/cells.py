@@ -1,4 +1,4 @@
-"""Cells of a design, and its longest path of logic, as Yosys maps it to UltraScale+.
+"""Cells of a design, as Yosys maps it to UltraScale+.
 
 It needs no vendor tool; those give slightly other numbers.
 """
@@ -9,7 +9,6 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from .export import TOP, export
@@ -23,13 +22,6 @@ FAMILY = "xcup"
 _MEMORY_LUTS = {"RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM64X1D": 2, "RAM32X1D": 2}
 _MEMORY_LUTS |= {"RAM128X1D": 4, "RAM256X1D": 8, "RAM256X1S": 4, "RAM64X1S": 1, "RAM32X1S": 1}
 
-#: Cells that a path of logic goes through; their names are made to begin with their types.
-_LOGIC = ("LUT1", "LUT2", "LUT3", "LUT4", "LUT5", "LUT6", "INV", "CARRY4", "CARRY8")
-_LOGIC += ("MUXF7", "MUXF8", "MUXF9", "DSP48E2", "DSP48E1")
-
-#: Cells that a path begins or ends at; a memory counts as a register.
-_ENDS = ("FD*", "RAM*", "SRL*", "IBUF", "OBUF", "BUFG")
-
 
 @dataclass(frozen=True)
 class Cells:
@@ -39,37 +31,6 @@ class Cells:
     ff: int
     bram: int
     dsp: int = 0
-
-
-@dataclass(frozen=True)
-class LogicPath:
-    """Cells between two registers, in order.
-
-    Parameters
-    ----------
-    cells : tuple of str
-        Types, such as LUT6 or CARRY4.
-    """
-
-    cells: tuple[str, ...]
-
-    @property
-    def luts(self) -> int:
-        """LUTs, inverters included."""
-        return sum(cell.startswith(("LUT", "INV")) for cell in self.cells)
-
-    @property
-    def chains(self) -> list[int]:
-        """Bits of each carry chain on the path."""
-        runs = groupby(self.cells, key=lambda cell: cell.startswith("CARRY"))
-        return [sum(int(cell[-1]) for cell in run) for is_carry, run in runs if is_carry]
-
-    def __str__(self) -> str:
-        parts = []
-        for cell, run in groupby(self.cells):
-            number = len(list(run))
-            parts.append(cell if number == 1 else f"{number} x {cell}")
-        return ", ".join(parts) or "no logic"
 
 
 def count_cells(config: JoinConfig) -> Cells:
@@ -94,21 +55,6 @@ def synthesise(text: str, top: str, family: str = FAMILY) -> Cells:
         return _cells((folder / "stat.txt").read_text())
 
 
-def deepest(text: str, top: str) -> LogicPath:
-    """Synthesise Verilog and find the path with the most cells between registers.
-
-    Memories and ports count as registers.
-    """
-    script = _mapping(top, FAMILY)
-    script.append("delete " + " ".join(f"t:{kind}" for kind in _ENDS))
-    script += [f"rename -enumerate -pattern {kind}_% t:{kind}" for kind in _LOGIC]
-    with tempfile.TemporaryDirectory() as path:
-        folder = Path(path)
-        (folder / "in.v").write_text(text)
-        run_yosys([*script, "tee -q -o path.txt ltp -noff"], folder)
-        return _path((folder / "path.txt").read_text())
-
-
 def _mapping(top: str, family: str) -> list[str]:
     name = f"\\{top}" if "." in top else top
     return ["read_verilog in.v", f"synth_xilinx -family {family} -abc9 -flatten -top {name}"]
@@ -131,9 +77,3 @@ def _cells(report: str) -> Cells:
         bram=-(-halves // 2),
         dsp=sum(n for name, n in counts.items() if name.startswith("DSP")),
     )
-
-
-def _path(report: str) -> LogicPath:
-    """The path that ``ltp`` prints; its first line has no cell, since a register drives it."""
-    names = re.findall(r"^ *\d+: .*\(via \\?(\S+)\)$", report, re.M)
-    return LogicPath(tuple(re.sub(r"_\d+$", "", name) for name in names))

@@ -346,8 +346,8 @@ class _Netlist:
             if faster:
                 near = source.startswith("CARRY")
                 return (_CARRY_NS if near else NET_NS) - float(faster)
-            near = source.startswith("LUT") and name == "S" and self._sinks[net] == 1
-            return _SUM_NS if near else NET_NS
+            # The sum of a carry chain is always that of the LUT below it.
+            return _SUM_NS if source.startswith("LUT") and name == "S" else NET_NS
         if arc.cell.startswith("MUXF") and pin != "S" and source.startswith(("LUT", "MUXF")):
             return _MUX_NS
         return 0.0 if source == "INV" else NET_NS

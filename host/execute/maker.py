@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.errors import DeviceError
 from penstock.expr.columns import Columns
+from penstock.plan.band import BandForm
 from penstock.plan.plan import Evaluation
 from penstock.program import BandProgram, Program
 
@@ -129,6 +130,7 @@ class OrderMaker:
             searches=all(device.searches for device in devices),
             units=cutting.units,
             threads=cutting.lanes,
+            is_band=isinstance(evaluation.form.form, BandForm),
         )
         forms = [binder.form for binder in (self._binder, self._searched) if binder is not None]
         casts = any(e.casts for form in forms for e in expressions(form, window=False))

@@ -67,9 +67,11 @@ class Costs:
 
 #: Of one core that searches.
 CORE = Costs(15.0, 15.0, 0.25, 0.06)
+#: Nanoseconds of a core to test a row by a program that is no band tests.
+PROGRAM_NS = 0.6
 
 
-def costs_of(*, searches: bool, units: int, speed: float) -> Costs:
+def costs_of(*, searches: bool, units: int, speed: float, is_band: bool = True) -> Costs:
     """Costs of some devices.
 
     Parameters
@@ -79,11 +81,14 @@ def costs_of(*, searches: bool, units: int, speed: float) -> Costs:
         against all of them.
     speed : float
         Of devices of one unit, where a core's is 1.
+    is_band : bool
+        Whether a program is band tests, which a core evaluates in vectors.
     """
     if units > 1 and not searches:
         test_ns = CYCLE_NS / units
         return Costs(0.0, LOAD_CYCLES * CYCLE_NS, test_ns, test_ns, apart=True)
-    return replace(CORE, scan_ns=CORE.scan_ns / speed, apart=not searches)
+    test_ns, scan_ns = (CORE.test_ns, CORE.scan_ns) if is_band else (PROGRAM_NS, PROGRAM_NS)
+    return replace(CORE, test_ns=test_ns, scan_ns=scan_ns / speed, apart=not searches)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.plan.band import BandForm
 from penstock.plan.plan import Evaluation
 
 from ..device.base import Device
@@ -65,7 +66,8 @@ def expectation(
     binder = search_binder(form, growing=False) or Binder(form, device.key_widths, growing=False)
     layout = binder.bind(run, stream.columns, len(start))
     by = SearchKeys(layout, layout.stream(stream.columns, len(start)).arrays, binder.skip)
-    costs = costs_of(searches=device.searches, units=device.units, speed=1.0)
+    is_band = isinstance(form.form, BandForm)
+    costs = costs_of(searches=device.searches, units=device.units, speed=1.0, is_band=is_band)
     orderings = Orderings(DEFAULT_PRUNING, growing=False, threads=1, costs=costs)
     found = orderings.choose(run, by, ranges)
     if not found:

@@ -38,6 +38,8 @@ class Pruner:
         Stream tuples that a lane holds at a time.
     threads : int
         For sorting.
+    is_band : bool
+        Whether the form is band tests.
     """
 
     def __init__(
@@ -49,12 +51,13 @@ class Pruner:
         searches: bool = False,
         units: int = 1,
         threads: int = 1,
+        is_band: bool = True,
     ) -> None:
         self.pruning = pruning
         self.speed = min(task_evaluations / TASK_EVALUATIONS, 1.0)
         self.growing = growing
         self.searches = searches
-        self.costs = costs_of(searches=searches, units=units, speed=self.speed)
+        self.costs = costs_of(searches=searches, units=units, speed=self.speed, is_band=is_band)
         self.threads = threads
         self._runs: dict[int, Orderings] = {}
 

@@ -182,6 +182,8 @@ class Answers(WriterProof):
             Assert(writer.o_error == failed),
             Assert(~writer.o_idle | (self.taken == self.written)),
             Assert(~writer.o_idle | (self.bursts == self.answers)),
+            Assert(~writer.o_idle | self.inside.ongoing("GATHER")),
+            Assert(~writer.o_idle | ((self.inside["fresh"] == 0) & (self.inside["out"] == 0))),
         ]
 
 
@@ -256,10 +258,14 @@ PROOFS = (
                 Mutation("(fresh == 0) & (out == 0)", "(fresh == 0)"),
             ),
             Claim(
+                "It is not idle in the cycle after it took a word.",
+                Mutation("done & ~comes", "done"),
+            ),
+            Claim(
                 "An error of any answer is remembered until the next start.",
                 Mutation(
-                    "m.If(ends & done.payload.error)",
-                    "m.If(ends & (out == 1) & done.payload.error)",
+                    "m.If(ends & answer.payload.error)",
+                    "m.If(ends & (out == 1) & answer.payload.error)",
                 ),
             ),
         ),

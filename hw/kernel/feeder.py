@@ -248,7 +248,9 @@ class Feeder(wiring.Component):
         window = Unpacker(slots, max(join.window_bits, 1))
         self._add(m, "window_fetch", fetch)
         self._add(m, "window_items", window)
-        self._queue(m, "spans", check.o_span, fetch.i)
+        spans = stream.Signature(SPAN).create(path=("spans",))
+        self._queue(m, "spans", check.o_span, spans)
+        self._staged(m, "span", SPAN, spans, fetch.i)
         self._queue(m, "runs", fetch.o_run, window.i_run)
         connect(m, fetch.o_fetch, window_reader.i_fetch)
         connect(m, window_reader.o, window.i)
@@ -258,7 +260,7 @@ class Feeder(wiring.Component):
     def _staged(
         self, m: Module, name: str, shape: object, i: stream.Interface, o: stream.Interface
     ) -> None:
-        """An output that the head does not stall within the cycle: the way to memory is long."""
+        """A stage where a path would be too long: from the head to memory, or behind a queue."""
         stage = Skid(shape)
         self._add(m, f"{name}_stage", stage)
         m.d.comb += [

@@ -62,7 +62,8 @@ class Unpacker(wiring.Component):
         slots = self.slots
         left = Signal(32)
         # What is asked of it, known a cycle before.
-        some, one = Signal(), Signal()
+        some = Signal()
+        one = Signal()
         m.d.comb += [
             self.i_run.ready.eq(~some),
             self.o_idle.eq(~some & ~self.o.valid),

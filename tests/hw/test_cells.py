@@ -14,7 +14,7 @@ from penstock.cli.synth import Build, reference_verilog
 from penstock.constraints.boards import BOARDS
 from penstock.errors import MissingToolError
 from penstock.expr import ops
-from penstock.hw.cells import count_cells, deepest, synthesise
+from penstock.hw.cells import count_cells, synthesise
 from penstock.hw.compose import compose, parts
 from penstock.hw.export import TOP, export
 from penstock.hw.join.config import JoinConfig
@@ -129,13 +129,6 @@ def test_names_that_end_as_the_top_does_are_kept():
 
 
 @needs_yosys
-def test_deepest_logic():
-    path = deepest(ADDER, "adder")
-    assert path.chains == [8]
-    assert path.luts <= 2
-
-
-@needs_yosys
 @needs_nextpnr
 def test_clock_after_place_and_route():
     once, again = (ecp5_clocks(ADDER, "adder", seeds=[7]) for _ in range(2))
@@ -151,13 +144,15 @@ def test_clock_without_nextpnr(monkeypatch):
 
 @needs_yosys
 def test_json():
-    done = CliRunner().invoke(app, ["synth", *SMALL_BUILD, "--depth", "--json"])
+    done = CliRunner().invoke(app, ["synth", *SMALL_BUILD, "--paths", "--json"])
     assert done.exit_code == 0, done.output
     report = json.loads(done.output)
     assert report["per_unit"]["lut"] == report["cells"]["lut"] / SMALL.units > 0
     assert report["boards"].keys() == BOARDS.keys()
     assert report["boards"]["u280"]["lut"] == report["cells"]["lut"] / 1_303_680
-    assert report["deepest"]["luts"] <= len(report["deepest"]["cells"])
+    paths = report["paths"]
+    assert [path["ns"] for path in paths] == sorted((path["ns"] for path in paths), reverse=True)
+    assert paths[0]["cells"][-1]["at_ns"] < paths[0]["ns"] < 20
 
 
 @needs_yosys

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.expr import ops
-from penstock.hw.cells import _cells, _path
+from penstock.hw.cells import _cells
 from penstock.hw.export import TOP, export, export_kernel
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
@@ -109,22 +109,6 @@ def test_cells_of_a_report():
         1   RAMB36E2
     """
     assert _cells(report) == type(_cells(""))(lut=3 + 7 + 5 + 16, ff=12, bram=1)
-
-
-def test_path_of_a_report():
-    report = """
-Longest topological path in part (length=5):
-    0: \\chain.head.todo [3]
-    1: $abc$1$aiger$o10 (via INV_53)
-    2: $abc$1$aiger$i40 (via CARRY4_97)
-    3: $abc$1$aiger$i42 [2] (via CARRY4_7)
-    4: \\o__payload (via LUT6_728)
-    5: $abc$1$aiger$o7 (via CARRY8_0)
-"""
-    path = _path(report)
-    assert path.cells == ("INV", "CARRY4", "CARRY4", "LUT6", "CARRY8")
-    assert (path.luts, path.chains) == (2, [8, 8])
-    assert str(path) == "INV, 2 x CARRY4, LUT6, CARRY8"
 
 
 def test_a_card_takes_so_many_kernels(tmp_path):

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from ...kernel.axi import READ_PORT, ReadPort
 from ...kernel.feeder import words_of
 from ...kernel.reader import Reader
+from ...kernel.skid import Skid
 from ...kernel.slots import Unpacker
 from ..layout import Side, tuple_layout
 from .config import WindowKernelConfig
@@ -78,7 +79,11 @@ class TupleReader(wiring.Component):
         m.submodules.items = clear(items)
         connect(m, reader.o_port, flipped(self.o_port))
         connect(m, reader.o, items.i)
-        connect(m, items.o, flipped(self.o))
+        # The operator takes tuples at the end of long paths, and the reader begins others.
+        stage = Skid(item_layout(self.config.window))
+        m.submodules.stage = clear(stage)
+        connect(m, items.o, stage.i)
+        connect(m, stage.o, flipped(self.o))
         m.d.comb += [
             reader.i_cancel.eq(self.i_cancel),
             self.o_idle.eq(reader.o_idle),

@@ -123,25 +123,25 @@ class WindowShell(wiring.Component):
         """Most results with which one more tuple may be let in; whether there are no more."""
         given, config = self.i_arguments, self.config
         limit, room = Signal(signed(37)), Signal()
-        rows = Mux(given.rows_a < given.rows_b, given.rows_b, given.rows_a)
-        rows = rows[: config.window.slot_bits + 1]
-        reserve = rows * TUPLES_IN_FLIGHT + config.spare_results
+        rows = Signal(config.window.slot_bits + 1)
+        reserve = Signal(signed(37))
         # Arguments are there long before they count.
         m.d.sync += [
+            rows.eq(Mux(given.rows_a < given.rows_b, given.rows_b, given.rows_a)),
+            reserve.eq(rows * TUPLES_IN_FLIGHT + config.spare_results),
             limit.eq(given.result_words * LANES - reserve),
             room.eq(self._counters.sum("results").as_signed() <= limit),
         ]
         return limit, room
 
-    def _refusals(self, limit: Signal) -> list[tuple[Value, Status]]:
-        """What may be wrong with the arguments, but for the results' address."""
+    def _refusals(self) -> list[tuple[Value, Status]]:
+        """What may be wrong with the arguments, but for room and the results' address."""
         given, depth = self.i_arguments, self.config.window.depth
         return [
             (_misaligned(given.tuples), Status.MISALIGNED),
             (given.tuple_count == 0, Status.EMPTY),
             (given.history_count > given.tuple_count, Status.BAD_HISTORY),
             ((given.rows_a > depth) | (given.rows_b > depth), Status.BAD_ROWS),
-            (limit < 0, Status.NO_ROOM),
         ]
 
     def _control(self, m: Module, limit: Signal, room: Signal, written: Value | None) -> None:
@@ -150,6 +150,15 @@ class WindowShell(wiring.Component):
         operator, reader, dealer = self._operator, self._reader, self._dealer
         packer, writer, counters = self._packer, self._writer, self._counters
         running, header = Signal(), Signal()  # the word for the writer is the header
+        refused, verdict, nowhere = Signal(), Signal(Status), Signal()
+        m.d.sync += [refused.eq(1), nowhere.eq(_misaligned(given.results))]
+        with m.If(_misaligned(given.results)):
+            m.d.sync += verdict.eq(Status.MISALIGNED)
+        for wrong, code in self._refusals():
+            with m.Elif(wrong):
+                m.d.sync += verdict.eq(code)
+        with m.Else():
+            m.d.sync += refused.eq(0)
         failed = reader.o_error | writer.o_error
         fetched = dealer.o_number == given.tuple_count
         m.d.comb += self._pour(m, header)
@@ -172,15 +181,17 @@ class WindowShell(wiring.Component):
                 ]
                 m.d.sync += self._matching.eq(0)
                 with m.If(self.i_start):
-                    m.next = "CHECK"
+                    m.next = "SETTLE"
+            with m.State("SETTLE"):
+                m.next = "CHECK"
             with m.State("CHECK"):
                 m.next = "HEADER"
-                with m.If(_misaligned(given.results)):
-                    m.d.sync += status.eq(Status.MISALIGNED)
-                    m.next = "DONE"
-                for wrong, code in self._refusals(limit):
-                    with m.Elif(wrong):
-                        m.d.sync += status.eq(code)
+                with m.If(refused):
+                    m.d.sync += status.eq(verdict)
+                    with m.If(nowhere):
+                        m.next = "DONE"
+                with m.Elif(limit < 0):
+                    m.d.sync += status.eq(Status.NO_ROOM)
                 with m.Else():
                     leave_check()
             if written is not None:
@@ -213,12 +224,14 @@ class WindowShell(wiring.Component):
                     writer.i_flush.eq(packer.o_empty),
                 ]
                 with m.If(packer.o_empty & writer.o_idle & reader.o_idle):
-                    m.d.comb += reader.i_clear.eq(1)
-                    with m.If(reader.o_error):
-                        m.d.sync += status.eq(Status.READ_ERROR)
-                    with m.Elif(writer.o_error):
-                        m.d.sync += status.eq(Status.WRITE_ERROR)
-                    m.next = "HEADER"
+                    m.next = "CLEAR"
+            with m.State("CLEAR"):
+                m.d.comb += [reader.i_cancel.eq(1), reader.i_clear.eq(1)]
+                with m.If(reader.o_error):
+                    m.d.sync += status.eq(Status.READ_ERROR)
+                with m.Elif(writer.o_error):
+                    m.d.sync += status.eq(Status.WRITE_ERROR)
+                m.next = "HEADER"
             with m.State("HEADER"):
                 m.d.comb += [writer.i_start.eq(1), writer.i_address.eq(given.results)]
                 m.next = "WRITE"
