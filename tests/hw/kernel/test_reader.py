@@ -106,3 +106,20 @@ def test_one_word_per_cycle_across_the_latency():
         ],
     )
     assert cycles < 400 + 64 + 20
+
+
+def test_words_of_another_reader_are_not_taken():
+    """Two readers share a port; neither a word nor an error of the other one counts."""
+    reader = Reader(KernelConfig(join=JOIN), ident=1)
+    word = reader.o_port.word
+
+    async def finish(ctx):
+        ctx.set(word.payload, {"data": 7, "id": 0, "error": 1})
+        ctx.set(word.valid, 1)
+        for _ in range(10):
+            await ctx.tick()
+            assert not ctx.get(reader.o.valid)
+            assert not ctx.get(reader.o_error)
+            assert ctx.get(reader.o_idle)
+
+    bench(reader, finish)
