@@ -123,3 +123,21 @@ def test_words_of_another_reader_are_not_taken():
             assert ctx.get(reader.o_idle)
 
     bench(reader, finish)
+
+
+def test_cancelling_while_there_is_no_room():
+    """Nobody takes words: the reader leaves the range all the same, with what came."""
+    reader = Reader(KernelConfig(join=JOIN, burst_words=4, read_words=8))
+    memory = Memory({}, random.Random(7), latency=2, pauses=0)
+
+    async def finish(ctx):
+        ctx.set(reader.i_fetch.payload, {"address": 0, "words": 1000})
+        ctx.set(reader.i_fetch.valid, 1)
+        await ctx.tick().repeat(60)
+        assert len(memory.bursts) == 2
+        assert not ctx.get(reader.o_idle)
+        ctx.set(reader.i_cancel, 1)
+        await ctx.tick().repeat(3)
+        assert ctx.get(reader.o_idle)
+
+    bench(reader, finish, background=[memory.serve(reader.o_port)])

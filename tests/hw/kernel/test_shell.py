@@ -99,7 +99,11 @@ def run(window, result_words, *, tuples=2, end=None, opens=0):
         ctx.set(shell.i_arguments, arguments)
         await ctx.tick().repeat(3)
         ctx.set(shell.i_start, 1)
-        await ctx.tick().until(shell.o_done)
+        done, cycles = 0, 0
+        while not done:
+            *_, done = await ctx.tick().sample(shell.o_done)
+            cycles += 1
+            assert cycles < 2000, "the task hangs"
         ctx.set(shell.i_start, 0)
 
     ports = [shell.o_task_port, shell.o_window_port]
@@ -138,7 +142,7 @@ def test_a_task_out_of_room(opens):
     assert (header["complete"], header["loaded"]) == (0, 2)
     assert header["words"] == header["records"] == header["position"] == len(content) - 1
     assert ordinals(content) == list(range(header["words"]))
-    assert 3 < header["words"]
+    assert header["words"] > 3
     assert max(content) <= RESULTS + room * WORD_BYTES
     # Of the nine words that the reserve has for it, three are handed over until the head hears of
     # the count, and one waits behind the lanes; all others are records of queues. So five stay.
