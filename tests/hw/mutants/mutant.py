@@ -42,11 +42,12 @@ def mutants(module: str, file: str, *rows: tuple[str, str, str, str]) -> list[Mu
         Old text, new text, what breaks, and the test. A test of another file is written with it.
     """
     return [
-        Mutant(
-            f"penstock.hw.{module}",
-            Mutation(old, new),
-            breaks,
-            f"tests/hw/{test if '::' in test else f'{file}::{test}'}",
-        )
+        Mutant(f"penstock.hw.{module}", Mutation(old, new), breaks, _node(file, test))
         for old, new, breaks, test in rows
     ]
+
+
+def _node(file: str, test: str) -> str:
+    path, _, name = test.rpartition("::")
+    path = path or file
+    return f"{path}::{name}" if path.startswith("tests/") else f"tests/hw/{path}::{name}"
