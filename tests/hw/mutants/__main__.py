@@ -9,6 +9,7 @@ from time import monotonic
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import track
 from rich.table import Table
 
 from .listed import MUTANTS
@@ -32,7 +33,8 @@ def main() -> int:
                 console.print(plain.text, markup=False)
                 console.print("the tests do not pass without a mutation")
                 return 1
-        outcomes = list(pool.map(lambda place: run([MUTANTS[place].test], place), chosen))
+        runs = pool.map(lambda place: run([MUTANTS[place].test], place), chosen)
+        outcomes = list(track(runs, "mutants", len(chosen), console=console))
     console.print(_table(chosen, outcomes))
     counts = {verdict: [o.verdict for o in outcomes].count(verdict) for verdict in Verdict}
     parts = ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())

@@ -47,7 +47,7 @@ MUTANTS: list[Mutant] = [
         (
             "live & at(self.schedule.expr, latency)",
             "at(self.schedule.expr, latency)",
-            "keys that do not count give matches",
+            "pairs of keys that do not count match in general form",
             "test_each_operation[None-equal-abs]",
         ),
         (

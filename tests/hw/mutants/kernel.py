@@ -111,7 +111,7 @@ MUTANTS: list[Mutant] = [
         (
             " & self.o_span.ready",
             "",
-            " a pass is given while its span's taker stalls, which loses the span",
+            "a pass is given while its span's taker stalls, which loses the span",
             "test_passes_add_up[spans0-tuples0-3]",
         ),
         (
