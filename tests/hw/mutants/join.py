@@ -159,12 +159,6 @@ MUTANTS: list[Mutant] = [
             "a block's FIFO has a place too few",
             "test_the_reserve_is_exact",
         ),
-        (
-            "hold - 2",
-            "hold - 3",
-            "a unit is loaded again while its old keys are in use",
-            "test_stream_keys_stay_until_they_are_used[1000]",
-        ),
     ),
     *mutants(
         "join.pipeline",
