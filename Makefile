@@ -31,6 +31,10 @@ examples: setup ## Run the examples and write their pages into docs/examples
 test: setup ## Run the tests, without the slow ones
 	$(BIN)/pytest -n auto --dist loadgroup -m 'not slow' $(ARGS)
 
+.PHONY: mutants
+mutants: setup ## Change the hardware in a place at a time: a test must notice each, ARGS="--only kernel"
+	$(BIN)/python -m tests.hw.mutants $(ARGS)
+
 .PHONY: test-full
 test-full: setup test-board test-spark ## Run all tests
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)

@@ -98,3 +98,24 @@ def test_chains(expr, chains):
     carry = {Op.ADD, Op.SUB, Op.NEG, Op.LT, Op.LE}
     is_sign = [x for x in walk(found) if x.op is Op.LT and x.args[1].attr == 0]
     assert sum(x.op in carry for x in walk(found)) - len(is_sign) == chains
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        ops.lt(ops.absolute(A), ops.const(20)),
+        ops.le(ops.absolute(A), ops.const(20)),
+        ops.lt(ops.const(20), ops.absolute(A)),
+        ops.le(ops.const(20), ops.absolute(A)),
+        ops.sub(KEYS[3], ops.absolute(A)),
+        ops.neg(ops.absolute(A)),
+        ops.lt(ops.const(-20), ops.sub(KEYS[3], ops.absolute(A))),
+    ],
+)
+def test_each_value(expr):
+    """A bound of a comparison is met by two values in a hundred: here by all of them."""
+    plain = expanded(absorb_carries(expr))
+    for a in range(TYPES[0].lo, TYPES[0].hi + 1):
+        for small in (-1, 0):
+            row = {("s", 0): a, ("s", 3): small}
+            assert evaluate(plain, row) == evaluate(expr, row)

@@ -319,3 +319,47 @@ def test_stream_keys_stay_until_they_are_used(period_ps):
         for j in range(start[i], end[i])
         if (middle - window[j]) ** 2 < radius**2
     }
+
+
+@pytest.mark.parametrize("collects", [False, True], ids=["chain", "pipeline"])
+def test_a_report_waits_for_the_last_block(collects):
+    """The first block has no record, the last one has some that stall."""
+    config = JoinConfig(units=4, units_per_block=2, tests=1, key_bits=KEY_BITS)
+    dut = Pipeline(config) if collects else config.chain()
+    record = dut.o_result if collects else dut.o_record[1]
+    records = 6
+
+    async def offer(ctx, port, items):
+        for item in items:
+            ctx.set(port.payload, item)
+            ctx.set(port.valid, 1)
+            await ctx.tick().until(port.ready)
+        ctx.set(port.valid, 0)
+
+    async def bench(ctx):
+        ctx.set(dut.i_room, 1)
+        if not collects:
+            ctx.set(dut.i_quiet, 1)
+        await offer(ctx, dut.i_entry, [{"index": 1, "value": 1}])
+        await offer(ctx, dut.i_pass, [{"tuples": 4, "begin": 0, "end": records, "last": 1}])
+        # Bands that no key meets, and those of the last block that all meet.
+        bounds = [0x00FF, 0x00FF, 0xFF00, 0xFF00]
+        await offer(ctx, dut.i_tuple, [{"keys": b, "start": 0, "end": records} for b in bounds])
+        await offer(ctx, dut.i_window, [7] * records)
+        for taken in range(records):
+            await ctx.tick().repeat(2 * config.drain_cycles)
+            assert ctx.get(record.valid)
+            assert not ctx.get(dut.o_report.valid), f"{taken} of {records} records were taken"
+            assert not ctx.get(dut.o_quiet)
+            ctx.set(record.ready, 1)
+            await ctx.tick()
+            ctx.set(record.ready, 0)
+        await ctx.tick().repeat(2 * config.drain_cycles)
+        assert not ctx.get(record.valid)
+        assert ctx.get(dut.o_report.valid)
+        assert ctx.get(dut.o_quiet)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(bench)
+    simulator.run()

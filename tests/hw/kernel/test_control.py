@@ -136,3 +136,32 @@ def test_interrupts(run, enabled, causes):
         assert ctx.get(registers.o_interrupt), "a 1 toggles"
 
     run(process)
+
+
+@pytest.mark.parametrize("enabled", [0b01, 0b10, 0b11])
+def test_an_event_stays_until_it_is_cleared(run, enabled):
+    """Two tasks may end before the host looks, and one in the cycle in which it clears."""
+
+    async def process(ctx, registers):
+        await write(ctx, registers, IER, enabled)
+        await end(ctx, registers)
+        await end(ctx, registers)
+        assert await read(ctx, registers, ISR) == enabled, "the second event comes to the first"
+        bus = registers.bus
+        ctx.set(bus.AWADDR, ISR)
+        ctx.set(bus.WDATA, enabled)
+        ctx.set(bus.WSTRB, 15)
+        ctx.set(bus.AWVALID, 1)
+        ctx.set(bus.WVALID, 1)
+        await ctx.tick()
+        ctx.set(bus.AWVALID, 0)
+        ctx.set(bus.WVALID, 0)
+        await end(ctx, registers)  # the cycle of the write
+        ctx.set(bus.BREADY, 1)
+        await ctx.tick()
+        ctx.set(bus.BREADY, 0)
+        assert await read(ctx, registers, ISR) == enabled, "the new event is not cleared"
+        await write(ctx, registers, ISR, enabled)
+        assert await read(ctx, registers, ISR) == 0
+
+    run(process)

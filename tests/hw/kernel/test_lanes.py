@@ -51,3 +51,27 @@ def test_random_records(units, per_block):
                 ordinal = name & (1 << config.join.ordinal_bits) - 1
                 found[block].append({"ordinal": ordinal, "mask": mask})
     assert found == sent
+
+
+def test_not_empty_while_a_word_waits():
+    """The word of the last record may stall; what comes after the records must wait for it."""
+    config = KernelConfig.fit(JoinConfig(units=4, units_per_block=2, tests=1))
+    lanes = Lanes(config)
+
+    async def finish(ctx):
+        assert ctx.get(lanes.o_empty)
+        ctx.set(lanes.i_flush, 1)
+        ctx.set(lanes.i[1].payload, {"ordinal": 5, "mask": 3})
+        ctx.set(lanes.i[1].valid, 1)
+        await ctx.tick()
+        ctx.set(lanes.i[1].valid, 0)
+        await ctx.tick().until(lanes.o.valid)
+        for _ in range(20):
+            await ctx.tick()
+            assert ctx.get(lanes.o.valid)
+            assert not ctx.get(lanes.o_empty), "a word waits"
+        ctx.set(lanes.o.ready, 1)
+        await ctx.tick()
+        assert ctx.get(lanes.o_empty)
+
+    bench(lanes, finish)

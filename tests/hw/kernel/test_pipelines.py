@@ -83,3 +83,38 @@ def test_heads_get_their_parts(pipelines, seed):
         for i in range(size):
             assert seen[i % pipelines]["tuples"].pop(0) == next(dealt)
     assert not any(part["tuples"] for part in seen)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_report_waits_for_all_chains(slow):
+    """One chain's records stall. With a tuple each, both chains have matches."""
+    rng = random.Random(slow)
+    config = KernelConfig.fit(JoinConfig(units=4, tests=1, key_bits=8), 2)
+    dut = Pipelines(config)
+    items = {
+        dut.i_entry: [{"index": 1, "value": 1}],
+        dut.i_pass: [{"tuples": 2, "share": 1, "begin": 0, "end": 5, "last": 1}],
+        dut.i_tuple: [{"keys": 0xFF00, "start": 0, "end": 5}] * 2,
+        dut.i_window: [0] * 5,
+    }
+
+    async def finish(ctx):
+        for name in ("i_room", "i_quiet"):
+            ctx.set(getattr(dut, name), 1)
+        ctx.set(dut.o_report.ready, 1)
+        ctx.set(dut.o_record[1 - slow].ready, 1)
+        for _ in range(300):
+            await ctx.tick()
+            assert not ctx.get(dut.o_report.valid)
+        ctx.set(dut.o_record[slow].ready, 1)
+        reports = 0
+        for _ in range(100):
+            *_, valid = await ctx.tick().sample(dut.o_report.valid)
+            reports += valid
+        assert reports == 1
+
+    async def offer(ctx):
+        for port, offered in items.items():
+            await feed(port, offered, rng)(ctx)
+
+    bench(dut, finish, background=[offer])

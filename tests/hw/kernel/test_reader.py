@@ -106,3 +106,38 @@ def test_one_word_per_cycle_across_the_latency():
         ],
     )
     assert cycles < 400 + 64 + 20
+
+
+def test_words_of_another_reader_are_not_taken():
+    """Two readers share a port; neither a word nor an error of the other one counts."""
+    reader = Reader(KernelConfig(join=JOIN), ident=1)
+    word = reader.o_port.word
+
+    async def finish(ctx):
+        ctx.set(word.payload, {"data": 7, "id": 0, "error": 1})
+        ctx.set(word.valid, 1)
+        for _ in range(10):
+            await ctx.tick()
+            assert not ctx.get(reader.o.valid)
+            assert not ctx.get(reader.o_error)
+            assert ctx.get(reader.o_idle)
+
+    bench(reader, finish)
+
+
+def test_cancelling_while_there_is_no_room():
+    """Nobody takes words: the reader leaves the range all the same, with what came."""
+    reader = Reader(KernelConfig(join=JOIN, burst_words=4, read_words=8))
+    memory = Memory({}, random.Random(7), latency=2, pauses=0)
+
+    async def finish(ctx):
+        ctx.set(reader.i_fetch.payload, {"address": 0, "words": 1000})
+        ctx.set(reader.i_fetch.valid, 1)
+        await ctx.tick().repeat(60)
+        assert len(memory.bursts) == 2
+        assert not ctx.get(reader.o_idle)
+        ctx.set(reader.i_cancel, 1)
+        await ctx.tick().repeat(3)
+        assert ctx.get(reader.o_idle)
+
+    bench(reader, finish, background=[memory.serve(reader.o_port)])

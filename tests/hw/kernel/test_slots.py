@@ -41,6 +41,28 @@ def test_random_runs(item_bits):
     assert found == expected
 
 
+def test_an_empty_run_takes_no_word():
+    rng = random.Random(2)
+    unpacker, found = Unpacker(Slots(64), 64), []
+
+    async def finish(ctx):
+        await ctx.tick().repeat(60)
+        assert ctx.get(unpacker.o_idle)
+
+    runs = [{"first": 0, "count": count} for count in (0, 3, 0)]
+    word = 5 | 6 << 64 | 7 << 128
+    bench(
+        unpacker,
+        finish,
+        background=[
+            feed(unpacker.i_run, runs, rng),
+            feed(unpacker.i, [word], rng),
+            collect(unpacker.o, found, rng),
+        ],
+    )
+    assert found == [5, 6, 7]
+
+
 def test_one_item_per_cycle():
     rng = random.Random(1)
     unpacker, found = Unpacker(Slots(64), 64), []

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.writer import Writer
+from penstock.hw.kernel.writer import BURSTS_OUT, Writer
 from tests.hw.kernel.kit import WORD_BYTES, bench, feed
 
 JOIN = JoinConfig(units=4, tests=1)
@@ -110,3 +110,47 @@ def test_an_error_stays_until_the_next_start():
             assert ctx.get(writer.o_error) == error
 
     bench(writer, finish, background=[sink.serve(writer.o_port)])
+
+
+def test_not_idle_from_the_first_word_on():
+    """Also in the cycle behind the word's, and until its burst was answered."""
+    writer = Writer(KernelConfig(join=JOIN))
+
+    async def finish(ctx):
+        await start(ctx, writer, 0)
+        await ctx.tick().repeat(3)
+        assert ctx.get(writer.o_idle)
+        ctx.set(writer.i.valid, 1)
+        await ctx.tick()
+        ctx.set(writer.i.valid, 0)
+        ctx.set(writer.i_flush, 1)
+        ctx.set(writer.o_port.burst.ready, 1)
+        ctx.set(writer.o_port.word.ready, 1)
+        for _ in range(30):
+            assert not ctx.get(writer.o_idle)
+            await ctx.tick()
+        ctx.set(writer.o_port.done.valid, 1)
+        await ctx.tick()
+        ctx.set(writer.o_port.done.valid, 0)
+        await ctx.tick()
+        assert ctx.get(writer.o_idle)
+
+    bench(writer, finish)
+
+
+def test_bursts_without_an_answer_are_few():
+    writer = Writer(KernelConfig(join=JOIN, burst_words=1))
+    asked = 0
+
+    async def finish(ctx):
+        nonlocal asked
+        await start(ctx, writer, 0)
+        for port in (writer.o_port.burst, writer.o_port.word):
+            ctx.set(port.ready, 1)
+        ctx.set(writer.i.valid, 1)
+        for _ in range(8 * BURSTS_OUT):
+            *_, valid = await ctx.tick().sample(writer.o_port.burst.valid)
+            asked += valid
+
+    bench(writer, finish)
+    assert asked == BURSTS_OUT
