@@ -311,16 +311,16 @@ PROOFS = (
         module="penstock.hw.join.head",
         build=CollectProof,
         size="2 units, 1 x 2 bits, 2-bit positions",
-        depth=12,
+        depth=13,
         inductive=False,
         bounded_because="it would have to say which tuples are loaded, retired and collected, and "
-        "which ends the head's memory holds; 12 cycles are two tuples from load to collection.",
+        "which ends the head's memory holds; 13 cycles are two tuples from load to collection.",
         slow=True,
         claims=(
             Claim(
                 "In a task that folds, and in no other, a COLLECT is sent for each loaded tuple, "
                 "before the CLEAR of its pass unless the task is halted or faulty.",
-                Mutation("with m.Elif((position == stop) & values.some):", "with m.Elif(0):"),
+                Mutation("with m.Elif(place.at_stop & values.some):", "with m.Elif(0):"),
             ),
             Claim(
                 "It is at least config.fold_cycles behind the last window flit that counts for "
@@ -337,7 +337,9 @@ PROOFS = (
             ),
             Claim(
                 "A COLLECT leaves only if there was room for its value in the cycle before.",
-                Mutation("with m.Elif(values.due):", "with m.Elif(values.some & (active == 0)):"),
+                Mutation(
+                    "with m.Elif(values.due):", "with m.Elif(values.some & (active.value == 0)):"
+                ),
             ),
         ),
     ),

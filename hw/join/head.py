@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from amaranth.hdl import Module, Mux, Signal, ValueLike, signed
 from amaranth.lib import data
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.passes import Pass
@@ -16,7 +15,8 @@ from .chain import TaskPorts, task_members
 from .config import JoinConfig
 from .flit import Kind, flit_layout
 from .modes import keep_control
-from .occupancy import Closed, Turn, Values
+from .occupancy import Closed, Count, Moves, Turn, Values
+from .ranges import Ends, Next, Place
 
 
 def merge(
@@ -50,9 +50,11 @@ class Head(TaskPorts):
     the loads of tuples with ``start == p``, then window tuple p. A pass ends with a CLEAR, which
     also stands for the retirements at its end. Passes follow each other without draining.
 
-    One flit per cycle, one cycle after its input; ``load_flits + 1`` flits per stream tuple, one
-    per window tuple, and two cycles plus ``config.settle_cycles`` per pass. Window tuples wait
-    while ``i_back.room`` is low; the other flits cause no records and do not wait.
+    One flit per cycle, one cycle after a window tuple and two after a stream tuple, which is taken
+    ahead of its load; ``load_flits + 1`` flits per stream tuple, one per window tuple, and two
+    cycles plus ``config.settle_cycles`` per pass; a pass that was not there before the CLEAR of
+    the last one begins a cycle later. Window tuples wait while ``i_back.room`` is low; the other
+    flits cause no records and do not wait.
 
     In a task that folds matches a unit stays occupied until its tuple's value was collected. A
     COLLECT is sent for each tuple, in their order, as soon as ``config.fold_cycles`` have passed
@@ -80,7 +82,7 @@ class Head(TaskPorts):
         ``collect`` gates collections.
     i_halt : In(1)
         Stop at the next boundary between flits of different tuples. What was not taken from the
-        inputs stays there.
+        inputs stays there; one stream tuple may have been taken that was not loaded, and is lost.
     o : Out
         The chain.
     o_report : Out(stream)
@@ -110,71 +112,55 @@ class Head(TaskPorts):
         flit = Signal(flit_layout(config))
         self._send(m, flit)
 
-        todo = Signal(config.position_bits)  # tuples of the pass that are not loaded
+        moves = Moves()
+        new = self.i_pass.payload
         last = Signal()
-        stop = Signal(config.position_bits)
-        earliest = Signal(config.position_bits)  # end of the tuple loaded last
         report = self.o_report.payload
-        position, loaded = Signal(config.position_bits), Signal(config.position_bits)
+        loaded = Signal(config.position_bits)
         part = Signal(range(config.load_flits))
-        load = Turn(m, "load", config.units)
-        retire = Turn(m, "retire", config.units)
-        active = Signal(range(config.units + 1))
-        closed = Closed(m, active, config)
-        values = Values(m, config, self.i_entry, self.i_back) if config.folding else None
-        wait = Signal(range(config.drain_cycles + config.settle_cycles + 1))
-        with m.If(wait != 0):
-            m.d.sync += wait.eq(wait - 1)
+        place = Place(m, config, self.i_pass, moves)
+        following = Next(m, config, self.i_tuple, new.tuples, place, moves)
+        units = config.units
+        active = Count(m, "active", units, up=moves.load, down=moves.retire, clear=moves.clear)
+        full = active.at_least(units)
+        load = Turn(m, "load", units, step=moves.load, clear=moves.clear)
+        retire = Turn(m, "retire", units, step=moves.retire, clear=moves.clear)
+        ends = Ends(m, config, following.payload.end, load.slot, active, place, moves)
+        closed = Closed(m, config, moves)
+        values = Values(m, config, self.i_entry, self.i_back, moves) if config.folding else None
+        rest = config.drain_cycles + config.settle_cycles
+        wait, waits = Signal(range(rest + 1)), Signal()
+        with m.If(waits):
+            m.d.sync += [wait.eq(wait - 1), waits.eq(wait != 1)]
 
-        # The read port always shows the end of the tuple that retires next.
-        m.submodules.ends = ends = Memory(shape=config.position_bits, depth=config.units, init=[])
-        write = ends.write_port()
-        read = ends.read_port(transparent_for=(write,))
-        m.d.comb += [
-            write.addr.eq(load.slot),
-            write.data.eq(self.i_tuple.payload.end),
-            read.addr.eq(retire.next_slot),
-            read.en.eq(1),
-        ]
+        def wait_for(cycles: int) -> None:
+            m.d.sync += [wait.eq(cycles), waits.eq(cycles != 0)]
 
         def begin() -> None:
-            new = self.i_pass.payload
-            m.d.sync += [
-                todo.eq(new.tuples),
-                position.eq(new.begin),
-                stop.eq(new.end),
-                earliest.eq(new.begin),
-                last.eq(new.last),
-            ]
+            m.d.comb += moves.begin.eq(1)
+            m.d.sync += last.eq(new.last)
             m.next = "MERGE"
 
         def clear(*, ends_task: object) -> None:
-            m.d.comb += [flit.kind.eq(Kind.CLEAR), flit.lap.eq(ends_task)]
-            m.d.sync += [active.eq(0), part.eq(0)]
-            load.restart()
-            retire.restart()
-            if values:
-                values.restart()
+            m.d.comb += [
+                flit.kind.eq(Kind.CLEAR),
+                flit.lap.eq(ends_task),
+                moves.clear.eq(1),
+            ]
+            m.d.sync += part.eq(0)
 
         def finish() -> None:
             clear(ends_task=1)
+            kept = values.kept(active.value) if values else active.value
             m.d.sync += [
-                report.complete.eq(loaded - (values.kept(active) if values else active)),
+                report.complete.eq(loaded - kept),
                 report.loaded.eq(loaded),
-                report.position.eq(position),
-                wait.eq(config.drain_cycles + config.settle_cycles),
             ]
+            wait_for(rest)
             m.next = "REPORT"
 
-        def fail() -> None:
-            finish()
-            m.d.sync += self.o_fault.eq(1)
-
-        end = self.i_tuple.payload.end
-        fits = (end > position) & (end >= earliest) & (end <= stop)
-
         def send_part() -> None:
-            keys, size = self.i_tuple.payload.keys, config.part_bits
+            keys, size = following.payload["keys"], config.part_bits
             m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
             with m.Switch(part):
                 for word in range(config.load_flits):
@@ -182,29 +168,15 @@ class Head(TaskPorts):
                         m.d.comb += flit.payload.eq(keys[word * size : (word + 1) * size])
             m.d.sync += part.eq(part + 1)
             with m.If(part == config.load_flits - 1):
-                m.d.comb += [
-                    flit.kind.eq(Kind.LOAD_LAST),
-                    self.i_tuple.ready.eq(1),
-                    write.en.eq(1),
-                ]
-                m.d.sync += [
-                    part.eq(0),
-                    earliest.eq(end),
-                    loaded.eq(loaded + 1),
-                    todo.eq(todo - 1),
-                    active.eq(active + 1),
-                ]
-                load.advance()
-                if values:
-                    m.d.comb += values.load.eq(1)
+                m.d.comb += [flit.kind.eq(Kind.LOAD_LAST), moves.load.eq(1)]
+                m.d.sync += [part.eq(0), loaded.eq(loaded + 1)]
 
         def send_retire() -> None:
-            m.d.comb += [flit.kind.eq(Kind.RETIRE), flit.lap.eq(retire.lap)]
-            m.d.sync += active.eq(active - 1)
-            m.d.comb += closed.enter.eq(1)
-            retire.advance()
-            if values:
-                m.d.comb += values.stop.eq(1)
+            m.d.comb += [
+                flit.kind.eq(Kind.RETIRE),
+                flit.lap.eq(retire.lap),
+                moves.retire.eq(1),
+            ]
 
         def send_window() -> None:
             with m.If(~self.i_window.valid):
@@ -216,10 +188,8 @@ class Head(TaskPorts):
                     flit.kind.eq(Kind.WINDOW),
                     flit.payload.eq(self.i_window.payload[: config.key_bits_of_window]),
                     self.i_window.ready.eq(1),
+                    moves.window.eq(1),
                 ]
-                m.d.sync += position.eq(position + 1)
-                if values:
-                    m.d.comb += values.window.eq(1)
 
         def send_collect_if(possible: ValueLike) -> None:
             assert values is not None
@@ -233,7 +203,7 @@ class Head(TaskPorts):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [loaded.eq(0), self.o_fault.eq(0)]
-                begins = self.i_pass.valid
+                begins = place.shown
                 if config.entry_bits:
                     begins = begins & ~self.i_entry.valid
                     m.d.comb += self.i_entry.ready.eq(1)
@@ -248,45 +218,49 @@ class Head(TaskPorts):
             with m.State("NEXT"):
                 with m.If(self.i_halt):
                     finish()
-                with m.Elif(wait == 0):
+                with m.Elif(~waits):
                     m.d.comb += [
-                        self.i_pass.ready.eq(1),
+                        self.i_pass.ready.eq(place.shown),
                         self.o_starved.eq(~self.i_pass.valid),
                     ]
-                    with m.If(self.i_pass.valid):
+                    with m.If(place.shown):
                         begin()
             with m.State("MERGE"):
+                m.d.sync += report.position.eq(place.position)
                 with m.If(self.i_halt & (part == 0)):
                     finish()
-                with m.Elif((position == stop) & (todo != 0)):
-                    fail()
+                with m.Elif(place.at_stop & (following.valid | following.more)):
+                    m.next = "FAULT"
                 if values:
-                    with m.Elif((position == stop) & values.some):
+                    with m.Elif(place.at_stop & values.some):
                         send_collect_if(values.settled)
-                with m.Elif((position == stop) & last):
+                with m.Elif(place.at_stop & last):
                     # All ranges end by here, so the tuples that are still active are complete.
                     finish()
                     m.d.sync += report.complete.eq(loaded)
-                with m.Elif(position == stop):
+                with m.Elif(place.at_stop):
                     clear(ends_task=0)
-                    m.d.sync += wait.eq(config.settle_cycles)
+                    wait_for(config.settle_cycles)
                     m.next = "NEXT"
-                with m.Elif((active != 0) & (read.data == position)):
+                with m.Elif(ends.here):
                     send_retire()
                 if values:
                     with m.Elif(values.due):
                         send_collect_if(1)
-                with m.Elif((todo != 0) & ~self.i_tuple.valid):
+                with m.Elif(following.missing):
                     m.d.comb += self.o_starved.eq(1)
-                with m.Elif((todo != 0) & (self.i_tuple.payload.start == position)):
-                    with m.If(~fits | (active == config.units)):
-                        fail()
+                with m.Elif(following.starts):
+                    with m.If(~following.fits | full):
+                        m.next = "FAULT"
                     with m.Elif(~(closed.all | values.all if values else closed.all)):
                         send_part()
                 with m.Else():
                     send_window()
+            with m.State("FAULT"):
+                finish()
+                m.d.sync += self.o_fault.eq(1)
             with m.State("REPORT"):
-                m.d.comb += self.o_report.valid.eq((wait == 0) & self.i_back.quiet)
+                m.d.comb += self.o_report.valid.eq(~waits & self.i_back.quiet)
                 with m.If(self.o_report.valid & self.o_report.ready):
                     m.next = "IDLE"
         return m

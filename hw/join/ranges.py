@@ -1,0 +1,164 @@
+"""What the head knows of ranges: its position, the next tuple's range, ends of active tuples.
+
+Comparisons with the position are registers that are right in their cycle: within a pass the
+position stays or goes on by one, so they are made a cycle before.
+"""
+
+from __future__ import annotations
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+
+from .config import JoinConfig
+from .flit import tuple_layout
+from .occupancy import Count, Moves, Turn
+
+
+class Place:
+    """Where the head is in its pass.
+
+    Outside of a pass, and from its CLEAR on, it shows the pass that comes next, a cycle later than
+    its stream: a pass begins only when it was there in the cycle before.
+    """
+
+    def __init__(self, m: Module, config: JoinConfig, i: stream.Interface, moves: Moves) -> None:
+        self.position, self.following, self.stop = (
+            Signal(config.position_bits, name=name) for name in ("position", "following", "stop")
+        )
+        #: The position is the end of the pass.
+        self.at_stop = Signal(name="at_stop")
+        #: From the cycle after a pass is taken to that of its CLEAR.
+        self.inside = Signal(name="inside")
+        #: The next pass is shown in the next cycle, if there is one.
+        self.shows = Signal(name="shows")
+        #: There is a pass, and it was there in the cycle before.
+        self.shown = Signal(name="pass_is_shown")
+        new = i.payload
+        m.d.comb += self.shows.eq((~self.inside & ~moves.begin) | moves.clear)
+        # An item that was withdrawn, as when a task is halted, does not begin.
+        before = Signal(name="pass_was_there")
+        m.d.comb += self.shown.eq(i.valid & before)
+        m.d.sync += before.eq(i.valid & self.shows)
+        with m.If(moves.begin):
+            m.d.sync += self.inside.eq(1)
+        with m.If(moves.clear):
+            m.d.sync += self.inside.eq(0)
+        with m.If(moves.window):
+            m.d.sync += [
+                self.position.eq(self.following),
+                self.at_stop.eq(self.following == self.stop),
+            ]
+        with m.If(moves.window | moves.begin):
+            m.d.sync += self.following.eq(Mux(self.inside, self.following, self.position) + 1)
+        with m.If(self.shows):
+            m.d.sync += [
+                self.position.eq(new.begin),
+                self.stop.eq(new.end),
+                self.at_stop.eq(new.begin == new.end),
+            ]
+
+
+class Next:
+    """The stream tuple that is loaded next, taken from its stream ahead of its load.
+
+    One is taken with the pass if it is there, and one with each load, so that loads follow each
+    other. None is taken that is not of the pass.
+    """
+
+    def __init__(
+        self,
+        m: Module,
+        config: JoinConfig,
+        i: stream.Interface,
+        tuples: Signal,
+        place: Place,
+        moves: Moves,
+    ) -> None:
+        self.payload = Signal(tuple_layout(config), name="next", reset_less=True)
+        self.valid = Signal(name="next_valid")
+        #: It starts at the position.
+        self.starts = Signal(name="next_starts")
+        #: Its range is not empty, ends in the pass, and not before the range of the one before.
+        self.fits = Signal(name="next_fits")
+        #: Tuples of the pass were not taken yet.
+        self.more = Signal(name="more")
+        #: There are, but none is here.
+        self.missing = Signal(name="next_is_missing")
+        left = Signal(config.position_bits, name="left")
+        first = Signal(name="next_is_first", init=1)
+        start, end = i.payload.start, i.payload.end
+        m.d.comb += i.ready.eq(self.missing | (self.more & (moves.load | moves.begin)))
+        with m.If(i.valid & i.ready):
+            m.d.sync += [
+                self.payload.eq(i.payload),
+                self.valid.eq(1),
+                self.missing.eq(0),
+                self.starts.eq(start == place.position),
+                self.fits.eq(
+                    (end > start) & (first | (end >= self.payload.end)) & (end <= place.stop)
+                ),
+                first.eq(0),
+                left.eq(left - 1),
+                self.more.eq(left != 1),
+            ]
+        with m.Elif(moves.load | moves.begin):
+            m.d.sync += [self.valid.eq(0), self.starts.eq(0), self.missing.eq(self.more)]
+        with m.Elif(moves.window):
+            m.d.sync += self.starts.eq(self.valid & (self.payload.start == place.following))
+        with m.If(moves.clear):
+            m.d.sync += [
+                self.valid.eq(0),
+                self.starts.eq(0),
+                self.missing.eq(0),
+                first.eq(1),
+            ]
+        with m.If(place.shows):
+            m.d.sync += [left.eq(tuples), self.more.eq(tuples.any())]
+
+
+class Ends:
+    """Ends of the active tuples: of the oldest two in registers, of the others in a memory."""
+
+    def __init__(
+        self,
+        m: Module,
+        config: JoinConfig,
+        end: data.View | Signal,
+        slot: Signal,
+        active: Count,
+        place: Place,
+        moves: Moves,
+    ) -> None:
+        m.submodules.ends = ends = Memory(shape=config.position_bits, depth=config.units, init=[])
+        write, read = ends.write_port(), ends.read_port(domain="comb")
+        third = Turn(
+            m, "third", config.units, step=moves.retire, clear=moves.clear, first=2 % config.units
+        )
+        m.d.comb += [
+            write.addr.eq(slot),
+            write.data.eq(end),
+            write.en.eq(moves.load),
+            read.addr.eq(third.slot),
+        ]
+        oldest, second = (
+            Signal(config.position_bits, name=name, reset_less=True)
+            for name in ("oldest", "second")
+        )
+        some, several = active.at_least(1), active.at_least(2)
+        #: The oldest active tuple ends at the position. A tuple that is loaded ends behind it.
+        self.here = Signal(name="ends_here")
+        with m.If(moves.retire):
+            m.d.sync += [
+                oldest.eq(second),
+                second.eq(read.data),
+                self.here.eq(several & (second == place.position)),
+            ]
+        with m.If(moves.load & ~some):
+            m.d.sync += oldest.eq(end)
+        with m.If(moves.load & ~several):
+            m.d.sync += second.eq(end)
+        with m.If(moves.window):
+            m.d.sync += self.here.eq(some & (oldest == place.following))
+        with m.If(moves.clear):
+            m.d.sync += self.here.eq(0)
