@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from .cells import Cells, synthesise
 
 #: Ends of the names of modules that are parts.
-_PART = re.compile(r"\.(unit|block|pipeline|lane)_\d+$")
+_PART = re.compile(r"\.((last_)?unit|(unit|block|pipeline|lane)_\d+)$")
 
 _MODULE = re.compile(r"^module (\S+) ?\(.*?^endmodule\n", re.M | re.S)
 _PORT = re.compile(r"^ +(?:input|output)\b.*;\n", re.M)
@@ -59,7 +59,7 @@ def parts(text: str, top: str) -> Iterator[str]:
         own, open_, empty = [part], [part], []
         while open_:
             for child in below[open_.pop()]:
-                # Equal parts may share a module; each instance counts.
+                # Equal units share a module; each instance counts.
                 if _PART.search(child):
                     empty.append(child)
                 elif child not in own:

@@ -28,12 +28,9 @@ TOP = "penstock_join"
 KERNEL_WAIVERS = "/* verilator lint_off UNUSEDSIGNAL */\n/* verilator lint_off SYMRSVDWORD */\n"
 
 
-def export(config: JoinConfig, name: str = TOP, *, merged: bool = False) -> str:
-    """Verilog of a pipeline, band or general; the same text for the same arguments.
-
-    ``merged`` is for counting cells, see :func:`penstock.hw.verilog.verilog`.
-    """
-    return verilog(Pipeline(config), name, merged=merged)
+def export(config: JoinConfig, name: str = TOP) -> str:
+    """Verilog of a pipeline, band or general; the same text for the same arguments."""
+    return verilog(Pipeline(config), name)
 
 
 def kernel_verilog(
@@ -45,10 +42,9 @@ def kernel_verilog(
     ----------
     config : KernelConfig
     cache, platform
-        See :func:`penstock.hw.verilog.verilog`. What is only simulated is merged.
+        See :func:`penstock.hw.verilog.verilog`.
     """
-    merged = platform is not None
-    text = verilog(Kernel(config), KERNEL, cache=cache, platform=platform, merged=merged)
+    text = verilog(Kernel(config), KERNEL, cache=cache, platform=platform)
     return KERNEL_WAIVERS + text
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.errors import DeviceError
 
-#: Longest run of any tool, in seconds; a pipeline of 512 units is written within a minute.
+#: Longest run of any tool, in seconds; a pipeline of 512 units is written within 20 seconds.
 TIMEOUT_S = 1800
 
 #: Characters of a tool's output in a message: its end, which has the reason.

@@ -11,14 +11,13 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.lib import wiring
 
 from penstock.errors import MissingToolError
 from penstock.private_folder import private_folder_if_possible
 
 from ._square import techmap
-from .merge import merge_modules
+from .instance import Modules
 from .tools import run_tool
 
 #: Depth of recursion that a design of some thousand units may need.
@@ -38,6 +37,7 @@ _SCRIPT = [
     # Queues are read only after they were written. Their zeros would be most of the text, and
     # Yosys takes minutes over them.
     "delete t:$meminit_v2 r:MEMID=*bank_* %i",
+    "delete *.block_*.fifo/t:$meminit_v2",
     "proc",
     "opt -purge",
     "wreduce",
@@ -93,7 +93,6 @@ def verilog(
     *,
     cache: Path | None = None,
     platform: str | None = None,
-    merged: bool = False,
 ) -> str:
     """Verilog of a component and all below it, without source locations or dates.
 
@@ -107,13 +106,9 @@ def verilog(
     platform : str, optional
         What the components are elaborated for: None for synthesis, or
         :data:`penstock.hw.hls.compare.SIMULATION`.
-    merged : bool
-        Write equal modules once. The same hardware, but not the text that is exported.
     """
     with _deep_recursion():
-        text = rtlil.convert(component, platform=platform, name=name, emit_src=False)
-    if merged:
-        text = merge_modules(text)
+        text = Modules(name, platform).convert(component)
     if cache is None:
         return _through_yosys(text)
     _need_yosys()

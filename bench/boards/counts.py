@@ -81,7 +81,7 @@ class Counts:
     def _cells(self, step: dict, made, top: str) -> Cells:
         def measure() -> dict[str, int]:
             component: wiring.Component = made()
-            text = verilog(component, top, merged=True)
+            text = verilog(component, top)
             # Large kernels do not fit Yosys' memory in one piece.
             found = compose(text, top) if step["kernel"] == "join" else synthesise(text, top)
             return asdict(found)

@@ -51,7 +51,7 @@ class Sizes:
     def sum_of_parts(self, name: str, config: JoinConfig) -> Cells:
         """Cells of a pipeline, as the sum of its parts."""
         step = {"what": "sum of parts", "build": name, "units": config.units}
-        return self._parts(step, lambda: export(config, merged=True), TOP)
+        return self._parts(step, lambda: export(config), TOP)
 
     def whole(self, name: str, config: JoinConfig) -> Cells:
         """Cells of a pipeline, synthesised in one piece."""
@@ -61,7 +61,7 @@ class Sizes:
     def fjoin(self, units: int) -> Cells:
         """Cells of the paper's pipeline, as the sum of its parts."""
         step = {"what": "sum of parts", "build": "fjoin", "units": units}
-        return self._parts(step, lambda: fjoin_verilog(units, merged=True), FJOIN_TOP)
+        return self._parts(step, lambda: fjoin_verilog(units), FJOIN_TOP)
 
     def unit(self, tests: int, key_bits: int) -> Cells:
         """Cells of one join unit, without head, mask and FIFO."""

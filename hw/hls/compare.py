@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
+from ..instance import Modules
 from .delay import LUT_INPUTS
 
 #: Inputs of the top link that are compared behind the chain, in the LUT that reads its result.
@@ -20,6 +21,11 @@ _TOP_INPUTS = 2
 SIMULATION = "simulation"
 
 _Bits = tuple[Value, Value]
+
+
+def is_simulation(platform: object) -> bool:
+    """Whether a platform's designs are only simulated."""
+    return (platform.target if isinstance(platform, Modules) else platform) == SIMULATION
 
 
 def at_most(
@@ -47,7 +53,7 @@ def at_most(
     platform : object
         Where it is :data:`SIMULATION` the comparison is left to the simulator's operator.
     """
-    if platform == SIMULATION:
+    if is_simulation(platform):
         return a <= b if carry is None else a + carry <= b
     pairs = _aligned(a, b)
     top = _take([*reversed(pairs)], _TOP_INPUTS)[::-1]

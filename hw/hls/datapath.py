@@ -12,7 +12,7 @@ from penstock.errors import DeviceError
 from penstock.expr.node import Expr, Op, walk
 from penstock.types import Type
 
-from .compare import SIMULATION, at_most
+from .compare import at_most, is_simulation
 from .delay import is_inversion, is_sign_test
 from .schedule import Schedule
 
@@ -164,7 +164,7 @@ def logic(m: Module, node: Expr, a: list[Value], platform: object = None) -> Val
     """
     op = node.op
     if op is Op.ADD and len(a) == 3:
-        if platform == SIMULATION:
+        if is_simulation(platform):
             return a[0] + a[1] + a[2]
         first, second = a[:2] if is_inversion(node.args[1]) else (a[1], a[0])
         return _sum(m, first, second, a[2])

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """A block: up to 32 units, their mask, and the FIFO of its records."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
+from ..instance import instantiated
 from .config import JoinConfig
 from .flit import Kind, entry_layout, flit_layout, record_layout, tail_layout
 from .modes import keep_control
@@ -78,7 +80,7 @@ class Block(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         folds = self._mode(m)
-        mask = self._chain(m)
+        mask = self._chain(m, platform)
         kind, lap = self._tail(m)
 
         m.submodules.fifo = fifo = self.fifo
@@ -118,12 +120,14 @@ class Block(wiring.Component):
             m.d.comb += [getattr(unit, name).eq(told[name]) for name in names]
         return told["folds"]
 
-    def _chain(self, m: Module) -> Signal:
+    def _chain(self, m: Module, platform: object) -> Signal:
         """Connect the units; returns the mask behind the last one."""
         table = self._table(m)
         flit, mask = self.i, Signal(0)
         for number, unit in enumerate(self.units):
-            m.submodules[f"unit_{number}"] = unit
+            kind = "last_unit" if unit.last else "unit"
+            key = unit.config, unit.last
+            m.submodules[f"unit_{number}"] = instantiated(unit, kind, key, platform)
             m.d.comb += unit.i.eq(flit)
             if table is not None:
                 m.d.comb += unit.table.eq(table)

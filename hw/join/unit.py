@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """The join unit: holds one stream tuple and tests it against each window tuple that passes."""
 
 from __future__ import annotations
@@ -89,14 +90,12 @@ class Unit(wiring.Component):
         How the task's mode folds, see :class:`penstock.hw.join.modes.Folding`; where it matters.
     hit : Out(1)
         Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago.
-    active : Out(1)
-        Whether the unit holds a tuple.
 
     Attributes
     ----------
-    phase, stored, held : Signal
-        Parity of the lap it takes next, the parts of its tuple, and whether a COLLECT is due to
-        come. No ports; proofs read them.
+    active, phase, stored, held : Signal
+        Whether it holds a tuple, parity of the lap it takes next, the parts of its tuple, and
+        whether a COLLECT is due to come. No ports; proofs and simulations read them.
     fold : Fold
         What it folds, in a build with aggregates.
     """
@@ -108,7 +107,6 @@ class Unit(wiring.Component):
     one: Signal
     inverse: Signal
     hit: Signal
-    active: Signal
 
     def __init__(self, config: JoinConfig, *, last: bool = False) -> None:
         self.config = config
@@ -118,12 +116,12 @@ class Unit(wiring.Component):
             "i": In(flit),
             "o": Out(tail_layout(config) if last else flit),
             "hit": Out(1),
-            "active": Out(1),
         }
         if config.is_band and not config.table_in_units:
             members["table"] = In(config.table_bits)
         members |= {name: In(1) for name in unit_controls(config)}
         super().__init__(members)
+        self.active = Signal()
         self.phase = Signal()
         self.stored = Signal(config.load_flits * config.part_bits, reset_less=True)
         if config.folding:

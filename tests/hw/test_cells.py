@@ -18,7 +18,6 @@ from penstock.hw.cells import count_cells, synthesise
 from penstock.hw.compose import compose, parts
 from penstock.hw.export import TOP, export
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.merge import merge_modules
 from penstock.hw.pnr import ecp5_clocks
 from penstock.program import GeneralProgram, Mode
 from penstock.types import int_of
@@ -96,30 +95,6 @@ def test_sum_of_parts_is_close_to_the_whole():
     assert len(calls) < len(found)  # equal units are synthesised once
     assert total.ff == pytest.approx(whole.ff, rel=0.02)
     assert total.lut == pytest.approx(whole.lut, rel=0.05)
-
-
-@needs_yosys
-def test_merged_modules_are_the_same_hardware():
-    units, block = effort((4, 2), (2, 1))
-    config = JoinConfig(units=units, units_per_block=block, tests=1, key_bits=4)
-    plain, merged = (export(config, merged=merged) for merged in (False, True))
-    count = [text.count("\nmodule ") for text in (plain, merged)]
-    assert count[1] < effort(0.8, 1) * count[0]
-    assert len(list(parts(merged, TOP))) == len(list(parts(plain, TOP)))
-    ours, theirs = synthesise(merged, TOP), synthesise(plain, TOP)
-    assert (ours.ff, ours.bram) == (theirs.ff, theirs.bram)
-    # Logic is optimised in another order, which shows more where there is less of it.
-    assert ours.lut == pytest.approx(theirs.lut, rel=effort(0.03, 0.1))
-
-
-def test_the_first_of_equal_modules_gives_the_name():
-    names = [f"\\top.part_{place}" for place in range(20)]
-    cells = "".join(f"  cell {name} \\it\n  end\n" for name in names)
-    below = "".join(f"module {name}\n  wire \\a\nend\n" for name in names)
-    merged = merge_modules(f"module \\top\n{cells}end\n{below}")
-    assert merged.count("module ") == 2
-    assert f"module {names[0]}\n" in merged
-    assert merged.count(f"  cell {names[0]} ") == len(names)
 
 
 @needs_yosys

@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """FJoin's join pipeline: units in a chain, a state machine, and filters at the result outlet."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...hls.datapath import key_layout
+from ...instance import instantiated
 from .config import STALL_LEVEL, FJoinConfig
 from .unit import FJoinUnit, channel, result_layout, window_layout
 
@@ -98,7 +100,7 @@ class FJoinPipeline(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        self._connect(m)
+        self._connect(m, platform)
         first, last = self.units[0], self.units[-1]
         loaded, sent, passed = self.o_loaded, self.o_sent, Signal(config.position_bits)
         todo = Signal(self._task)
@@ -160,10 +162,13 @@ class FJoinPipeline(wiring.Component):
                 m.next = "IDLE"
         return m
 
-    def _connect(self, m: Module) -> None:
+    def _connect(self, m: Module, platform: object) -> None:
         """Put the units in a chain."""
+        ends = self.units[0], self.units[-1]
         for number, unit in enumerate(self.units):
-            m.submodules[f"unit_{number}"] = unit
+            # Some ports at the ends lead nowhere, so their modules are others.
+            inner = unit if unit in ends else instantiated(unit, "unit", self.config, platform)
+            m.submodules[f"unit_{number}"] = inner
         for unit, following in pairwise(self.units):
             m.d.comb += [
                 following.i_stream.eq(unit.o_stream),

@@ -20,10 +20,8 @@ PAPER_CELLS = {
 FJOIN_TOP = "fjoin"
 
 
-def fjoin_verilog(units: int, key_bits: int = 32, *, merged: bool = False) -> str:
+def fjoin_verilog(units: int, key_bits: int = 32) -> str:
     """Verilog of units, state machine and outlet, for the Manhattan distance.
-
-    ``merged`` is for counting cells, see :func:`penstock.hw.verilog.verilog`.
 
     Raises
     ------
@@ -31,7 +29,7 @@ def fjoin_verilog(units: int, key_bits: int = 32, *, merged: bool = False) -> st
         There is no such build.
     """
     config = FJoinConfig(program=manhattan(key_bits, limit=500), units=units)
-    return verilog(FJoinPipeline(config), FJOIN_TOP, merged=merged)
+    return verilog(FJoinPipeline(config), FJOIN_TOP)
 
 
 def count_fjoin(units: int, key_bits: int = 32) -> Cells:
