@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import ClockSignal, Instance, ResetSignal
@@ -53,7 +54,7 @@ class Modules:
 
 def instantiated(
     component: wiring.Component, name: str, key: Hashable, platform: object
-) -> wiring.Component | Instance:
+) -> Any:  # Amaranth's stubs do not know that an Instance can be added
     """What a parent adds to its submodules: the component, or an instance in :class:`Modules`.
 
     Parameters
