@@ -1,4 +1,4 @@
-"""Sizes: whole pipelines, single units, and the deepest logic of a block."""
+"""Sizes: whole pipelines, single units, and the longest path of a block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from bench.store import Store, sources
-from penstock.hw.cells import Cells, deepest, synthesise
+from penstock.hw.cells import Cells, synthesise
 from penstock.hw.compose import compose
 from penstock.hw.export import TOP, export
 from penstock.hw.join.block import Block
@@ -15,6 +15,7 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.predicates import manhattan
 from penstock.hw.join.fjoin.size import FJOIN_TOP, fjoin_verilog
 from penstock.hw.join.unit import Unit
+from penstock.hw.paths import longest_paths
 from penstock.hw.verilog import verilog
 from penstock.program import Mode
 
@@ -72,14 +73,14 @@ class Sizes:
         )
 
     def depth(self, units: int) -> dict[str, Any]:
-        """The deepest logic of a block with two 32-bit band tests that is not the last one."""
+        """The longest path of a block with two 32-bit band tests that is not the last one."""
         config = JoinConfig(units=2 * units, units_per_block=units, tests=2, key_bits=32)
 
         def measure() -> dict[str, Any]:
-            path = deepest(verilog(Block(config, 0), "block"), "block")
-            return {"luts": path.luts, "chains": path.chains, "text": str(path)}
+            path = longest_paths(verilog(Block(config, 0), "block"), "block")[0]
+            return {"ns": path.ns, "text": str(path)}
 
-        step = {"what": "deepest logic of a block", "units": units}
+        step = {"what": "longest path of a block", "units": units}
         return self.store.get(step, sources(), measure)
 
     def _parts(self, step: dict[str, Any], text: Callable[[], str], top: str) -> Cells:

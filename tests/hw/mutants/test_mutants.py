@@ -27,8 +27,8 @@ def test_each_is_there_once():
 
 
 def test_a_text_that_does_not_fit():
-    with pytest.raises(ValueError, match=r"must fit one place of penstock\.hw\.merge, not 0"):
-        mutant(importlib.import_module("penstock.hw.merge"), Mutation("no such text", ""))
+    with pytest.raises(ValueError, match=r"must fit one place of penstock\.hw\.verilog, not 0"):
+        mutant(importlib.import_module("penstock.hw.verilog"), Mutation("no such text", ""))
 
 
 @pytest.fixture
