@@ -81,7 +81,7 @@ def test_memory_is_synchronised_whole(server: Server) -> None:
     memory.to_device()
     memory.array[5000:5100] = 9
     memory.to_device()
-    (buffer,) = server.machine.buffers()
+    (buffer,) = server.machine.memory.buffers()
     right = np.full(10_000, 7, np.uint8)
     right[5000:5100] = 9
     np.testing.assert_array_equal(buffer.data[:10_000], right)
