@@ -12,6 +12,9 @@ import pyarrow as pa
 import pytest
 
 pytest.importorskip("pynq", exc_type=ModuleNotFoundError)
+pytest.importorskip(
+    "pynq._3rdparty.xrt", reason="PYNQ drives cards up to 3.0 only", exc_type=ImportError
+)
 
 from pynq.pl_server.xclbin_parser import XclBin  # pyright: ignore
 
