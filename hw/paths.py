@@ -37,7 +37,9 @@ _FF_NS, _FF_SETUP_NS, _FF_CONTROL_NS = 0.077, 0.025, 0.061
 _LUTRAM_NS, _LUTRAM_SETUP_NS = 0.312, 0.18
 #: Of memory blocks: clock to output without and with an output register. Setup is assumed: the
 #: model has none that depends on nothing but the pin.
-_BRAM_NS, _URAM_NS, _BLOCK_SETUP_NS = (1.003, 0.229), (1.292, 0.767), 0.4
+_BRAM_NS, _BLOCK_SETUP_NS = (1.003, 0.229), 0.4
+#: Of an UltraRAM, which Yosys infers without one.
+_URAM_NS = 1.292
 #: Of a DSP slice without pipeline registers, assumed.
 _DSP_NS = 2.5
 
@@ -126,12 +128,16 @@ def longest_paths(text: str, top: str, count: int = 1, *, flat: bool = True) -> 
 
 @dataclass(frozen=True)
 class _Arc:
-    """From nets to one net, through a cell; or from a clock, if there are no nets."""
+    """From nets to one net, through a cell; or from a clock, if there are no nets.
+
+    ``clock_ns`` is when the net is there at the earliest, where the cell also has a clock.
+    """
 
     cell: str
     name: str
     ns: float
     inputs: tuple[tuple[int, str], ...]  # net, pin
+    clock_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -234,20 +240,22 @@ class _Netlist:
             ends(_FF_SETUP_NS, "D")
             ends(_FF_CONTROL_NS, "CE|R|S|CLR|PRE")
         elif re.match(r"RAM\d+|SRL", kind):
-            starts(_LUTRAM_NS)
             ends(_LUTRAM_SETUP_NS, but=r"A$|A\d|DPRA|ADDR[A-GI-Z]$")
             for pin, nets in outs.items():
                 letter = pin[2:] if re.fullmatch(r"DO[A-H]", pin) else ""
                 read = rf"ADDR{letter}$" if letter else r"A$|A\d|DPRA"
                 given = [(net, p) for net, p in every if re.match(read, p)]
-                self._through(kind, name, _LUT_NS, given, nets)
-        elif kind.startswith(("RAMB", "URAM")):
+                self._through(kind, name, _LUT_NS, given, nets, clock_ns=_LUTRAM_NS)
+        elif kind.startswith("URAM"):
+            starts(_URAM_NS)
+            ends(_BLOCK_SETUP_NS)
+        elif kind.startswith("RAMB"):
             parameters = cell["parameters"]
             registered = any(
                 int(value, 2) for key, value in parameters.items()
                 if key in ("DOA_REG", "DOB_REG") and set(value) <= {"0", "1"}
             )  # fmt: skip
-            starts((_BRAM_NS if kind.startswith("RAMB") else _URAM_NS)[registered])
+            starts(_BRAM_NS[registered])
             ends(_BLOCK_SETUP_NS)
         elif kind.startswith("DSP"):
             self._through(kind, name, _DSP_NS, every, outs["P"])
@@ -261,11 +269,12 @@ class _Netlist:
         ns: float,
         inputs: Sequence[tuple[int, str]],
         outputs: Sequence[int],
+        clock_ns: float = 0.0,
     ) -> None:
         """A cell's outputs from its inputs, or from its clock if there are none."""
         for net in outputs:
             if net >= 0:
-                self._driver[net] = _Arc(kind, name, ns, tuple(inputs))
+                self._driver[net] = _Arc(kind, name, ns, tuple(inputs), clock_ns)
 
     def _carry(
         self, kind: str, name: str, ins: Mapping[str, list[int]], outs: Mapping[str, list[int]]
@@ -311,7 +320,8 @@ class _Netlist:
                         when = at[n][0] + self._net_ns(n, arc, pin)
                         if when > best:
                             best, source = when, n
-                at[now] = best + arc.ns, source
+                from_clock = best + arc.ns < arc.clock_ns
+                at[now] = (arc.clock_ns, -1) if from_clock else (best + arc.ns, source)
                 stack.pop()
             return at[net][0] if net in at else 0.0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import DeviceError
@@ -241,23 +240,21 @@ class DeviceMemory:
         each = min(capacity, kernel.most_positions or capacity)
         # Of several only as many as the positions need.
         count = 1 if each == capacity else -(-positions // each)
-        buffers: list[WindowBuffer] = []
-        for _ in range(count):
-            if (buffer := self._buffer(kernel, each, buffers)) is None:
-                return None
-            buffers.append(buffer)
-        window = Window(made, kernel, tuple(buffers), Ring(each, count))
+        buffers = self._taken(kernel, each, count)
+        if buffers is None:
+            return None
+        window = Window(made, kernel, buffers, Ring(each, count))
         self._windows[key] = window
         return window
 
-    def _buffer(
-        self, kernel: Kernel, capacity: int, taken: Sequence[WindowBuffer]
-    ) -> WindowBuffer | None:
-        """Take one more buffer; without room, give those that were taken for the window back."""
-        while True:
+    def _taken(self, kernel: Kernel, capacity: int, count: int) -> tuple[WindowBuffer, ...] | None:
+        """Take so many buffers; None if there is no room now, but there will be."""
+        taken: list[WindowBuffer] = []
+        while len(taken) < count:
             found = self._buffers.take(kernel, capacity)
             if not isinstance(found, DeviceError):
-                return found
+                taken.append(found)
+                continue
             if self._buffers.shed() or self._evict():
                 continue
             for buffer in taken:
@@ -265,6 +262,7 @@ class DeviceMemory:
             if any(w.leases for w in (*self._windows.values(), *self._retired)):
                 return None
             raise found
+        return tuple(taken)
 
     def _evict(self) -> bool:
         """Retire the idle window used longest ago; return whether there was one."""

@@ -71,3 +71,15 @@ def test_primitives_without_a_delay_are_refused():
     text = """module odd(input clk, output o); (* keep *) STARTUPE3 x(.CFGCLK(o)); endmodule"""
     with pytest.raises(DeviceError, match="no delays are known of STARTUPE3"):
         longest_paths(text, "odd")
+
+
+@needs_yosys
+def test_a_memory_in_luts_takes_longer_than_a_register():
+    """A line of sixteen registers is one cell, whose output comes late after its clock."""
+    line = """module line(input clk, input a, output reg o);
+      reg [15:0] x;
+      always @(posedge clk) begin x <= {x[14:0], a}; o <= ~x[15]; end
+    endmodule"""
+    path = longest_paths(line, "line")[0]
+    assert path.steps[0].cell.startswith("SRL")
+    assert path.steps[0].at_ns == 0.312

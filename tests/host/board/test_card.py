@@ -37,6 +37,7 @@ from penstock.sim.virtual_board import deploy as virtual_deploy
 from penstock.sim.virtual_board.card import virtual_card
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.machine import Machine
+from tests.host.kit.virtual_board import Simulated
 
 pytestmark = pytest.mark.slow
 
@@ -131,29 +132,22 @@ def _task(low: int, high: int) -> Task:
 
 
 @pytest.fixture
-def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Small]:
+def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulated]:
     """A card whose banks are small enough to be filled."""
     for module in (deploy, virtual_deploy):
         monkeypatch.setattr(module, "find_board", lambda *given: replace(board(*given), bank_mib=2))
     package = virtual_package(CONFIG, "u280", tmp_path, kernels=2)
-    with _Small(package=package.folder) as device:
+    with Simulated("u280", package) as device:
         yield device
-    device.machine.unload()
 
 
-class _Small(BoardDevice):
-    def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
-        self.machine = Machine(board("u280"), MemoryModel())
-        return [BoardLink(virtual_card(self.machine), "card")]
-
-
-def test_pynq_itself_refuses_memory_without_a_bank(card: _Small) -> None:
+def test_pynq_itself_refuses_memory_without_a_bank(card: Simulated) -> None:
     card.load(card.packages[0])
     with pytest.raises(DeviceError, match="Multiple memories active in design"):
         card.links[0].allocate(4096)
 
 
-def test_buffers_lie_where_their_ports_reach(card: _Small) -> None:
+def test_buffers_lie_where_their_ports_reach(card: Simulated) -> None:
     kernel = card.open(PROGRAM)
     window = kernel.allocate_in(3, 100)
     window.write(0, [np.arange(100, dtype=np.uint32)])
@@ -167,7 +161,7 @@ def test_buffers_lie_where_their_ports_reach(card: _Small) -> None:
     kernel.close()
 
 
-def test_a_port_gets_an_error_from_a_bank_that_it_does_not_reach(card: _Small) -> None:
+def test_a_port_gets_an_error_from_a_bank_that_it_does_not_reach(card: Simulated) -> None:
     kernel = card.open(PROGRAM)
     private = card.packages[0].banks[0]["m_axi_gmem2"][0]
     memory = card.links[0].allocate(4096, [private])
@@ -179,7 +173,7 @@ def test_a_port_gets_an_error_from_a_bank_that_it_does_not_reach(card: _Small) -
     kernel.close()
 
 
-def test_no_buffer_is_larger_than_a_bank(card: _Small) -> None:
+def test_no_buffer_is_larger_than_a_bank(card: Simulated) -> None:
     kernel = card.open(PROGRAM)
     assert kernel.most_positions is not None
     kernel.allocate(kernel.most_positions).free()
@@ -188,7 +182,7 @@ def test_no_buffer_is_larger_than_a_bank(card: _Small) -> None:
     kernel.close()
 
 
-def test_banks_fill_one_after_the_other(card: _Small) -> None:
+def test_banks_fill_one_after_the_other(card: Simulated) -> None:
     kernel = card.open(PROGRAM)
     assert kernel.most_positions is not None
     kept = [kernel.allocate(kernel.most_positions) for _ in range(kernel.banks)]
@@ -202,7 +196,7 @@ def test_banks_fill_one_after_the_other(card: _Small) -> None:
 
 
 @pytest.mark.parametrize("pruning", [False, True])
-def test_a_window_longer_than_a_bank_lies_in_several(card: _Small, pruning: bool) -> None:
+def test_a_window_longer_than_a_bank_lies_in_several(card: Simulated, pruning: bool) -> None:
     rows = 600_000  # of eight bytes each: three banks of 2 MiB
     rng = np.random.default_rng(6)
     window = pa.table({"t": np.sort(rng.integers(0, rows, rows)), "v": rng.integers(0, rows, rows)})
@@ -215,14 +209,6 @@ def test_a_window_longer_than_a_bank_lies_in_several(card: _Small, pruning: bool
     order = [("id", "ascending"), ("v", "ascending")]
     assert found.sort_by(order) == right.sort_by(order)
     assert len(right) > 100
-
-
-class _Card(_Small):
-    name = "u280"
-
-    def _connect(self, address: str | None, cards: int) -> list[BoardLink]:
-        self.machine = Machine(board(self.name), MemoryModel())
-        return [BoardLink(virtual_card(self.machine), "card")]
 
 
 @pytest.mark.parametrize(("name", "kernels"), [("u280", 1), ("u280", 3), ("u200", 3)])
@@ -239,11 +225,10 @@ def test_selftest_and_join(name: str, kernels: int, tmp_path: Path) -> None:
     sides, time = {"s": side(300), "r": side(2000)}, {"s": "t", "r": "t"}
     query = """SELECT s.id AS a, r.id AS b FROM s JOIN r
         ON abs(s.x - r.x) < 9 AND abs(s.y - r.y) < 9 AND r.t BETWEEN s.t - 100 AND s.t"""
-    with type("Card", (_Card,), {"name": name})(package=package.folder) as device:
+    with Simulated(name, package) as device:
         for finding in selftest(device):
             assert finding.passed, finding.text
         found = penstock.sql(query, sides, time=time, device=device)
-    device.machine.unload()
     right = penstock.sql(query, sides, time=time)
     order = [("a", "ascending"), ("b", "ascending")]
     assert found.sort_by(order) == right.sort_by(order)
@@ -252,7 +237,7 @@ def test_selftest_and_join(name: str, kernels: int, tmp_path: Path) -> None:
 
 def test_windows_of_more_than_a_bank_in_total(tmp_path: Path) -> None:
     package = virtual_package(CONFIG, "u280", tmp_path, kernels=3)
-    with _Card(package=package.folder) as device:
+    with Simulated("u280", package) as device:
         kernel, values = device.open(PROGRAM), np.arange(100, dtype=np.uint32)
         assert kernel.most_positions == (256 << 20) // 8
         windows = [kernel.allocate(kernel.most_positions * 3 // 4) for _ in range(2)]
@@ -263,4 +248,3 @@ def test_windows_of_more_than_a_bank_in_total(tmp_path: Path) -> None:
             assert sorted(found.j.tolist()) == list(range(50 - 50 * number, 60 - 50 * number))
             window.free()
         kernel.close()
-    device.machine.unload()

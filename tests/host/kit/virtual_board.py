@@ -60,6 +60,11 @@ class Simulated(BoardDevice):
         What can be loaded at first.
     **memory
         Arguments of :class:`MemoryModel`.
+
+    Attributes
+    ----------
+    machine : Machine
+        Of a card.
     """
 
     def __init__(self, board_name: str, package: Package, **memory: Any) -> None:
@@ -71,9 +76,9 @@ class Simulated(BoardDevice):
         if board(self._board_name).flow is Flow.VITIS:
             from penstock.sim.virtual_board.card import virtual_card
 
-            machine = Machine(board(self._board_name), self._model)
-            self._end = machine.unload
-            return [BoardLink(virtual_card(machine), "virtual card")]
+            self.machine = Machine(board(self._board_name), self._model)
+            self._end = self.machine.unload
+            return [BoardLink(virtual_card(self.machine), "virtual card")]
         server = serve(self._board_name, self._model)
         self._end = server.close
         return [BoardLink.remote(f"127.0.0.1:{server.port}")]
