@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import IntEnum
+
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -57,6 +60,38 @@ class Lite(wiring.PureInterface):
 def arguments_layout(registers: RegisterMap) -> data.StructLayout:
     """All arguments of a build."""
     return data.StructLayout({name: register.bits for register, name, _ in registers.arguments})
+
+
+def judge(
+    m: Module, has_no_place: Value, refusals: Sequence[tuple[Value, IntEnum]]
+) -> tuple[Signal, Signal, Signal]:
+    """What is wrong with a task's arguments, in registers.
+
+    Arguments keep their values from the cycle before a start on, so their comparisons need not be
+    made in the cycle that they decide.
+
+    Parameters
+    ----------
+    m : Module
+        The shell that runs the task.
+    has_no_place : Value
+        Whether a header cannot be written either.
+    refusals : sequence of (Value, IntEnum)
+        What may be wrong, and the status that says so; the first one that holds counts.
+
+    Returns
+    -------
+    refused, verdict, nowhere : Signal
+        Whether the task is refused, its status, and ``has_no_place``.
+    """
+    refused, verdict, nowhere = Signal(), Signal(type(refusals[0][1])), Signal()
+    m.d.sync += [refused.eq(1), nowhere.eq(has_no_place)]
+    for number, (wrong, status) in enumerate(refusals):
+        with m.Elif(wrong) if number else m.If(wrong):
+            m.d.sync += verdict.eq(status)
+    with m.Else():
+        m.d.sync += refused.eq(0)
+    return refused, verdict, nowhere
 
 
 class RegisterFile(wiring.Component):

@@ -12,7 +12,7 @@ from ..join.flit import report_layout
 from ..join.modes import CODES, one_of
 from .axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
 from .config import WORD_BYTES, KernelConfig, register_map
-from .control import arguments_layout
+from .control import arguments_layout, judge
 from .counters import STEPS, Counters
 from .feeder import Feeder
 from .lanes import Lanes
@@ -182,16 +182,11 @@ class Shell(wiring.Component):
         counters, status, report = self._counters, self.o_status, self._report
         results = self._argument(Results)
         running = Signal()
-        # Arguments keep their values from the cycle before a start on.
-        refused, verdict, nowhere = Signal(), Signal(Status), Signal()
-        m.d.sync += [refused.eq(1), nowhere.eq(results[: WORD_BYTES.bit_length() - 1].any())]
-        with m.If(self._misaligned()):
-            m.d.sync += verdict.eq(Status.MISALIGNED)
-        for wrong, code in self._refusals():
-            with m.Elif(wrong):
-                m.d.sync += verdict.eq(code)
-        with m.Else():
-            m.d.sync += refused.eq(0)
+        refused, verdict, nowhere = judge(
+            m,
+            results[: WORD_BYTES.bit_length() - 1].any(),
+            [(self._misaligned(), Status.MISALIGNED), *self._refusals()],
+        )
         header = Signal()  # the word for the writer is the header
         failed = feeder.o_read_error | writer.o_error | feeder.o_bad_pass
         packer = self._packer

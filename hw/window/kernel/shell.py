@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...kernel.axi import READ_PORT, WRITE_PORT, ReadPort, WritePort
 from ...kernel.config import LANES, WORD_BYTES
-from ...kernel.control import arguments_layout
+from ...kernel.control import arguments_layout, judge
 from ...kernel.counters import Counters
 from ...kernel.slots import Packer
 from ...kernel.writer import Writer
@@ -150,15 +150,10 @@ class WindowShell(wiring.Component):
         operator, reader, dealer = self._operator, self._reader, self._dealer
         packer, writer, counters = self._packer, self._writer, self._counters
         running, header = Signal(), Signal()  # the word for the writer is the header
-        refused, verdict, nowhere = Signal(), Signal(Status), Signal()
-        m.d.sync += [refused.eq(1), nowhere.eq(_misaligned(given.results))]
-        with m.If(_misaligned(given.results)):
-            m.d.sync += verdict.eq(Status.MISALIGNED)
-        for wrong, code in self._refusals():
-            with m.Elif(wrong):
-                m.d.sync += verdict.eq(code)
-        with m.Else():
-            m.d.sync += refused.eq(0)
+        misaligned = _misaligned(given.results)
+        refused, verdict, nowhere = judge(
+            m, misaligned, [(misaligned, Status.MISALIGNED), *self._refusals()]
+        )
         failed = reader.o_error | writer.o_error
         fetched = dealer.o_number == given.tuple_count
         m.d.comb += self._pour(m, header)
