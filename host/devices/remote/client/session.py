@@ -24,7 +24,7 @@ from .failures import LostError, unwelcome
 
 #: Signs of life per lease: two may be lost on the way.
 _BEATS_PER_LEASE = 3
-#: Seconds to wait for the reason of a failed call, which comes on another connection.
+#: Seconds to wait for the server's reason, which another thread receives, when sending fails.
 _REASON_S = 1.0
 
 
@@ -234,6 +234,7 @@ class RemoteSession:
             try:
                 self._frames.send({"call": "alive"})
             except GoneError as cause:
+                self._over.wait(_REASON_S)
                 return self.lose(f"it went away ({cause})")
         return None
 
