@@ -22,9 +22,9 @@ from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.join.config import MAX_VALUE_BITS
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import table
-from penstock.hw.kernel.kernel import KERNEL, PORTS
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import table
+from penstock.hw.join.kernel.describe import KERNEL, PORTS
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
@@ -55,7 +55,7 @@ _PATIENCE, _PATIENCE_CYCLES = 200, 1_000_000
 def _built(config: KernelConfig, fast: bool) -> Path:
     platform = SIMULATION if fast else None
     verilog = kernel_verilog(config, cache=cache_folder(), platform=platform)
-    return board_library(verilog, KERNEL, PORTS)
+    return board_library(verilog, KERNEL, PORTS, config.word_bytes)
 
 
 class RtlWindow(PipelineWindow):

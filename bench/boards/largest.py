@@ -11,7 +11,6 @@ from bench.boards.sizes import JoinSizes, WindowSizes
 from penstock.constraints.boards import BOARDS, Board, Flow
 from penstock.hw.board.placement import ZYNQ, clock_of, system_of
 from penstock.hw.cells import Cells
-from penstock.hw.kernel.config import WORD_BYTES
 from penstock.hw.window.config import MAX_BANKS
 
 #: Bytes of a window tuple in memory.
@@ -138,7 +137,7 @@ def _fed(board: Board, kernels: int, bytes_per_cycle: int) -> tuple[float, str]:
     """Which share of a kernel's cycles memory has a window tuple for, and what is short if any."""
     cycles = clock_of(board) * 1e6
     if board.flow is Flow.VITIS:
-        port = min(WORD_BYTES * cycles, board.memory_gb_s * 1e9 / board.banks)
+        port = min(board.port_bits // 8 * cycles, board.memory_gb_s * 1e9 / board.banks)
     else:
         port = _PORT_BYTES[system_of(board) is not ZYNQ] * cycles
     share = min(port, board.memory_gb_s * 1e9 / kernels) * MEMORY_EFFICIENCY

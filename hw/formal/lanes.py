@@ -8,7 +8,7 @@ from types import ModuleType
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
 
 from ..join.config import JoinConfig
-from ..kernel.config import LANES, KernelConfig
+from ..join.kernel.config import LANES, KernelConfig
 from .inside import Inside, Items
 from .proof import Claim, Mutation, Proof
 from .properties import AnyConst, AnySeq, Assert
@@ -90,7 +90,7 @@ class LaneProof(Elaboratable):
 PROOFS = (
     Proof(
         name="result lane",
-        module="penstock.hw.kernel.lanes",
+        module="penstock.hw.join.kernel.lanes",
         build=LaneProof,
         size="2 blocks",
         depth=7,

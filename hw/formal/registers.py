@@ -8,7 +8,7 @@ from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib.wiring import In
 
 from ..join.config import JoinConfig
-from ..kernel.config import KernelConfig, register_map
+from ..join.kernel.config import KernelConfig, register_map
 from ..kernel.control import LITE
 from ..kernel.registers import RANGE_BYTES, Ctrl, PassCount
 from .proof import Claim, Mutation, Proof

@@ -18,7 +18,7 @@ _WORD_BITS = 16
 
 @dataclass(frozen=True)
 class _Slots:
-    """Small slots, as :class:`penstock.hw.kernel.layout.Slots` describes large ones."""
+    """Small slots, as :class:`penstock.hw.join.kernel.layout.Slots` describes large ones."""
 
     item_bits: int = 3
     bits: int = 4

@@ -7,7 +7,7 @@ from types import ModuleType
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 
 from ..join.config import JoinConfig
-from ..kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
+from ..join.kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
 from .inside import Inside, Items
 from .proof import Claim, Mutation, Proof
 from .properties import AnyConst, AnySeq, Assert, Assume

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import IntEnum
-
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .registers import RANGE_BYTES, Ctrl, Gier, IpIer, IpIsr, RegisterMap
+from .registers import CONTROLS, RANGE_BYTES, RegisterMap
 
 ADDRESS_BITS = (RANGE_BYTES - 1).bit_length()
+
+#: Word addresses of the control registers.
+_CTRL, _GIER, _IER, _ISR = range(len(CONTROLS))
 
 #: Signals of the slave: name, direction as the slave sees it, width.
 LITE = {
@@ -60,38 +60,6 @@ class Lite(wiring.PureInterface):
 def arguments_layout(registers: RegisterMap) -> data.StructLayout:
     """All arguments of a build."""
     return data.StructLayout({name: register.bits for register, name, _ in registers.arguments})
-
-
-def judge(
-    m: Module, has_no_place: Value, refusals: Sequence[tuple[Value, IntEnum]]
-) -> tuple[Signal, Signal, Signal]:
-    """What is wrong with a task's arguments, in registers.
-
-    Arguments keep their values from the cycle before a start on, so their comparisons need not be
-    made in the cycle that they decide.
-
-    Parameters
-    ----------
-    m : Module
-        The shell that runs the task.
-    has_no_place : Value
-        Whether a header cannot be written either.
-    refusals : sequence of (Value, IntEnum)
-        What may be wrong, and the status that says so; the first one that holds counts.
-
-    Returns
-    -------
-    refused, verdict, nowhere : Signal
-        Whether the task is refused, its status, and ``has_no_place``.
-    """
-    refused, verdict, nowhere = Signal(), Signal(type(refusals[0][1])), Signal()
-    m.d.sync += [refused.eq(1), nowhere.eq(has_no_place)]
-    for number, (wrong, status) in enumerate(refusals):
-        with m.Elif(wrong) if number else m.If(wrong):
-            m.d.sync += verdict.eq(status)
-    with m.Else():
-        m.d.sync += refused.eq(0)
-    return refused, verdict, nowhere
 
 
 class RegisterFile(wiring.Component):
@@ -143,6 +111,8 @@ class RegisterFile(wiring.Component):
                 "o_interrupt": Out(1),
             }
         )
+        #: Low in reset, which lasts longer inside than outside: nothing is taken in it.
+        self.awake = Signal()
         # The write that is gathered, and bits of CTRL: members, so that proofs can name them.
         self.address = Signal(ADDRESS_BITS)
         self.value = Signal(32)
@@ -158,9 +128,10 @@ class RegisterFile(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus = self.bus
+        m.d.sync += self.awake.eq(1)
         written, value, strobe, address = self._writes(m)
         read = Signal()
-        m.d.comb += [read.eq(bus.ARVALID & bus.ARREADY), bus.ARREADY.eq(~bus.RVALID)]
+        m.d.comb += [read.eq(bus.ARVALID & bus.ARREADY), bus.ARREADY.eq(self.awake & ~bus.RVALID)]
 
         done, ready, restart, enable = self.done, self.ready, self.restart, Signal()
         interrupts, causes = Signal(2), Signal(2)
@@ -169,34 +140,27 @@ class RegisterFile(wiring.Component):
             control.eq(Cat(self.o_start, done, self.i_idle, ready, Const(0, 3), restart)),
             self.o_interrupt.eq(enable & causes.any()),
         ]
-        values: dict[int, Value] = {
-            Ctrl.offset: control,
-            Gier.offset: enable,
-            IpIer.offset: interrupts,
-            IpIsr.offset: causes,
-        }
-        for register, name, offset in self.registers.statuses:
-            status = self.status(name)
-            values[offset] = status if register.bits == 32 else status[:32]
-            if register.bits == 64:
-                values[offset + 4] = self._high_word(m, read, offset, status)
+        values = {_CTRL: control, _GIER: enable, _IER: interrupts, _ISR: causes}
+        for _, name, offset in self.registers.statuses:
+            values[offset >> 2] = self.status(name)
         for register, name, offset in self.registers.arguments:
             for word in range(register.bits // 32):
-                values[offset + 4 * word] = self.o_arguments[name][32 * word : 32 * word + 32]
+                part = self.o_arguments[name][32 * word : 32 * word + 32]
+                values[(offset >> 2) + word] = part
 
         toggle = Signal(2)
-        with m.If(read & (bus.ARADDR[2:] == Ctrl.offset >> 2)):
+        with m.If(read & (bus.ARADDR[2:] == _CTRL)):
             m.d.sync += [done.eq(0), ready.eq(0)]
         with m.If(written), m.Switch(address[2:]):
-            with m.Case(Ctrl.offset >> 2), m.If(strobe[0]):
+            with m.Case(_CTRL), m.If(strobe[0]):
                 m.d.sync += restart.eq(value[7])
                 with m.If(value[0]):
                     m.d.sync += self.o_start.eq(1)
-            with m.Case(Gier.offset >> 2), m.If(strobe[0]):
+            with m.Case(_GIER), m.If(strobe[0]):
                 m.d.sync += enable.eq(value[0])
-            with m.Case(IpIer.offset >> 2), m.If(strobe[0]):
+            with m.Case(_IER), m.If(strobe[0]):
                 m.d.sync += interrupts.eq(value)
-            with m.Case(IpIsr.offset >> 2), m.If(strobe[0]):
+            with m.Case(_ISR), m.If(strobe[0]):
                 m.d.comb += toggle.eq(value)
             for register, name, offset in self.registers.arguments:
                 for word in range(register.bits // 32):
@@ -212,8 +176,8 @@ class RegisterFile(wiring.Component):
         with m.If(read):
             m.d.sync += [bus.RVALID.eq(1), bus.RDATA.eq(0)]
             with m.Switch(bus.ARADDR[2:]):
-                for offset, source in values.items():
-                    with m.Case(offset >> 2):
+                for word, source in values.items():
+                    with m.Case(word):
                         m.d.sync += bus.RDATA.eq(source)
         return m
 
@@ -225,8 +189,8 @@ class RegisterFile(wiring.Component):
         )
         address, value, strobe = self.address, self.value, self.strobe
         m.d.comb += [
-            bus.AWREADY.eq(~addressed),
-            bus.WREADY.eq(~filled),
+            bus.AWREADY.eq(self.awake & ~addressed),
+            bus.WREADY.eq(self.awake & ~filled),
             both.eq(addressed & filled & ~bus.BVALID),
         ]
         with m.If(bus.AWVALID & bus.AWREADY):
@@ -238,13 +202,6 @@ class RegisterFile(wiring.Component):
         with m.If(both):
             m.d.sync += [addressed.eq(0), filled.eq(0), bus.BVALID.eq(1)]
         return both, value, strobe, address
-
-    def _high_word(self, m: Module, read: Signal, offset: int, value: Signal) -> Signal:
-        """The high word of a status that changes, as it was when its low word was read."""
-        kept = Signal(32, name=f"high_word_{offset:x}")
-        with m.If(read & (self.bus.ARADDR[2:] == offset >> 2)):
-            m.d.sync += kept.eq(value[32:])
-        return kept
 
     @staticmethod
     def _store(m: Module, target: Signal, word: int, value: Signal, strobe: Signal) -> None:

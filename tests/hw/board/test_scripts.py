@@ -17,8 +17,8 @@ from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import clock_of, register_range, system_of
 from penstock.hw.board.scripts import DESIGN, PACKAGE, PBLOCKS, XDC, build_scripts
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.link import LINK, compute_units, link_config
 from penstock.hw.window.config import WindowConfig

@@ -16,7 +16,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
 from penstock.host.devices.kernel.packing import Packing, header_fields
-from penstock.hw.kernel.describe import table
+from penstock.hw.join.kernel.describe import table
 from penstock.hw.kernel.description import CONTROL
 from penstock.hw.kernel.writer import BURSTS_OUT
 from penstock.passes import recover

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
-from penstock.hw.kernel.kernel import KERNEL
+from penstock.hw.join.kernel.describe import KERNEL
 from penstock.sim.verilated.build import Tools
 from tests.hw.cocotb.names import BUILD_VARIABLE, REPORT_VARIABLE
 

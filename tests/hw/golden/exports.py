@@ -24,8 +24,8 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form, manhattan
 from penstock.hw.join.fjoin.size import FJOIN_TOP, fjoin_verilog
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.link import compute_units
 from penstock.hw.window.config import WindowConfig

@@ -1,8 +1,8 @@
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.layout import HEADER, Slots
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.layout import HEADER, Slots
 from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
 
 JOIN = JoinConfig(units=8, tests=2)

@@ -2,7 +2,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig, register_map
+from penstock.hw.join.kernel.config import KernelConfig, register_map
 from penstock.hw.kernel.control import RegisterFile
 
 CTRL, GIER, IER, ISR, STATUS = 0x00, 0x04, 0x08, 0x0C, 0xA0

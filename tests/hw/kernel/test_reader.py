@@ -3,7 +3,7 @@ import random
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.kernel.reader import Reader, bursts
 from tests.hw.kernel.kit import WORD_BYTES, Memory, bench, collect, feed
 

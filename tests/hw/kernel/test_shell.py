@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.layout import HEADER, Status
-from penstock.hw.kernel.shell import Shell
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.layout import HEADER, Status
+from penstock.hw.join.kernel.engine import JoinEngine
 from tests.hw.kernel.kit import WORD_BYTES, bench
 
 #: The write master holds few words, so that a memory that waits soon fills all queues.

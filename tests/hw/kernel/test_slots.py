@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from penstock.hw.kernel.layout import Slots
+from penstock.hw.join.kernel.layout import Slots
 from penstock.hw.kernel.slots import Packer, Unpacker
 from tests.hw.kernel.kit import bench, collect, feed
 

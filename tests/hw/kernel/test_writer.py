@@ -3,7 +3,7 @@ import random
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.kernel.writer import BURSTS_OUT, Writer
 from tests.hw.kernel.kit import WORD_BYTES, bench, feed
 

@@ -14,7 +14,7 @@ from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import describe
 from penstock.hw.window.kernel.export import export_window_kernel, window_kernel_verilog
-from penstock.hw.window.kernel.kernel import KERNEL
+from penstock.hw.window.kernel.describe import KERNEL
 from penstock.hw.window.kernel.registers import MEMORY_REGISTERS, STREAM_REGISTERS, TableA, TableB
 from penstock.hw.window.kernel.stream_kernel import STREAM_KERNEL, describe_stream
 from tests.hw.kit import needs_verilator, needs_yosys, verilator_accepts, yosys_accepts

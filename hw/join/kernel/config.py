@@ -1,25 +1,15 @@
-"""Build-time knobs of a kernel and the sizes that follow from them."""
+"""Build-time knobs of a join kernel and the sizes that follow from them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from ..checks import check_power_range, check_range
-from ..join.config import JoinConfig
-from .registers import REGISTERS, RegisterMap, Table
+from ...checks import check_power_range, check_range
+from ...kernel.sizes import PortSizes
+from ..config import JoinConfig
 
-#: Width of the memory ports, and so of a memory word.
-WORD_BITS = 512
-WORD_BYTES = WORD_BITS // 8
-
-#: Width of a record in memory, and records in a word.
+#: Width of a record in memory.
 RECORD_BITS = 64
-LANES = WORD_BITS // RECORD_BITS
-
-#: An AXI burst must not cross a boundary of this many bytes.
-PAGE_BYTES = 4096
-PAGE_WORDS = PAGE_BYTES // WORD_BYTES
 
 #: Most pipelines of a kernel.
 MAX_PIPELINES = 16
@@ -28,21 +18,8 @@ MAX_PIPELINES = 16
 _NAME_BITS = 32
 
 
-class MasterSizes(Protocol):
-    """Sizes of the read and the write master, see :class:`KernelConfig`."""
-
-    @property
-    def burst_words(self) -> int: ...
-
-    @property
-    def read_words(self) -> int: ...
-
-    @property
-    def write_words(self) -> int: ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class KernelConfig:
+class KernelConfig(PortSizes):
     """One build of the kernel.
 
     Parameters
@@ -53,42 +30,27 @@ class KernelConfig:
         Pipelines that share the readers; together they are as one of so many times the units.
     lead_tuples : int
         Window tuples by which one pipeline may be ahead of another.
-    burst_words : int
-        Longest burst, a power of two up to 64 (4 KiB).
-    read_words : int
-        Room of a read master for words that were asked for: what covers the memory's latency. 512
-        words of 512 bits take as much block RAM as one word does.
-    write_words : int
-        Words that the write master gathers bursts in.
     lane_records : int
         Room of a result lane, a power of two. A word leaves when one lane is half full.
+
+    Others are those of :class:`PortSizes`.
     """
 
     join: JoinConfig
     pipelines: int = 1
     lead_tuples: int = 32
-    burst_words: int = 64
-    read_words: int = 512
-    write_words: int = 256
     lane_records: int = 16
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.join, JoinConfig):
             raise TypeError(f"join must be a JoinConfig, not {self.join!r}")
         check_range("pipelines", self.pipelines, 1, MAX_PIPELINES)
         for name, low, high in (
             ("lead_tuples", 4, 1 << 10),
-            ("burst_words", 1, PAGE_WORDS),
-            ("read_words", 4, 1 << 16),
-            ("write_words", 4, 1 << 16),
             ("lane_records", 4, 1 << 10),
         ):
             check_power_range(name, getattr(self, name), low, high)
-        if min(self.read_words, self.write_words) < self.burst_words:
-            raise ValueError(
-                f"read_words and write_words must hold a burst of {self.burst_words} words, not "
-                f"{self.read_words!r} and {self.write_words!r}"
-            )
         if self.join.position_bits != 32:
             raise ValueError(f"position_bits must be 32, not {self.join.position_bits!r}")
         if self.join.ordinal_bits + self.member_bits != _NAME_BITS:
@@ -98,11 +60,13 @@ class KernelConfig:
             )
 
     @staticmethod
-    def fit(join: JoinConfig, pipelines: int = 1) -> KernelConfig:
+    def fit(join: JoinConfig, pipelines: int = 1, word_bits: int = 512) -> KernelConfig:
         """A kernel of this pipeline, its ordinals as wide as a record has room for."""
         blocks = join.blocks * pipelines if isinstance(pipelines, int) else join.blocks
-        ordinal_bits = _NAME_BITS - _member_bits(max(blocks, 1))
-        return KernelConfig(join=replace(join, ordinal_bits=ordinal_bits), pipelines=pipelines)
+        lanes = max(word_bits // RECORD_BITS, 1) if isinstance(word_bits, int) else 1
+        ordinal_bits = _NAME_BITS - _member_bits(max(blocks, 1), lanes)
+        join = replace(join, ordinal_bits=ordinal_bits)
+        return KernelConfig(join=join, pipelines=pipelines, word_bits=word_bits)
 
     @property
     def units(self) -> int:
@@ -117,16 +81,21 @@ class KernelConfig:
     @property
     def member_bits(self) -> int:
         """Bits that name a block among those of its lane."""
-        return _member_bits(self.blocks)
+        return _member_bits(self.blocks, self.lanes)
 
     def blocks_of(self, lane: int) -> range:
         """Blocks whose records go through a lane."""
-        return range(lane, self.blocks, LANES)
+        return range(lane, self.blocks, self.lanes)
 
     @property
     def lanes(self) -> int:
+        """Records in a word."""
+        return self.word_bits // RECORD_BITS
+
+    @property
+    def used_lanes(self) -> int:
         """Lanes that any block uses."""
-        return min(LANES, self.blocks)
+        return min(self.lanes, self.blocks)
 
     @property
     def reserve_words(self) -> int:
@@ -136,7 +105,7 @@ class KernelConfig:
         of the few cycles until words are counted and the head hears of it.
         """
         in_flight = self.pipelines * self.join.in_flight_records
-        return in_flight + self.lanes * self.lane_records + 9
+        return in_flight + self.used_lanes * self.lane_records + 9
 
     @property
     def least_result_words(self) -> int:
@@ -154,10 +123,6 @@ class KernelConfig:
         return -(-self.join.table_bits // 32)
 
 
-def _member_bits(blocks: int) -> int:
-    return (-(-blocks // LANES) - 1).bit_length()
+def _member_bits(blocks: int, lanes: int) -> int:
+    return (-(-blocks // lanes) - 1).bit_length()
 
-
-def register_map(config: KernelConfig) -> RegisterMap:
-    """Registers of a build."""
-    return RegisterMap(REGISTERS, {Table.name: config.table_words})

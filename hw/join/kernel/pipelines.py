@@ -10,9 +10,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect
 
-from ..join.chain import ChainPorts
-from ..join.flit import pass_layout, record_layout
-from ..join.modes import keep_control
+from ..chain import ChainPorts
+from ..flit import pass_layout, record_layout
+from ..modes import keep_control
 from .config import KernelConfig
 from .layout import task_pass_layout
 
@@ -50,7 +50,7 @@ class Pipelines(ChainPorts):
     Members
     -------
     i_pass : In(stream)
-        Passes (:func:`penstock.hw.kernel.layout.task_pass_layout`).
+        Passes (:func:`penstock.hw.join.kernel.layout.task_pass_layout`).
     i_entry, i_tuple, i_window, i_halt, i_room, i_quiet : In
         See :class:`penstock.hw.join.chain.BaseChain`. Window and stream tuples are taken from the
         first pass on until the report.

@@ -7,8 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from ..join.flit import record_layout
-from .config import LANES, RECORD_BITS, WORD_BITS, KernelConfig
+from ..flit import record_layout
+from .config import RECORD_BITS, KernelConfig
 
 
 class Lane(wiring.Component):
@@ -89,10 +89,10 @@ class Lane(wiring.Component):
 
 
 class Lanes(wiring.Component):
-    """Eight lanes side by side make a word; a lane without a record leaves its part 0.
+    """Lanes side by side make a word; a lane without a record leaves its part 0.
 
     A word leaves when any lane is half full, or when there is any record and ``i_flush`` is high.
-    One word per cycle, up to eight records each; a stalled output stalls the blocks.
+    One word per cycle, with a record of each lane at most; a stalled output stalls the blocks.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Lanes(wiring.Component):
             {
                 "i": In(stream.Signature(record_layout(config.join))).array(config.blocks),
                 "i_flush": In(1),
-                "o": Out(stream.Signature(WORD_BITS)),
+                "o": Out(stream.Signature(config.word_bits)),
                 "o_records": Out(4),
                 "o_empty": Out(1),
             }
@@ -133,7 +133,7 @@ class Lanes(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = [Lane(self.config, index) for index in range(self.config.lanes)]
+        lanes = [Lane(self.config, index) for index in range(self.config.used_lanes)]
         for index, lane in enumerate(lanes):
             m.submodules[f"lane_{index}"] = lane
             for member, block in enumerate(self.config.blocks_of(index)):
@@ -150,7 +150,7 @@ class Lanes(wiring.Component):
             m.d.comb += [lane.i_take.eq(1) for lane in lanes]
             parts = [lane.o_record for lane in lanes]
             m.d.sync += [
-                self.o.payload.eq(Cat(*parts, Const(0, RECORD_BITS * (LANES - len(parts))))),
+                self.o.payload.eq(Cat(*parts, Const(0, RECORD_BITS * (self.config.lanes - len(parts))))),
                 self.o_records.eq(sum(lane.o_some for lane in lanes)),
                 self.o.valid.eq(1),
             ]

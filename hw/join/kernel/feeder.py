@@ -7,22 +7,21 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ..join.flit import tuple_layout
-from .axi import READ_PORT, ReadPort
-from .config import WORD_BYTES, KernelConfig
+from ...kernel.axi import ReadPort, read_port
+from ...kernel.reader import FETCH, Reader
+from ...kernel.skid import Skid
+from ...kernel.slots import Slots, Unpacker, run_layout
+from ..flit import tuple_layout
+from .config import KernelConfig
 from .layout import (
-    PASS_SLOTS,
-    Slots,
     pass_item_layout,
+    pass_slots,
     task_pass_layout,
     tuple_item_layout,
     tuple_slots,
     window_slots,
 )
 from .pass_check import SPAN, PassCheck
-from .reader import FETCH, Reader
-from .skid import Skid
-from .slots import Unpacker, run_layout
 
 #: Passes that are checked ahead of the head, so that their window tuples are fetched in time.
 PASSES_AHEAD = 16
@@ -38,13 +37,6 @@ JOB = data.StructLayout(
         "window": 32,
     }
 )
-
-
-def words_of(slots: Slots, count: Signal) -> Signal:
-    """Words that so many items take from a word's start, as an expression."""
-    if slots.words > 1:
-        return count * slots.words  # pyright: ignore[reportReturnType]
-    return (count + (1 << slots.per_word_log2) - 1) >> slots.per_word_log2  # pyright: ignore
 
 
 class WindowFetch(wiring.Component):
@@ -86,7 +78,7 @@ class WindowFetch(wiring.Component):
         both = self.i.valid & self.o_fetch.ready & self.o_run.ready
         m.d.comb += [
             word.eq(begin >> log2),
-            self.o_fetch.payload.address.eq(self.i_address + word * (WORD_BYTES * slots.words)),
+            self.o_fetch.payload.address.eq(self.i_address + word * (slots.word_bits // 8 * slots.words)),
             self.o_fetch.payload.words.eq((((end - 1)[:32] >> log2) - word + 1) * slots.words),
             self.o_run.payload.first.eq(begin),
             self.o_run.payload.count.eq(end - begin),
@@ -151,8 +143,8 @@ class Feeder(wiring.Component):
                 "o_pass": Out(stream.Signature(task_pass_layout(config))),
                 "o_tuple": Out(stream.Signature(tuple_layout(join))),
                 "o_window": Out(stream.Signature(max(join.window_bits, 1))),
-                "o_task_port": Out(READ_PORT),
-                "o_window_port": Out(READ_PORT),
+                "o_task_port": Out(read_port(config.word_bits)),
+                "o_window_port": Out(read_port(config.word_bits)),
                 "o_idle": Out(1),
                 "o_bad_pass": Out(1),
                 "o_read_error": Out(1),
@@ -221,15 +213,15 @@ class Feeder(wiring.Component):
             m.d.sync += port.valid.eq(0)
 
     def _passes(self, m: Module, reader: Reader, window_reader: Reader) -> None:
-        job, join = self.i_job, self.config.join
-        items = Unpacker(PASS_SLOTS, pass_item_layout(self.config))
+        job, join, passes = self.i_job, self.config.join, pass_slots(self.config)
+        items = Unpacker(passes, pass_item_layout(self.config))
         check = PassCheck(self.config)
         self._add(m, "pass_items", items)
         self._add(m, "pass_check", check)
         self._begin(
             m,
             reader.i_fetch,
-            {"address": job.pass_address, "words": words_of(PASS_SLOTS, job.passes)},
+            {"address": job.pass_address, "words": passes.words_of(job.passes)},
         )
         self._begin(m, items.i_run, {"first": 0, "count": job.passes})
         connect(m, reader.o, items.i)
@@ -243,7 +235,7 @@ class Feeder(wiring.Component):
         ]
         self._queue(m, "passes", check.o_pass, self.o_pass)
 
-        slots = window_slots(join)
+        slots = window_slots(self.config)
         fetch = WindowFetch(slots)
         window = Unpacker(slots, max(join.window_bits, 1))
         self._add(m, "window_fetch", fetch)
@@ -286,13 +278,13 @@ class Feeder(wiring.Component):
 
     def _tuples(self, m: Module, reader: Reader) -> None:
         job, join = self.i_job, self.config.join
-        slots = tuple_slots(join)
+        slots = tuple_slots(self.config)
         items = Unpacker(slots, tuple_item_layout(join))
         self._add(m, "tuple_items", items)
         self._begin(
             m,
             reader.i_fetch,
-            {"address": job.tuple_address, "words": words_of(slots, job.tuples)},
+            {"address": job.tuple_address, "words": slots.words_of(job.tuples)},
         )
         self._begin(m, items.i_run, {"first": 0, "count": job.tuples})
         connect(m, reader.o, items.i)
