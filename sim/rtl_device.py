@@ -23,8 +23,7 @@ from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.join.config import MAX_VALUE_BITS
 from penstock.hw.join.kernel.config import KernelConfig
-from penstock.hw.join.kernel.describe import table
-from penstock.hw.join.kernel.describe import KERNEL, PORTS
+from penstock.hw.join.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
@@ -177,6 +176,8 @@ class RtlDevice(PipelineDevice):
         Slots of each queue of the window-join operator, a power of two: the largest ROWS.
     banks : int
         Queue tuples that the window-join operator tests per cycle and side.
+    word_bits : int
+        Width of the kernel's memory ports: 64, 128, 256 or 512.
     fast : bool
         Leave the comparisons and sums of predicates to the simulator. The kernel is then not the
         exported Verilog to the letter, but its carry chains are proved to be comparisons
@@ -198,6 +199,7 @@ class RtlDevice(PipelineDevice):
         lanes: int = 1,
         rows_depth: int = 1 << 16,
         banks: int = 8,
+        word_bits: int = 512,
         fast: bool = False,
         latency_cycles: int = 0,
         bandwidth: float = 1.0,
@@ -206,8 +208,10 @@ class RtlDevice(PipelineDevice):
     ) -> None:
         check_range("lanes", lanes, 1, 64)
         super().__init__(units, pipelines)
-        KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines)  # says what is wrong
-        WindowConfig(depth=rows_depth, banks=banks)  # the same
+        self._word_bits = word_bits
+        # These say what is wrong.
+        KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines, word_bits)
+        WindowConfig(depth=rows_depth, banks=banks)
         self._depth = rows_depth
         self._banks = banks
         self.lanes = lanes
@@ -246,7 +250,7 @@ class RtlDevice(PipelineDevice):
             )
         else:
             join = self._join_config(program=program, modes=modes | PAIRS)
-        return KernelConfig.fit(join, self._pipelines)
+        return KernelConfig.fit(join, self._pipelines, self._word_bits)
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         if not isinstance(program, WindowProgram):
@@ -270,7 +274,7 @@ class RtlDevice(PipelineDevice):
             tests=next(number for number in _BUILDS if number >= tests),
             key_bits=next(width for width in self.key_widths if width >= bits),
         )
-        return WindowKernelConfig(window=window)
+        return WindowKernelConfig(window=window, word_bits=self._word_bits)
 
     def start(self, run: Any, *arguments: Any) -> Future[Any]:
         """Run a task in a thread of the device."""

@@ -78,7 +78,9 @@ class Counts:
         """Cells of :func:`window_kernel`, synthesised in one piece."""
         step = {"kernel": "window", "rows": rows, "banks": banks}
         step |= {"tests": TESTS, "key_bits": KEY_BITS}
-        return self._cells(step, lambda: Kernel(WindowEngine(window_kernel(rows, banks))), WINDOW_KERNEL)
+        return self._cells(
+            step, lambda: Kernel(WindowEngine(window_kernel(rows, banks))), WINDOW_KERNEL
+        )
 
     def _cells(self, step: dict, made, top: str) -> Cells:
         def measure() -> dict[str, int]:

@@ -6,24 +6,24 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
-from ..join.config import JoinConfig
-from ..join.kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
+from ..kernel.sizes import PAGE_BYTES
 from .inside import Inside, Items
 from .proof import Claim, Mutation, Proof
 from .properties import AnyConst, AnySeq, Assert, Assume
-from .streams import READ_PORT, WORD_BITS, drain, feed, moves
+from .streams import NarrowWords, drain, feed, moves
 
-_CONFIG = KernelConfig(join=JoinConfig(units=2, tests=1), burst_words=2, read_words=4)
+_SIZES = NarrowWords(word_bits=2, burst_words=2, read_words=4)
 
 _IDENT = 1
-_LOG2 = WORD_BYTES.bit_length() - 1
+_LOG2 = _SIZES.word_log2
+_PAGE_WORDS = PAGE_BYTES >> _LOG2
 
 
 class ReaderProof(Elaboratable):
     """A read master with any ranges, and a memory that answers at any time, also to others."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.reader = module.Reader(_CONFIG, _IDENT)
+        self.reader = module.Reader(_SIZES, _IDENT)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -54,7 +54,7 @@ class ReaderProof(Elaboratable):
 
     def _claims(self, m: Module) -> None:
         """What the master knows of its words: on their way, and in the FIFO."""
-        inside, depth = self.inside, _CONFIG.read_words
+        inside, depth = self.inside, _SIZES.read_words
         awaited, length = inside["awaited"], inside["length"]
         self.claimed = claimed = inside["$signal"]  # of a pair, Amaranth names the second only
         self.items = Items(m, inside.part("fifo"), depth)
@@ -63,7 +63,7 @@ class ReaderProof(Elaboratable):
             Assert(awaited == self.owed),
             Assert(claimed == awaited + self.items.level),
             Assert(claimed <= depth),
-            Assert(~self.cut | ((length != 0) & (length <= _CONFIG.burst_words))),
+            Assert(~self.cut | ((length != 0) & (length <= _SIZES.burst_words))),
             Assert(~inside.ongoing("ASK") | (claimed + length <= depth)),
         ]
 
@@ -95,15 +95,15 @@ class Requests(ReaderProof):
                 Assert((begin == page) & ~burst.payload.address[:_LOG2].any()),
                 Assert((words <= left) & ~burst.payload.length[3:].any()),
                 Assert(burst.payload.id == _IDENT),
-                Assert(begin % PAGE_WORDS + words <= PAGE_WORDS),
-                Assert(begin % _CONFIG.burst_words + words <= _CONFIG.burst_words),
-                Assert(held + words <= _CONFIG.read_words),
+                Assert(begin % _PAGE_WORDS + words <= _PAGE_WORDS),
+                Assert(begin % _SIZES.burst_words + words <= _SIZES.burst_words),
+                Assert(held + words <= _SIZES.read_words),
             ]
         cancelled = Signal()
         with m.If(reader.i_cancel):
             m.d.sync += cancelled.eq(1)
         inside, idle = self.inside, self.inside.ongoing("IDLE")
-        until = _CONFIG.burst_words - page % _CONFIG.burst_words
+        until = _SIZES.burst_words - page % _SIZES.burst_words
         m.d.comb += [
             Assert(held == self.claimed),
             Assert(idle | ((inside["page"][:8] == page) & (inside["left"] == left))),
@@ -156,11 +156,10 @@ def _proof(name: str, build: type[ReaderProof], depth: int, claims: tuple[Claim,
         name=f"read master, {name}",
         module="penstock.hw.kernel.reader",
         build=build,
-        size=f"bursts of {_CONFIG.burst_words} words, room for {_CONFIG.read_words}",
+        size=f"bursts of {_SIZES.burst_words} words, room for {_SIZES.read_words}",
         depth=depth,
         inductive=True,
         claims=claims,
-        constants={"WORD_BITS": WORD_BITS, "READ_PORT": READ_PORT},
     )
 
 
@@ -174,8 +173,8 @@ PROOFS = (
                 "The bursts of a range are the range, in order: none crosses 4 KiB or a multiple "
                 "of a burst, and none goes beyond the range.",
                 Mutation(
-                    "until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1])",
-                    "until.eq(config.burst_words)",
+                    "until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1])",
+                    "until.eq(sizes.burst_words)",
                 ),
             ),
             Claim(

@@ -8,13 +8,15 @@ from amaranth.hdl import Elaboratable, Module, Signal, Value
 from amaranth.lib.wiring import In
 
 from ..join.config import JoinConfig
-from ..join.kernel.config import KernelConfig, register_map
+from ..join.kernel.config import KernelConfig
+from ..join.kernel.describe import PASS_COUNT, describe
 from ..kernel.control import LITE
-from ..kernel.registers import RANGE_BYTES, Ctrl, PassCount
+from ..kernel.registers import CTRL, RANGE_BYTES
 from .proof import Claim, Mutation, Proof
 from .properties import AnySeq, Assert
 
-_REGISTERS = register_map(KernelConfig.fit(JoinConfig(units=2, tests=1)))
+_REGISTERS = describe(KernelConfig.fit(JoinConfig(units=2, tests=1))).registers
+_CTRL, _PASS_COUNT = (_REGISTERS.offset(register) >> 2 for register in (CTRL, PASS_COUNT))
 
 #: The last word of the address range, which has no register.
 _NOTHING = RANGE_BYTES - 4
@@ -52,6 +54,15 @@ class RegistersProof(Elaboratable):
         bus = self.file.bus
         return getattr(bus, f"{channel}VALID") & getattr(bus, f"{channel}READY")
 
+    def reads(self, m: Module) -> tuple[Signal, Signal]:
+        """The read that is answered after this cycle: whether there is one, and its word."""
+        asked, word = Signal(name="spec_asked"), Signal(len(self.file.word))
+        m.d.sync += asked.eq(self.taken("AR"))
+        with m.If(self.taken("AR")):
+            m.d.sync += word.eq(self.file.bus.ARADDR[2:])
+        m.d.comb += Assert((self.file.asked == asked) & (self.file.word == word))
+        return asked, word
+
     def writes(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
         """The write that takes effect in this cycle: whether there is one, word, data, strobes.
 
@@ -70,8 +81,8 @@ class RegistersProof(Elaboratable):
             m.d.sync += [addressed.eq(0), filled.eq(0)]
         file = self.file
         m.d.comb += [
-            Assert(~addressed == bus.AWREADY),
-            Assert(~filled == bus.WREADY),
+            Assert((~addressed & file.awake) == bus.AWREADY),
+            Assert((~filled & file.awake) == bus.WREADY),
             Assert((file.address[2:] == word) & (file.value == value) & (file.strobe == strobe)),
         ]
         return both, word, value, strobe
@@ -83,9 +94,10 @@ class Bus(RegistersProof):
     def check(self, m: Module) -> None:
         bus = self.file.bus
         written, *_ = self.writes(m)
+        asked, _ = self.reads(m)
         for channel, cause, payload in (
             ("B", written, (bus.BRESP,)),
-            ("R", self.taken("AR"), (bus.RDATA, bus.RRESP)),
+            ("R", asked, (bus.RDATA, bus.RRESP)),
         ):
             valid, ready = getattr(bus, f"{channel}VALID"), getattr(bus, f"{channel}READY")
             owed = Signal(name=f"owed_{channel}")
@@ -111,20 +123,18 @@ class Arguments(RegistersProof):
         bus, argument = self.file.bus, self.file.o_arguments.pass_count
         written, word, value, strobe = self.writes(m)
         kept = Signal(32)
-        with m.If(written & (word == PassCount.offset >> 2)):
+        with m.If(written & (word == _PASS_COUNT)):
             for byte in range(4):
                 with m.If(strobe[byte]):
                     m.d.sync += kept.word_select(byte, 8).eq(value.word_select(byte, 8))
         m.d.comb += Assert(argument == kept)
-        asked, answer = Signal(), Signal(32)
-        m.d.sync += [
-            asked.eq(self.taken("AR") & (bus.ARADDR[2:] == PassCount.offset >> 2)),
-            answer.eq(kept),
-        ]
-        with m.If(asked):
+        asked, place = self.reads(m)
+        reads, answer = Signal(), Signal(32)
+        m.d.sync += [reads.eq(asked & (place == _PASS_COUNT)), answer.eq(kept)]
+        with m.If(reads):
             m.d.comb += Assert(answer == bus.RDATA)
         nothing = Signal()
-        m.d.sync += nothing.eq(self.taken("AR") & (bus.ARADDR == _NOTHING))
+        m.d.sync += nothing.eq(asked & (place == _NOTHING >> 2))
         with m.If(nothing):
             m.d.comb += Assert(bus.RDATA == 0)
 
@@ -136,8 +146,9 @@ class Control(RegistersProof):
         file, bus = self.file, self.file.bus
         written, word, value, strobe = self.writes(m)
         start, done, restart = (Signal(name=f"spec_{name}") for name in ("start", "done", "again"))
-        controls = written & (word == Ctrl.offset >> 2) & strobe[0]
-        reads = self.taken("AR") & (bus.ARADDR[2:] == Ctrl.offset >> 2)
+        controls = written & (word == _CTRL) & strobe[0]
+        asked, place = self.reads(m)
+        reads = asked & (place == _CTRL)
         with m.If(controls):
             m.d.sync += restart.eq(value[_RESTART])
         with m.If(file.i_done):
@@ -152,8 +163,8 @@ class Control(RegistersProof):
             Assert(file.o_start == start),
             Assert((file.done == done) & (file.ready == done) & (file.restart == restart)),
         ]
-        asked, answer = Signal(), Signal(32)
-        m.d.sync += asked.eq(reads)
+        answered, answer = Signal(), Signal(32)
+        m.d.sync += answered.eq(reads)
         m.d.sync += answer.eq(
             (start << _START)
             | (done << _DONE)
@@ -161,7 +172,7 @@ class Control(RegistersProof):
             | (done << 3)
             | (restart << _RESTART)
         )
-        with m.If(asked):
+        with m.If(answered):
             m.d.comb += Assert(answer == bus.RDATA)
 
 
@@ -171,7 +182,7 @@ def _proof(name: str, build: type[RegistersProof], claims: tuple[Claim, ...]) ->
         module="penstock.hw.kernel.control",
         build=build,
         size="1 band test",
-        depth=6,
+        depth=8,
         inductive=True,
         claims=claims,
     )
@@ -190,7 +201,7 @@ PROOFS = (
             Claim(
                 "An answer is held, unchanged, until the master takes it, whatever else the "
                 "master does.",
-                Mutation("bus.ARREADY.eq(~bus.RVALID)", "bus.ARREADY.eq(1)"),
+                Mutation("bus.ARREADY.eq(self.awake & ~read & ~bus.RVALID)", "bus.ARREADY.eq(1)"),
             ),
         ),
     ),
@@ -225,7 +236,7 @@ PROOFS = (
                 "ap_done and ap_ready are set when a task is done and cleared by a read of CTRL "
                 "alone; a task that ends in the cycle of a read is not missed.",
                 Mutation(
-                    "m.If(read & (bus.ARADDR[2:] == Ctrl.offset >> 2))",
+                    "m.If(read & (self.word == _CTRL))",
                     "m.If(read)",
                 ),
             ),

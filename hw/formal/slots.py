@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
+from ..kernel.slots import Slots
 from .inside import Inside
 from .proof import Claim, Mutation, Proof
 from .properties import Assert
 from .streams import drain, feed, moves
 
-#: Words of four slots, each with an item that leaves a bit of it unused.
-_WORD_BITS = 16
+
+class _Slots(Slots):
+    """Four of them in a word, each with an item that leaves a bit of it unused."""
+
+    @property
+    def bits(self) -> int:
+        return 4
 
 
-@dataclass(frozen=True)
-class _Slots:
-    """Small slots, as :class:`penstock.hw.join.kernel.layout.Slots` describes large ones."""
-
-    item_bits: int = 3
-    bits: int = 4
-    words: int = 1
-    per_word_log2: int = 2
+_SLOTS = _Slots(item_bits=3, word_bits=16)
 
 
 class UnpackerProof(Elaboratable):
     """An unpacker with any runs and any words."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.unpacker = module.Unpacker(_Slots(), _Slots.item_bits)
+        self.unpacker = module.Unpacker(_SLOTS, _SLOTS.item_bits)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -50,11 +48,11 @@ class UnpackerProof(Elaboratable):
             ]
         with m.Elif(gives):
             m.d.sync += [slot.eq(slot + 1), left.eq(left - 1)]
-        waits, gave, item = Signal(), Signal(), Signal(_Slots.item_bits)
+        waits, gave, item = Signal(), Signal(), Signal(_SLOTS.item_bits)
         m.d.sync += [
             gave.eq(gives),
             waits.eq(unpacker.o.valid & ~unpacker.o.ready),
-            item.eq(unpacker.i.payload.word_select(slot, _Slots.bits)),
+            item.eq(unpacker.i.payload.word_select(slot, _SLOTS.bits)),
         ]
         m.d.comb += [
             Assert(unpacker.i_run.ready == (left == 0)),
@@ -93,6 +91,5 @@ PROOFS = (
                 Mutation("free = ~self.o.valid | self.o.ready", "free = ~self.o.valid"),
             ),
         ),
-        constants={"WORD_BITS": _WORD_BITS},
     ),
 )

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from amaranth.hdl import Module, Signal, Value
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import stream
 
-from ..kernel.axi import BURST, WRITTEN
+from ..kernel.sizes import PortSizes
 from .properties import AnySeq, Assert, Assume
 
-#: Width of a memory word in proofs: the parts work alike with any width.
-WORD_BITS = 2
 
-#: Ports with such words, see :mod:`penstock.hw.kernel.axi`.
-READ_PORT = wiring.Signature(
-    {
-        "burst": Out(stream.Signature(BURST)),
-        "word": In(stream.Signature(data.StructLayout({"data": WORD_BITS, "id": 1, "error": 1}))),
-    }
-)
-WRITE_PORT = wiring.Signature(
-    {
-        "burst": Out(stream.Signature(BURST)),
-        "word": Out(stream.Signature(data.StructLayout({"data": WORD_BITS, "last": 1}))),
-        "done": In(stream.Signature(WRITTEN)),
-    }
-)
+class NarrowWords(PortSizes):
+    """Ports whose words have few bits of data, but addresses like 512: all that widths change."""
+
+    word_bits: int = 2
+
+    def __post_init__(self) -> None:
+        """No kernel has such ports."""
+
+    @property
+    def word_bytes(self) -> int:
+        return 64
 
 
 def feed(m: Module, port: stream.Interface, item: Value | None = None) -> None:

@@ -6,18 +6,18 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal
 
-from ..join.config import JoinConfig
-from ..join.kernel.config import PAGE_WORDS, WORD_BYTES, KernelConfig
+from ..kernel.sizes import PAGE_BYTES
 from .inside import Inside, Items
 from .proof import Claim, Mutation, Proof
 from .properties import AnyConst, AnySeq, Assert, Assume
-from .streams import WORD_BITS, WRITE_PORT, drain, feed, moves
+from .streams import NarrowWords, drain, feed, moves
 
-_CONFIG = KernelConfig(join=JoinConfig(units=2, tests=1), burst_words=2, write_words=4)
+_SIZES = NarrowWords(word_bits=2, burst_words=2, write_words=4)
 
-_LOG2 = WORD_BYTES.bit_length() - 1
+_LOG2 = _SIZES.word_log2
+_PAGE_WORDS = PAGE_BYTES >> _LOG2
 _BURSTS_OUT = 2
-_BURSTS_AHEAD = 2
+_BURSTS_AHEAD = 3
 
 #: Bits of the counters of words and bursts; a search comes nowhere near their end.
 _COUNT = 5
@@ -27,7 +27,7 @@ class WriterProof(Elaboratable):
     """A write master that is started while idle, before a memory that answers at any time."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.writer = module.Writer(_CONFIG)
+        self.writer = module.Writer(_SIZES)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -70,15 +70,15 @@ class WriterProof(Elaboratable):
         inside, asks = self.inside, self.inside.ongoing("ASK")
         fresh, out, length = inside["fresh"], inside["out"], inside["length"]
         self.number = inside["number"]
-        self.items = Items(m, inside.part("fifo"), _CONFIG.write_words)
-        lengths = Items(m, inside.part("lengths"), _BURSTS_AHEAD, buffered=False)
+        self.items = Items(m, inside.part("fifo"), _SIZES.write_words)
+        lengths = Items(m, inside.part("lengths"), _BURSTS_AHEAD)
         self.ahead = lengths.level
         #: Words of each burst that waits for words.
-        self.lengths = [Signal(range(_CONFIG.burst_words + 1)) for _ in range(_BURSTS_AHEAD)]
+        self.lengths = [Signal(range(_SIZES.burst_words + 1)) for _ in range(_BURSTS_AHEAD)]
         for place, words in enumerate(self.lengths):
             m.d.comb += words.eq(lengths[place] + 1)
             waits = self.ahead > place
-            m.d.comb += Assert(~waits | ((words != 0) & (lengths[place] < _CONFIG.burst_words)))
+            m.d.comb += Assert(~waits | ((words != 0) & (lengths[place] < _SIZES.burst_words)))
         waiting = sum(
             (Mux(self.ahead > place, words, 0) for place, words in enumerate(self.lengths)),
             Const(0),
@@ -91,7 +91,7 @@ class WriterProof(Elaboratable):
             Assert((self.bursts - self.ended)[:_COUNT] == self.ahead),
             Assert((self.ahead <= out) & (out <= _BURSTS_OUT)),
             Assert(Mux(self.ahead == 0, self.number == 0, self.number < self.lengths[0])),
-            Assert(~asks | ((length != 0) & (length <= _CONFIG.burst_words))),
+            Assert(~asks | ((length != 0) & (length <= _SIZES.burst_words))),
             Assert(~asks | (length <= fresh)),
             Assert(~asks | ((self.ahead != _BURSTS_AHEAD) & (out != _BURSTS_OUT))),
         ]
@@ -119,14 +119,14 @@ class Requests(WriterProof):
             Assert(~self.inside.ongoing("ASK") | (length == until) | (flushed & (length < until))),
         ]
         begin = burst.payload.address[_LOG2 : _LOG2 + 8]
-        end_in_burst = begin % _CONFIG.burst_words + self.words
+        end_in_burst = begin % _SIZES.burst_words + self.words
         with m.If(burst.valid):
             m.d.comb += [
                 Assert((begin == page) & ~burst.payload.address[:_LOG2].any()),
                 Assert(~burst.payload.length[3:].any()),
-                Assert(begin % PAGE_WORDS + self.words <= PAGE_WORDS),
-                Assert(end_in_burst <= _CONFIG.burst_words),
-                Assert((end_in_burst == _CONFIG.burst_words) | flushed),
+                Assert(begin % _PAGE_WORDS + self.words <= _PAGE_WORDS),
+                Assert(end_in_burst <= _SIZES.burst_words),
+                Assert((end_in_burst == _SIZES.burst_words) | flushed),
                 Assert(self.words <= (self.taken - self.asked)[:_COUNT]),
             ]
         m.d.comb += Assert((self.bursts - self.answers)[:_COUNT] <= _BURSTS_OUT)
@@ -192,15 +192,13 @@ def _proof(name: str, build: type[WriterProof], depth: int, claims: tuple[Claim,
         name=f"write master, {name}",
         module="penstock.hw.kernel.writer",
         build=build,
-        size=f"bursts of {_CONFIG.burst_words} words, room for {_CONFIG.write_words}, "
+        size=f"bursts of {_SIZES.burst_words} words, room for {_SIZES.write_words}, "
         f"{_BURSTS_OUT} bursts without an answer",
         depth=depth,
         inductive=True,
         slow=True,
         claims=claims,
         constants={
-            "WORD_BITS": WORD_BITS,
-            "WRITE_PORT": WRITE_PORT,
             "BURSTS_OUT": _BURSTS_OUT,
             "BURSTS_AHEAD": _BURSTS_AHEAD,
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -65,8 +65,8 @@ def arguments_layout(registers: RegisterMap) -> data.StructLayout:
 class RegisterFile(wiring.Component):
     """Control registers and arguments.
 
-    Accepts an address and its data in any order, one access of each kind at a time; answers the
-    cycle after. Addresses without a register read 0 and ignore writes. Master stalls hold answers.
+    Accepts an address and its data in any order, one access of each kind at a time; answers two
+    cycles after. Addresses without a register read 0 and ignore writes. Master stalls hold answers.
 
     Parameters
     ----------
@@ -113,7 +113,10 @@ class RegisterFile(wiring.Component):
         )
         #: Low in reset, which lasts longer inside than outside: nothing is taken in it.
         self.awake = Signal()
-        # The write that is gathered, and bits of CTRL: members, so that proofs can name them.
+        # The read that was taken, the write that is gathered, and bits of CTRL: members, so that
+        # proofs can name them.
+        self.asked = Signal()
+        self.word = Signal(ADDRESS_BITS - 2)
         self.address = Signal(ADDRESS_BITS)
         self.value = Signal(32)
         self.strobe = Signal(4)
@@ -130,8 +133,11 @@ class RegisterFile(wiring.Component):
         bus = self.bus
         m.d.sync += self.awake.eq(1)
         written, value, strobe, address = self._writes(m)
-        read = Signal()
-        m.d.comb += [read.eq(bus.ARVALID & bus.ARREADY), bus.ARREADY.eq(self.awake & ~bus.RVALID)]
+        read = self.asked
+        m.d.comb += bus.ARREADY.eq(self.awake & ~read & ~bus.RVALID)
+        m.d.sync += read.eq(bus.ARVALID & bus.ARREADY)
+        with m.If(bus.ARVALID & bus.ARREADY):
+            m.d.sync += self.word.eq(bus.ARADDR[2:])
 
         done, ready, restart, enable = self.done, self.ready, self.restart, Signal()
         interrupts, causes = Signal(2), Signal(2)
@@ -149,7 +155,7 @@ class RegisterFile(wiring.Component):
                 values[(offset >> 2) + word] = part
 
         toggle = Signal(2)
-        with m.If(read & (bus.ARADDR[2:] == _CTRL)):
+        with m.If(read & (self.word == _CTRL)):
             m.d.sync += [done.eq(0), ready.eq(0)]
         with m.If(written), m.Switch(address[2:]):
             with m.Case(_CTRL), m.If(strobe[0]):
@@ -175,7 +181,7 @@ class RegisterFile(wiring.Component):
             m.d.sync += bus.RVALID.eq(0)
         with m.If(read):
             m.d.sync += [bus.RVALID.eq(1), bus.RDATA.eq(0)]
-            with m.Switch(bus.ARADDR[2:]):
+            with m.Switch(self.word):
                 for word, source in values.items():
                     with m.Case(word):
                         m.d.sync += bus.RDATA.eq(source)

@@ -123,4 +123,3 @@ class Engine(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         raise NotImplementedError
-

@@ -97,6 +97,7 @@ class Reader(wiring.Component):
         page = Signal(64 - log2, reset_less=True)  # address in words
         left = Signal(33)
         length = Signal(range(sizes.burst_words + 1))
+        less = Signal(range(sizes.burst_words))
         burst = self.o_port.burst
         # Words asked for and not taken from the FIFO; those not yet returned.
         claimed, awaited = Signal(range(depth + 1)), Signal(range(depth + 1))
@@ -109,7 +110,8 @@ class Reader(wiring.Component):
         ]
         m.d.comb += [
             burst.payload.address.eq(page << log2),
-            burst.payload.length.eq(length - 1),
+            less.eq(length - 1),
+            burst.payload.length.eq(less),
             burst.payload.id.eq(self.ident),
         ]
         until = Signal(range(sizes.burst_words + 1))  # words to the next boundary
@@ -140,5 +142,6 @@ class Reader(wiring.Component):
                 with m.If(burst.ready):
                     m.d.sync += [page.eq(page + length), left.eq(left - length)]
                     m.next = "CUT"
-        m.d.comb += self.o_idle.eq(machine.ongoing("IDLE") & (awaited == 0))
+        begins = self.i_fetch.valid & self.i_fetch.ready
+        m.d.sync += self.o_idle.eq(machine.ongoing("IDLE") & (awaited == 0) & ~begins)
         return m

@@ -101,9 +101,11 @@ IP_ISR = Register(
 #: Registers of the ap_ctrl_hs protocol, a word each from address 0 on.
 CONTROLS = (CTRL, GIER, IP_IER, IP_ISR)
 
-RESULTS = pointer("results", "the results: one header, then result words")
+RESULTS = pointer("results", "the results, which begin with the header")
 TUPLE_COUNT = Register("tuple_count", "Number of tuples that the task reads.")
-RESULT_WORDS = Register("result_words", "Room for results, in words, without the header.")
+RESULT_WORDS = Register(
+    "result_words", "Room for results behind the header, in words of the memory ports."
+)
 STATUS = Register(
     "status",
     "How the latest task ended, as in the header. Also where the header could not be written.",

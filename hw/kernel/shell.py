@@ -105,10 +105,12 @@ class Shell(wiring.Component):
             *engine.refusals(given),
             (engine.o_capacity < engine.o_least, Status.NO_ROOM),
         ]
+        wrongs = Signal(len(refusals))
         refused, verdict, nowhere = Signal(), Signal(Status), Signal()
+        m.d.sync += wrongs.eq(Cat(wrong for wrong, _ in refusals))
         m.d.sync += [refused.eq(1), nowhere.eq(given[RESULTS.name][:_ALIGN_LOG2].any())]
-        for number, (wrong, status) in enumerate(refusals):
-            with m.Elif(wrong) if number else m.If(wrong):
+        for number, (_, status) in enumerate(refusals):
+            with m.Elif(wrongs[number]) if number else m.If(wrongs[number]):
                 m.d.sync += verdict.eq(status)
         with m.Else():
             m.d.sync += refused.eq(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from .axi import WritePort, write_port
@@ -69,7 +69,7 @@ class Writer(wiring.Component):
         sizes = self.sizes
         depth, log2 = sizes.write_words, sizes.word_log2
         m.submodules.fifo = fifo = SyncFIFOBuffered(width=sizes.word_bits, depth=depth)
-        m.submodules.lengths = lengths = SyncFIFO(width=8, depth=BURSTS_AHEAD)
+        m.submodules.lengths = lengths = SyncFIFOBuffered(width=8, depth=BURSTS_AHEAD)
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             fifo.w_en.eq(self.i.valid),
@@ -77,10 +77,11 @@ class Writer(wiring.Component):
         ]
 
         burst, word, answer = self.o_port.burst, self.o_port.word, self.o_port.done
-        page = Signal(64 - log2, reset_less=True)  # address in words
+        page = Signal(64 - log2)  # address in words
         fresh = Signal(range(depth + 1))  # words of no burst
         out = Signal(range(BURSTS_OUT + 1))  # bursts without an answer
         length = Signal(range(sizes.burst_words + 1))
+        less = Signal(range(sizes.burst_words))
         until, asked = Signal.like(length), Signal.like(length)
         asks = burst.valid & burst.ready
         ends = answer.valid & answer.ready
@@ -88,7 +89,8 @@ class Writer(wiring.Component):
             until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1]),
             asked.eq(Mux(asks, length, 0)),
             burst.payload.address.eq(page << log2),
-            burst.payload.length.eq(length - 1),
+            less.eq(length - 1),
+            burst.payload.length.eq(less),
             answer.ready.eq(1),
         ]
         m.d.sync += [
@@ -112,7 +114,7 @@ class Writer(wiring.Component):
             with m.State("ASK"):
                 m.d.comb += burst.valid.eq(1)
                 with m.If(burst.ready):
-                    m.d.comb += [lengths.w_en.eq(1), lengths.w_data.eq(length - 1)]
+                    m.d.comb += [lengths.w_en.eq(1), lengths.w_data.eq(less)]
                     m.d.sync += page.eq(page + length)
                     m.next = "GATHER"
 

@@ -21,9 +21,8 @@ from penstock.host.devices.kernel.window_driver import (
 )
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.describe import table
+from penstock.hw.window.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.kernel.export import window_kernel_verilog
-from penstock.hw.window.kernel.describe import KERNEL, PORTS
 from penstock.program import WindowProgram
 
 from ..verilated.board import Board, MemoryModel

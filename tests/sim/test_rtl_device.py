@@ -13,8 +13,7 @@ from penstock.host.devices.kernel.packing import Packing, header_fields
 from penstock.hw.export import kernel_verilog
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.kernel.config import KernelConfig
-from penstock.hw.join.kernel.describe import table
-from penstock.hw.join.kernel.describe import KERNEL, PORTS
+from penstock.hw.join.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.kernel.status import Status
 from penstock.passes import plan, recover
 from penstock.program import BandProgram
@@ -105,6 +104,7 @@ def packing(window_bits, stream_bits=(8,), slot=64, ordinal_bits=31, pipelines=1
         "tuple_slot_bits": 128,
         "pass_slot_bits": 128,
         "word_bytes": 64,
+        "align_bytes": 64,
         "lanes": 8,
         "ordinal_bits": ordinal_bits,
         "units_per_block": 32,
@@ -180,7 +180,9 @@ class Job:
 def path():
     if not tools_are_there():
         pytest.skip("Verilator or g++ is not installed")
-    return board_library(kernel_verilog(CONFIG, cache=cache_folder()), KERNEL, PORTS, CONFIG.word_bytes)
+    return board_library(
+        kernel_verilog(CONFIG, cache=cache_folder()), KERNEL, PORTS, CONFIG.word_bytes
+    )
 
 
 def run(path, job, memory=None):

@@ -81,7 +81,9 @@ class Packing(KernelLayout):
 
     def positions(self, size: int) -> int:
         """Window tuples that so many bytes hold."""
-        return size // self.header_bytes * self.header_bytes * 8 // self._geometry["window_slot_bits"]
+        return (
+            size // self.header_bytes * self.header_bytes * 8 // self._geometry["window_slot_bits"]
+        )
 
     def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Window keys and values, a row of bytes per position."""

@@ -125,4 +125,3 @@ class KernelConfig(PortSizes):
 
 def _member_bits(blocks: int, lanes: int) -> int:
     return (-(-blocks // lanes) - 1).bit_length()
-

@@ -121,32 +121,37 @@ class JoinEngine(Engine):
         """Run the head, which gets no pass once the task is being halted."""
         chain, feeder = self._chain, self._feeder
         running, begun = self._running, self._begun
-        verdict, report = Signal(Status), Signal(report_layout(self.config.join), reset_less=True)
-        open_ = running & ~self.i_halt
+        report = Signal(report_layout(self.config.join), reset_less=True)
+        # A cycle later than told to: the head is at the end of long paths.
+        opened, halts, fault = Signal(), Signal(), Signal()
         m.d.comb += [
             chain.i_pass.payload.eq(feeder.o_pass.payload),
-            chain.i_pass.valid.eq(feeder.o_pass.valid & open_),
-            feeder.o_pass.ready.eq(chain.i_pass.ready & open_),
-            chain.i_halt.eq(self.i_halt & running),
+            chain.i_pass.valid.eq(feeder.o_pass.valid & opened),
+            feeder.o_pass.ready.eq(chain.i_pass.ready & opened),
+            chain.i_halt.eq(halts),
             chain.o_report.ready.eq(running),
-            self.o_ended.eq(running & (chain.o_report.valid | (self.i_halt & ~begun))),
-            self.o_status.eq(verdict),
+            self.o_ended.eq(running & (chain.o_report.valid | (halts & ~begun))),
             *(self.o_fields[name].eq(report[name]) for name in self.o_fields.shape().members),
         ]
         with m.If(feeder.o_bad_pass):
             m.d.comb += self.o_status.eq(Status.BAD_PASS)
+        with m.Elif(fault):
+            m.d.comb += self.o_status.eq(Status.BAD_RANGE)
+        with m.Elif(report.complete != self.i_arguments.tuple_count):
+            m.d.comb += self.o_status.eq(Status.PAUSED)
         with m.If(chain.i_pass.valid & chain.i_pass.ready):
             m.d.sync += begun.eq(1)
         with m.If(self.i_start):
-            m.d.sync += [running.eq(1), begun.eq(0), verdict.eq(Status.PAUSED), report.eq(0)]
+            m.d.sync += [
+                *(running.eq(1), opened.eq(1), begun.eq(0)),
+                *(fault.eq(0), report.eq(0)),
+            ]
         with m.Elif(self.o_ended):
-            m.d.sync += running.eq(0)
+            m.d.sync += [running.eq(0), opened.eq(0), halts.eq(0)]
+        with m.Else():
+            m.d.sync += [opened.eq(running & ~self.i_halt), halts.eq(running & self.i_halt)]
         with m.If(running & chain.o_report.valid):
-            m.d.sync += report.eq(chain.o_report.payload)
-            with m.If(chain.o_fault):
-                m.d.sync += verdict.eq(Status.BAD_RANGE)
-            with m.Elif(chain.o_report.payload.complete == self.i_arguments.tuple_count):
-                m.d.sync += verdict.eq(Status.OK)
+            m.d.sync += [report.eq(chain.o_report.payload), fault.eq(chain.o_fault)]
 
     def _pour(self, m: Module) -> None:
         """Words of records, or of values: a task gives one of them."""
@@ -168,18 +173,16 @@ class JoinEngine(Engine):
     def _room(self, m: Module) -> None:
         """Room is in words. Values have theirs from the start, and need none in reserve."""
         given, config = self.i_arguments, self.config
-        reserve, least = Signal.like(self.o_reserve), Signal.like(self.o_least)
-        m.d.comb += [reserve.eq(config.reserve_words), least.eq(config.least_result_words)]
+        m.d.comb += [
+            self.o_capacity.eq(given.result_words),
+            self.o_reserve.eq(config.reserve_words),
+            self.o_least.eq(config.least_result_words),
+            self._chain.i_room.eq(self.i_room),
+        ]
         if self._packer is not None:
             with m.If(given.mode != CODES[Mode.PAIRS]):
                 values = value_slots(config).words_of(given.tuple_count)
-                m.d.comb += [reserve.eq(0), least.eq(values)]
-        # Arguments are there long before they count.
-        m.d.sync += [self.o_reserve.eq(reserve), self.o_least.eq(least)]
-        m.d.comb += [
-            self.o_capacity.eq(given.result_words),
-            self._chain.i_room.eq(self.i_room),
-        ]
+                m.d.comb += [self.o_reserve.eq(0), self.o_least.eq(values)]
 
     def _count(self, m: Module) -> None:
         chain, lanes, packer = self._chain, self._lanes, self._packer

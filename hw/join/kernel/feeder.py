@@ -42,7 +42,7 @@ JOB = data.StructLayout(
 class WindowFetch(wiring.Component):
     """Turns window positions into a range of words, and into a run of items in them.
 
-    One pass per cycle, without delay, once both outputs take it.
+    One pass per cycle, a cycle later, once both outputs take it.
 
     Members
     -------
@@ -73,18 +73,26 @@ class WindowFetch(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         slots, log2 = self.slots, self.slots.per_word_log2
-        begin, end = self.i.payload.begin, self.i.payload.end
-        word = Signal(32)
-        both = self.i.valid & self.o_fetch.ready & self.o_run.ready
+        run = run_layout(slots)
+        # Words from one to before another, and the items in them: a sum each in a cycle.
+        parts = data.StructLayout({"word": 32, "until": 33, "run": run})
+        m.submodules.stage = stage = Skid(parts)
+        begin, end, part = self.i.payload.begin, self.i.payload.end, stage.o.payload
+        both = stage.o.valid & self.o_fetch.ready & self.o_run.ready
+        slot_bytes = slots.words * slots.word_bits // 8
         m.d.comb += [
-            word.eq(begin >> log2),
-            self.o_fetch.payload.address.eq(self.i_address + word * (slots.word_bits // 8 * slots.words)),
-            self.o_fetch.payload.words.eq((((end - 1)[:32] >> log2) - word + 1) * slots.words),
-            self.o_run.payload.first.eq(begin),
-            self.o_run.payload.count.eq(end - begin),
+            stage.i.payload.word.eq(begin >> log2),
+            stage.i.payload.until.eq((end + (1 << log2) - 1) >> log2),
+            stage.i.payload.run.first.eq(begin),
+            stage.i.payload.run.count.eq(end - begin),
+            stage.i.valid.eq(self.i.valid),
+            self.i.ready.eq(stage.i.ready),
+            self.o_fetch.payload.address.eq(self.i_address + part.word * slot_bytes),
+            self.o_fetch.payload.words.eq((part.until - part.word) * slots.words),
+            self.o_run.payload.eq(part.run),
             self.o_fetch.valid.eq(both),
             self.o_run.valid.eq(both),
-            self.i.ready.eq(both),
+            stage.o.ready.eq(both),
         ]
         return m
 
@@ -233,7 +241,9 @@ class Feeder(wiring.Component):
             check.i_window.eq(job.window),
             self.o_bad_pass.eq(check.o_error),
         ]
-        self._queue(m, "passes", check.o_pass, self.o_pass)
+        passes = check.o_pass.signature.create(path=("checked",))
+        self._queue(m, "passes", check.o_pass, passes)
+        self._staged(m, "pass", task_pass_layout(self.config), passes, self.o_pass)
 
         slots = window_slots(self.config)
         fetch = WindowFetch(slots)
@@ -242,7 +252,7 @@ class Feeder(wiring.Component):
         self._add(m, "window_items", window)
         spans = stream.Signature(SPAN).create(path=("spans",))
         self._queue(m, "spans", check.o_span, spans)
-        self._staged(m, "span", SPAN, spans, fetch.i)
+        connect(m, spans, fetch.i)
         self._queue(m, "runs", fetch.o_run, window.i_run)
         connect(m, fetch.o_fetch, window_reader.i_fetch)
         connect(m, window_reader.o, window.i)

@@ -150,7 +150,9 @@ class Lanes(wiring.Component):
             m.d.comb += [lane.i_take.eq(1) for lane in lanes]
             parts = [lane.o_record for lane in lanes]
             m.d.sync += [
-                self.o.payload.eq(Cat(*parts, Const(0, RECORD_BITS * (self.config.lanes - len(parts))))),
+                self.o.payload.eq(
+                    Cat(*parts, Const(0, RECORD_BITS * (self.config.lanes - len(parts))))
+                ),
                 self.o_records.eq(sum(lane.o_some for lane in lanes)),
                 self.o.valid.eq(1),
             ]

@@ -46,6 +46,7 @@ HEADER = {
 #: A result in memory.
 RESULT = data.StructLayout({"a": NUMBER_BITS, "b": NUMBER_BITS})
 
+
 def item_layout(config: WindowConfig) -> data.StructLayout:
     """A tuple in memory: what enters the operator, with its side in the place of its payload."""
     fields = {str(name): field.shape for name, field in tuple_layout(config, Side.A)}

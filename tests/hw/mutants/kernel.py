@@ -58,7 +58,7 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     *mutants(
-        "kernel.pass_check",
+        "join.kernel.pass_check",
         "kernel/test_pass_check.py",
         (
             "(span <= room)",
@@ -122,7 +122,7 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     *mutants(
-        "kernel.lanes",
+        "join.kernel.lanes",
         "kernel/test_lanes.py",
         (
             "~some.any() & ~self.o.valid",
@@ -260,13 +260,13 @@ MUTANTS: list[Mutant] = [
             "one.eq(left == 2)",
             "one.eq(left == 1)",
             "a run gives one item too many",
-            "test_random_runs[128]",
+            "test_random_runs[128-512]",
         ),
         (
             "index.all() | one",
             "index.all()",
             "the rest of a run's last word is taken for the next run",
-            "test_random_runs[128]",
+            "test_random_runs[128-512]",
         ),
         (
             "some.eq(count != 0)",
@@ -278,25 +278,25 @@ MUTANTS: list[Mutant] = [
             "part.eq(0), self.o.valid",
             "self.o.valid",
             "items of several words begin with a wrong part",
-            "test_random_runs[1100]",
+            "test_random_runs[1100-512]",
         ),
         (
             "Mux(self.i.valid, self.i.payload, 0)",
             "self.i.payload",
             "slots that are left over are not 0",
-            "test_packed_items[1-33]",
+            "test_packed_items[1-512-33]",
         ),
         (
             "filled == 0)",
             "left == 0)",
             "a packer is empty while its last word leaves",
-            "test_packed_items[0-300]",
+            "test_packed_items[0-512-300]",
         ),
         (
             "index.eq(self.i_run.payload.first)",
             "index.eq(0)",
             "a run begins at its word's first slot",
-            "test_random_runs[128]",
+            "test_random_runs[128-512]",
         ),
     ),
     *mutants(
@@ -331,14 +331,14 @@ MUTANTS: list[Mutant] = [
             "test_sums_of_two_tasks",
         ),
         (
-            "total.eq(total + self.step(name))",
-            "total.eq(total + self.step(name)[0])",
+            "total.eq(total + step[name])",
+            "total.eq(total + step[name][0])",
             "only the lowest bit of a step counts",
             "test_sums_of_two_tasks",
         ),
     ),
     *mutants(
-        "kernel.pipelines",
+        "join.kernel.pipelines",
         "kernel/test_pipelines.py",
         (
             "rest > number",
@@ -378,7 +378,7 @@ MUTANTS: list[Mutant] = [
         ),
     ),
     *mutants(
-        "kernel.shell",
+        "join.kernel.engine",
         "kernel/test_shell.py",
         (
             "chain.o_report.payload.complete == self.i_arguments.tuple_count",
@@ -386,19 +386,35 @@ MUTANTS: list[Mutant] = [
             "a pause counts as the end once all tuples are loaded",
             "test_a_task_out_of_room[0]",
         ),
+    ),
+    *mutants(
+        "kernel.shell",
+        "kernel/test_shell.py",
         (
-            "writer.i_flush.eq(gathered)",
+            "writer.i_flush.eq(engine.o_empty)",
             "writer.i_flush.eq(0)",
             "the last words wait for ever for a full burst",
             "test_a_task_with_room[1]",
         ),
+        (
+            "engine.o_failed | writer.o_error | ~room",
+            "engine.o_failed | writer.o_error",
+            "a task without room is not halted",
+            "test_a_task_out_of_room[0]",
+        ),
+        (
+            "results.as_signed() <= limit",
+            "results.as_signed() <= limit + 8",
+            "more is begun than there is room for",
+            "test_a_task_out_of_room[0]",
+        ),
     ),
     *mutants(
-        "kernel.config",
+        "join.kernel.config",
         "kernel/test_shell.py",
         (
-            "return in_flight + self.lanes",
-            "return self.lanes",
+            "return in_flight + self.used_lanes",
+            "return self.used_lanes",
             "the head is told to stop when what is in its blocks has no room",
             "test_a_task_out_of_room[0]",
         ),
