@@ -97,7 +97,7 @@ SUBJECTS = {
     "cpu": ("cpu", {}, (60, 700, 60)),
     "amaranth": ("amaranth", {"units": effort(8, 3)}, (6, effort(24, 16), 3)),
     "rtl": ("rtl", {"units": 4}, (30, 200, 8)),
-    "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
+    "rtl, narrow ports": ("rtl", {"units": 2, "pipelines": 2, "word_bits": 64}, (30, 200, 8)),
     "fjoin": ("fjoin", {"units": 4}, (30, 200, 2)),
     "board": ("board", {"board_name": "zcu104", "units": 2}, (30, 200, 4)),
     "card": ("board", {"board_name": "u280", "units": 2}, (30, 200, 4)),
@@ -108,7 +108,7 @@ SUBJECTS = {
 }
 SLOW = (
     "rtl",
-    "rtl, two pipelines",
+    "rtl, narrow ports",
     "fjoin",
     "board",
     "card",

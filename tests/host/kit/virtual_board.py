@@ -92,7 +92,7 @@ class VirtualBoard(Simulated):
     """Refuses what the rtl device refuses; each program gets a package as it is opened."""
 
     def __init__(self, board_name: str, units: int = 4, kernels: int = 1, **memory: Any) -> None:
-        self._planner = RtlDevice(units)
+        self._planner = RtlDevice(units, word_bits=board(board_name).port_bits)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
         self._kernels = kernels
         self._board_name = board_name
@@ -132,7 +132,9 @@ class VirtualWindowBoard(Simulated):
     ) -> None:
         window = WindowConfig(depth=depth, banks=banks, tests=2, key_bits=32)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
-        config, folder = WindowKernelConfig(window=window, **_BUFFERS), Path(self._folder.name)
+        width = board(board_name).port_bits
+        config = WindowKernelConfig(window=window, word_bits=width, **_BUFFERS)
+        folder = Path(self._folder.name)
         package = virtual_package(config, board_name, folder, kernels=kernels)
         super().__init__(board_name, package, **memory)
 
