@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from amaranth.hdl import Module, Mux, Signal, ValueLike, signed
+from amaranth.hdl import Const, Module, Mux, Signal, ValueLike, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -16,7 +16,7 @@ from .config import JoinConfig
 from .flit import Kind, flit_layout
 from .modes import keep_control
 from .occupancy import Closed, Count, Moves, Turn, Values
-from .ranges import Ends, Next, Place
+from .ranges import Due, Ends, Next, Place
 
 
 def merge(
@@ -52,8 +52,8 @@ class Head(TaskPorts):
 
     One flit per cycle, one cycle after a window tuple and two after a stream tuple, which is taken
     ahead of its load; ``load_flits + 1`` flits per stream tuple, one per window tuple, and two
-    cycles plus ``config.settle_cycles`` per pass; a pass that was not there before the CLEAR of
-    the last one begins a cycle later. Window tuples wait while ``i_back.room`` is low; the other
+    cycles plus ``config.settle_cycles`` per pass; the first pass of a task, and one that was not
+    there before the CLEAR of the last one, begin a cycle later. Window tuples wait while ``i_back.room`` is low; the other
     flits cause no records and do not wait.
 
     In a task that folds matches a unit stays occupied until its tuple's value was collected. A
@@ -81,8 +81,9 @@ class Head(TaskPorts):
         Reports of the blocks. ``room`` gates window tuples, ``quiet`` gates ``o_report``,
         ``collect`` gates collections.
     i_halt : In(1)
-        Stop at the next boundary between flits of different tuples. What was not taken from the
-        inputs stays there; one stream tuple may have been taken that was not loaded, and is lost.
+        Stop at the next boundary between flits of different tuples, a cycle later. What was not
+        taken from the inputs stays there; one stream tuple may have been taken that was not loaded,
+        and is lost. A pass may be withdrawn while it is high, and when the report is taken.
     o : Out
         The chain.
     o_report : Out(stream)
@@ -113,45 +114,39 @@ class Head(TaskPorts):
         self._send(m, flit)
 
         moves = Moves()
-        new = self.i_pass.payload
-        last = Signal()
         report = self.o_report.payload
         loaded = Signal(config.position_bits)
         part = Signal(range(config.load_flits))
         place = Place(m, config, self.i_pass, moves)
-        following = Next(m, config, self.i_tuple, new.tuples, place, moves)
+        following = Next(m, config, self.i_tuple, self.i_pass.payload.tuples, place, moves)
         units = config.units
         active = Count(m, "active", units, up=moves.load, down=moves.retire, clear=moves.clear)
         full = active.at_least(units)
         load = Turn(m, "load", units, step=moves.load, clear=moves.clear)
         retire = Turn(m, "retire", units, step=moves.retire, clear=moves.clear)
         ends = Ends(m, config, following.payload.end, load.slot, active, place, moves)
+        due = Due(m, place, following, ends)
         closed = Closed(m, config, moves)
         values = Values(m, config, self.i_entry, self.i_back, moves) if config.folding else None
         rest = config.drain_cycles + config.settle_cycles
         wait, waits = Signal(range(rest + 1)), Signal()
         with m.If(waits):
             m.d.sync += [wait.eq(wait - 1), waits.eq(wait != 1)]
+        # The states MERGE and STOP as registers, and the halt a cycle later: the paths of all moves
+        # begin here, and end far away.
+        merging, stops, halt, goes = Signal(), Signal(), Signal(), Signal()
+        m.d.sync += halt.eq(self.i_halt)
+        m.d.comb += goes.eq(merging & ~halt)
 
         def wait_for(cycles: int) -> None:
             m.d.sync += [wait.eq(cycles), waits.eq(cycles != 0)]
 
         def begin() -> None:
             m.d.comb += moves.begin.eq(1)
-            m.d.sync += last.eq(new.last)
+            m.d.sync += merging.eq(1)
             m.next = "MERGE"
 
-        def clear(*, ends_task: object) -> None:
-            m.d.comb += [
-                flit.kind.eq(Kind.CLEAR),
-                flit.lap.eq(ends_task),
-                moves.clear.eq(1),
-            ]
-            m.d.sync += part.eq(0)
-
-        def finish() -> None:
-            clear(ends_task=1)
-            kept = values.kept(active.value) if values else active.value
+        def finish(kept: ValueLike) -> None:
             m.d.sync += [
                 report.complete.eq(loaded - kept),
                 report.loaded.eq(loaded),
@@ -159,106 +154,96 @@ class Head(TaskPorts):
             wait_for(rest)
             m.next = "REPORT"
 
-        def send_part() -> None:
-            keys, size = following.payload["keys"], config.part_bits
+        def stop(*, fault: bool) -> None:
+            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), merging.eq(0)]
+            m.next = "STOP"
+
+        # A tuple's payload is chosen by what is due, not by what is done: the kind says the rest.
+        keys, size = following.payload["keys"], config.part_bits
+        m.d.comb += flit.payload.eq(self.i_window.payload[: config.key_bits_of_window])
+        with m.If(due.load), m.Switch(part):
+            for word in range(config.load_flits):
+                with m.Case(word):
+                    m.d.comb += flit.payload.eq(keys[word * size : (word + 1) * size])
+
+        first = values.due if values else Const(0, 1)
+        uncollected = values.some if values else Const(0, 1)
+        full_or_bad = ~following.fits | full
+        shut = closed.all | values.all if values else closed.all
+        # A tuple whose load has begun is loaded, whatever halts.
+        sends_part = merging & (~halt | (part != 0)) & due.load & ~(first | shut | full_or_bad)
+        can_send = goes & due.window & ~first
+        m.d.comb += [
+            moves.retire.eq(goes & due.retire),
+            moves.load.eq(sends_part & (part == config.load_flits - 1)),
+            moves.window.eq(can_send & self.i_window.valid & self.i_back.room),
+            moves.clear.eq(stops | (goes & due.end & ~uncollected)),
+            self.i_window.ready.eq(moves.window),
+            self.o_starved.eq(goes & due.tuple | can_send & ~self.i_window.valid),
+            self.o_stalled.eq(can_send & self.i_window.valid & ~self.i_back.room),
+        ]
+        with m.If(sends_part):
             m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
-            with m.Switch(part):
-                for word in range(config.load_flits):
-                    with m.Case(word):
-                        m.d.comb += flit.payload.eq(keys[word * size : (word + 1) * size])
             m.d.sync += part.eq(part + 1)
-            with m.If(part == config.load_flits - 1):
-                m.d.comb += [flit.kind.eq(Kind.LOAD_LAST), moves.load.eq(1)]
-                m.d.sync += [part.eq(0), loaded.eq(loaded + 1)]
-
-        def send_retire() -> None:
-            m.d.comb += [
-                flit.kind.eq(Kind.RETIRE),
-                flit.lap.eq(retire.lap),
-                moves.retire.eq(1),
-            ]
-
-        def send_window() -> None:
-            with m.If(~self.i_window.valid):
-                m.d.comb += self.o_starved.eq(1)
-            with m.Elif(~self.i_back.room):
-                m.d.comb += self.o_stalled.eq(1)
-            with m.Else():
-                m.d.comb += [
-                    flit.kind.eq(Kind.WINDOW),
-                    flit.payload.eq(self.i_window.payload[: config.key_bits_of_window]),
-                    self.i_window.ready.eq(1),
-                    moves.window.eq(1),
-                ]
-
-        def send_collect_if(possible: ValueLike) -> None:
-            assert values is not None
-            with m.If(possible):
-                m.d.comb += [
-                    flit.kind.eq(Kind.COLLECT),
-                    flit.lap.eq(values.lap),
-                    values.collect.eq(1),
-                ]
+        with m.If(moves.load):
+            m.d.comb += flit.kind.eq(Kind.LOAD_LAST)
+            m.d.sync += [part.eq(0), loaded.eq(loaded + 1)]
+        with m.If(moves.retire):
+            m.d.comb += [flit.kind.eq(Kind.RETIRE), flit.lap.eq(retire.lap)]
+        with m.If(moves.window):
+            m.d.comb += flit.kind.eq(Kind.WINDOW)
+        with m.If(moves.clear):
+            m.d.comb += [flit.kind.eq(Kind.CLEAR), flit.lap.eq(stops | place.last)]
+            m.d.sync += [part.eq(0), merging.eq(0), stops.eq(0)]
+        if values:
+            last_ones = due.end & values.some & values.settled
+            m.d.comb += values.collect.eq(
+                goes & (last_ones | ~(place.at_stop | due.retire) & values.due)
+            )
+            with m.If(values.collect):
+                m.d.comb += [flit.kind.eq(Kind.COLLECT), flit.lap.eq(values.lap)]
 
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [loaded.eq(0), self.o_fault.eq(0)]
-                begins = place.shown
+                takes = place.shown
                 if config.entry_bits:
-                    begins = begins & ~self.i_entry.valid
-                    m.d.comb += self.i_entry.ready.eq(1)
+                    takes = takes & ~self.i_entry.valid
+                    m.d.comb += [
+                        self.i_entry.ready.eq(1),
+                        flit.payload.eq(self.i_entry.payload),
+                    ]
                     with m.If(self.i_entry.valid):
-                        m.d.comb += [
-                            flit.kind.eq(Kind.CONFIG),
-                            flit.payload.eq(self.i_entry.payload),
-                        ]
-                with m.If(begins):
-                    m.d.comb += self.i_pass.ready.eq(1)
-                    begin()
+                        m.d.comb += flit.kind.eq(Kind.CONFIG)
+                m.d.comb += self.i_pass.ready.eq(takes)
+                with m.If(takes & self.i_pass.valid):
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                begin()
             with m.State("NEXT"):
-                with m.If(self.i_halt):
-                    finish()
-                with m.Elif(~waits):
+                with m.If(halt):
+                    stop(fault=False)
+                with m.Elif(~waits & ~self.i_halt):
                     m.d.comb += [
                         self.i_pass.ready.eq(place.shown),
-                        self.o_starved.eq(~self.i_pass.valid),
+                        self.o_starved.eq(~place.shown),
                     ]
                     with m.If(place.shown):
                         begin()
             with m.State("MERGE"):
                 m.d.sync += report.position.eq(place.position)
-                with m.If(self.i_halt & (part == 0)):
-                    finish()
-                with m.Elif(place.at_stop & (following.valid | following.more)):
-                    m.next = "FAULT"
-                if values:
-                    with m.Elif(place.at_stop & values.some):
-                        send_collect_if(values.settled)
-                with m.Elif(place.at_stop & last):
+                with m.If(halt & (part == 0)):
+                    stop(fault=False)
+                with m.Elif(due.fault | (due.load & ~first & full_or_bad)):
+                    stop(fault=True)
+                with m.Elif(moves.clear & place.last):
                     # All ranges end by here, so the tuples that are still active are complete.
-                    finish()
-                    m.d.sync += report.complete.eq(loaded)
-                with m.Elif(place.at_stop):
-                    clear(ends_task=0)
+                    finish(0)
+                with m.Elif(moves.clear):
                     wait_for(config.settle_cycles)
                     m.next = "NEXT"
-                with m.Elif(ends.here):
-                    send_retire()
-                if values:
-                    with m.Elif(values.due):
-                        send_collect_if(1)
-                with m.Elif(following.missing):
-                    m.d.comb += self.o_starved.eq(1)
-                with m.Elif(following.starts):
-                    with m.If(~following.fits | full):
-                        m.next = "FAULT"
-                    with m.Elif(~(closed.all | values.all if values else closed.all)):
-                        send_part()
-                with m.Else():
-                    send_window()
-            with m.State("FAULT"):
-                finish()
-                m.d.sync += self.o_fault.eq(1)
+            with m.State("STOP"):
+                finish(values.kept(active.value) if values else active.value)
             with m.State("REPORT"):
                 m.d.comb += self.o_report.valid.eq(~waits & self.i_back.quiet)
                 with m.If(self.o_report.valid & self.o_report.ready):

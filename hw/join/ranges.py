@@ -1,7 +1,8 @@
 """What the head knows of ranges: its position, the next tuple's range, ends of active tuples.
 
 Comparisons with the position are registers that are right in their cycle: within a pass the
-position stays or goes on by one, so they are made a cycle before.
+position stays or goes on by one, so they are made a cycle before. So is the choice between them
+(:class:`Due`), which leaves one LUT between registers and a move.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Place:
     """Where the head is in its pass.
 
     Outside of a pass, and from its CLEAR on, it shows the pass that comes next, a cycle later than
-    its stream: a pass begins only when it was there in the cycle before.
+    its stream: a pass begins only when it was there in the cycle before. An item that is withdrawn,
+    as when a task is halted, is still shown for a cycle.
     """
 
     def __init__(self, m: Module, config: JoinConfig, i: stream.Interface, moves: Moves) -> None:
@@ -28,33 +30,34 @@ class Place:
         )
         #: The position is the end of the pass.
         self.at_stop = Signal(name="at_stop")
+        #: The same of the next cycle, if the pass goes on.
+        self.at_stop_next = Signal(name="at_stop_next")
+        #: It is the task's last pass.
+        self.last = Signal(name="pass_is_last")
         #: From the cycle after a pass is taken to that of its CLEAR.
         self.inside = Signal(name="inside")
         #: The next pass is shown in the next cycle, if there is one.
         self.shows = Signal(name="shows")
-        #: There is a pass, and it was there in the cycle before.
+        #: A pass was there in the cycle before, and is not begun.
         self.shown = Signal(name="pass_is_shown")
         new = i.payload
         m.d.comb += self.shows.eq((~self.inside & ~moves.begin) | moves.clear)
-        # An item that was withdrawn, as when a task is halted, does not begin.
-        before = Signal(name="pass_was_there")
-        m.d.comb += self.shown.eq(i.valid & before)
-        m.d.sync += before.eq(i.valid & self.shows)
+        m.d.comb += self.at_stop_next.eq(self.at_stop)
+        m.d.sync += [self.shown.eq(i.valid & self.shows), self.at_stop.eq(self.at_stop_next)]
         with m.If(moves.begin):
             m.d.sync += self.inside.eq(1)
         with m.If(moves.clear):
             m.d.sync += self.inside.eq(0)
         with m.If(moves.window):
-            m.d.sync += [
-                self.position.eq(self.following),
-                self.at_stop.eq(self.following == self.stop),
-            ]
+            m.d.sync += self.position.eq(self.following)
+            m.d.comb += self.at_stop_next.eq(self.following == self.stop)
         with m.If(moves.window | moves.begin):
             m.d.sync += self.following.eq(Mux(self.inside, self.following, self.position) + 1)
         with m.If(self.shows):
             m.d.sync += [
                 self.position.eq(new.begin),
                 self.stop.eq(new.end),
+                self.last.eq(new.last),
                 self.at_stop.eq(new.begin == new.end),
             ]
 
@@ -79,22 +82,28 @@ class Next:
         self.valid = Signal(name="next_valid")
         #: It starts at the position.
         self.starts = Signal(name="next_starts")
+        self.starts_next = Signal(name="next_starts_next")
         #: Its range is not empty, ends in the pass, and not before the range of the one before.
         self.fits = Signal(name="next_fits")
         #: Tuples of the pass were not taken yet.
         self.more = Signal(name="more")
         #: There are, but none is here.
         self.missing = Signal(name="next_is_missing")
+        self.missing_next = Signal(name="next_is_missing_next")
         left = Signal(config.position_bits, name="left")
         first = Signal(name="next_is_first", init=1)
         start, end = i.payload.start, i.payload.end
-        m.d.comb += i.ready.eq(self.missing | (self.more & (moves.load | moves.begin)))
+        m.d.comb += [
+            i.ready.eq(self.missing | (self.more & (moves.load | moves.begin))),
+            self.starts_next.eq(self.starts),
+            self.missing_next.eq(self.missing),
+        ]
+        m.d.sync += [self.starts.eq(self.starts_next), self.missing.eq(self.missing_next)]
         with m.If(i.valid & i.ready):
+            m.d.comb += [self.starts_next.eq(start == place.position), self.missing_next.eq(0)]
             m.d.sync += [
                 self.payload.eq(i.payload),
                 self.valid.eq(1),
-                self.missing.eq(0),
-                self.starts.eq(start == place.position),
                 self.fits.eq(
                     (end > start) & (first | (end >= self.payload.end)) & (end <= place.stop)
                 ),
@@ -103,9 +112,10 @@ class Next:
                 self.more.eq(left != 1),
             ]
         with m.Elif(moves.load | moves.begin):
-            m.d.sync += [self.valid.eq(0), self.starts.eq(0), self.missing.eq(self.more)]
+            m.d.comb += [self.starts_next.eq(0), self.missing_next.eq(self.more)]
+            m.d.sync += self.valid.eq(0)
         with m.Elif(moves.window):
-            m.d.sync += self.starts.eq(self.valid & (self.payload.start == place.following))
+            m.d.comb += self.starts_next.eq(self.valid & (self.payload.start == place.following))
         with m.If(moves.clear):
             m.d.sync += [
                 self.valid.eq(0),
@@ -148,17 +158,49 @@ class Ends:
         some, several = active.at_least(1), active.at_least(2)
         #: The oldest active tuple ends at the position. A tuple that is loaded ends behind it.
         self.here = Signal(name="ends_here")
+        self.here_next = Signal(name="ends_here_next")
+        m.d.comb += self.here_next.eq(self.here)
+        m.d.sync += self.here.eq(self.here_next)
         with m.If(moves.retire):
-            m.d.sync += [
-                oldest.eq(second),
-                second.eq(read.data),
-                self.here.eq(several & (second == place.position)),
-            ]
+            m.d.comb += self.here_next.eq(several & (second == place.position))
+            m.d.sync += [oldest.eq(second), second.eq(read.data)]
         with m.If(moves.load & ~some):
             m.d.sync += oldest.eq(end)
         with m.If(moves.load & ~several):
             m.d.sync += second.eq(end)
         with m.If(moves.window):
-            m.d.sync += self.here.eq(some & (oldest == place.following))
+            m.d.comb += self.here_next.eq(some & (oldest == place.following))
         with m.If(moves.clear):
             m.d.sync += self.here.eq(0)
+
+
+class Due:
+    """What a pass's position asks for next, each a register; one of them while a pass is under way.
+
+    At the end of a pass no tuple is taken, so it stays known whether one is left.
+    """
+
+    def __init__(self, m: Module, place: Place, following: Next, ends: Ends) -> None:
+        #: The oldest active tuple is to be retired.
+        self.retire = Signal(name="retire_is_due")
+        #: The next tuple is to be loaded.
+        self.load = Signal(name="load_is_due")
+        #: The next tuple is to be waited for.
+        self.tuple = Signal(name="tuple_is_due")
+        #: A window tuple is to be sent.
+        self.window = Signal(name="window_is_due")
+        #: The pass is at its end.
+        self.end = Signal(name="end_is_due")
+        #: It is, and a tuple of it was not loaded.
+        self.fault = Signal(name="fault_is_due")
+        stop, here = place.at_stop_next, ends.here_next
+        starts, missing = following.starts_next, following.missing_next
+        left = following.valid | following.more
+        m.d.sync += [
+            self.retire.eq(~stop & here),
+            self.load.eq(~(stop | here) & starts),
+            self.tuple.eq(~(stop | here) & missing),
+            self.window.eq(~(stop | here | starts | missing)),
+            self.end.eq(stop & ~left),
+            self.fault.eq(stop & left),
+        ]
