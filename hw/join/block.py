@@ -92,8 +92,8 @@ class Block(wiring.Component):
         m.d.comb += [
             record.mask.eq(mask),
             fifo.w_data.eq(record),
-            # The mask of any other flit is zero: a match bit is live only for a window tuple.
-            fifo.w_en.eq(mask.any() if folds is None else mask.any() & ~folds),
+            # After a reset the mask is undefined until flits came through, as their kind says.
+            fifo.w_en.eq((kind == Kind.WINDOW) & mask.any() & (1 if folds is None else ~folds)),
             self.o_record.payload.eq(fifo.r_data),
             self.o_record.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.o_record.ready),
@@ -131,7 +131,8 @@ class Block(wiring.Component):
             m.d.comb += unit.i.eq(flit)
             if table is not None:
                 m.d.comb += unit.table.eq(table)
-            wider = Signal(number + 1, name=f"mask_{number}")
+            # Without reset each bit's delay is a shift register in one LUT.
+            wider = Signal(number + 1, name=f"mask_{number}", reset_less=True)
             m.d.sync += wider.eq(Cat(mask, unit.hit))
             flit, mask = unit.o, wider
         m.d.comb += self.o.eq(flit)

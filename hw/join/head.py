@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Const, Module, Mux, Signal, ValueLike, signed
 from amaranth.lib import data
@@ -13,7 +15,7 @@ from penstock.passes import Pass
 from .block import back_layout
 from .chain import TaskPorts, task_members
 from .config import JoinConfig
-from .flit import Kind, flit_layout
+from .flit import Kind, flit_layout, registered, report_layout
 from .modes import keep_control
 from .occupancy import Closed, Count, Moves, Turn, Values
 from .ranges import Due, Ends, Next, Place
@@ -53,8 +55,8 @@ class Head(TaskPorts):
     One flit per cycle, one cycle after a window tuple and two after a stream tuple, which is taken
     ahead of its load; ``load_flits + 1`` flits per stream tuple, one per window tuple, and two
     cycles plus ``config.settle_cycles`` per pass; the first pass of a task, and one that was not
-    there before the CLEAR of the last one, begin a cycle later. Window tuples wait while ``i_back.room`` is low; the other
-    flits cause no records and do not wait.
+    there before the CLEAR of the last one, begin a cycle later. Window tuples wait while
+    ``i_back.room`` is low; the other flits cause no records and do not wait.
 
     In a task that folds matches a unit stays occupied until its tuple's value was collected. A
     COLLECT is sent for each tuple, in their order, as soon as ``config.fold_cycles`` have passed
@@ -114,18 +116,21 @@ class Head(TaskPorts):
         self._send(m, flit)
 
         moves = Moves()
-        report = self.o_report.payload
+        report = Signal(report_layout(config), reset_less=True)
+        m.d.comb += self.o_report.payload.eq(report)
         loaded = Signal(config.position_bits)
-        part = Signal(range(config.load_flits))
-        place = Place(m, config, self.i_pass, moves)
-        following = Next(m, config, self.i_tuple, self.i_pass.payload.tuples, place, moves)
+        part, part_next = (Signal(range(config.load_flits), name=name) for name in ("part", "to"))
+        place = Place(m, config, self.i_pass, moves, platform)
+        tuples = self.i_pass.payload.tuples
+        following = Next(m, config, self.i_tuple, tuples, place, moves, platform)
         units = config.units
         active = Count(m, "active", units, up=moves.load, down=moves.retire, clear=moves.clear)
         full = active.at_least(units)
         load = Turn(m, "load", units, step=moves.load, clear=moves.clear)
         retire = Turn(m, "retire", units, step=moves.retire, clear=moves.clear)
-        ends = Ends(m, config, following.payload.end, load.slot, active, place, moves)
-        due = Due(m, place, following, ends)
+        end = following.payload.end
+        ends = Ends(m, config, end, load.slot, active, place, moves, platform)
+        due = Due(m, place, following, ends, moves)
         closed = Closed(m, config, moves)
         values = Values(m, config, self.i_entry, self.i_back, moves) if config.folding else None
         rest = config.drain_cycles + config.settle_cycles
@@ -134,9 +139,11 @@ class Head(TaskPorts):
             m.d.sync += [wait.eq(wait - 1), waits.eq(wait != 1)]
         # The states MERGE and STOP as registers, and the halt a cycle later: the paths of all moves
         # begin here, and end far away.
-        merging, stops, halt, goes = Signal(), Signal(), Signal(), Signal()
-        m.d.sync += halt.eq(self.i_halt)
-        m.d.comb += goes.eq(merging & ~halt)
+        names = ("merging", "stops", "halt", "goes", "configures")
+        merging, stops, halt, goes, configures = (Signal(name=name) for name in names)
+        # A tuple whose load has begun is loaded, whatever halts.
+        m.d.sync += [halt.eq(self.i_halt & (part_next == 0)), part.eq(part_next)]
+        m.d.comb += [goes.eq(merging & ~halt), part_next.eq(part)]
 
         def wait_for(cycles: int) -> None:
             m.d.sync += [wait.eq(cycles), waits.eq(cycles != 0)]
@@ -170,8 +177,7 @@ class Head(TaskPorts):
         uncollected = values.some if values else Const(0, 1)
         full_or_bad = ~following.fits | full
         shut = closed.all | values.all if values else closed.all
-        # A tuple whose load has begun is loaded, whatever halts.
-        sends_part = merging & (~halt | (part != 0)) & due.load & ~(first | shut | full_or_bad)
+        sends_part = goes & due.load & ~(first | shut | full_or_bad)
         can_send = goes & due.window & ~first
         m.d.comb += [
             moves.retire.eq(goes & due.retire),
@@ -183,25 +189,37 @@ class Head(TaskPorts):
             self.o_stalled.eq(can_send & self.i_window.valid & ~self.i_back.room),
         ]
         with m.If(sends_part):
-            m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
-            m.d.sync += part.eq(part + 1)
+            m.d.comb += part_next.eq(part + 1)
         with m.If(moves.load):
-            m.d.comb += flit.kind.eq(Kind.LOAD_LAST)
-            m.d.sync += [part.eq(0), loaded.eq(loaded + 1)]
-        with m.If(moves.retire):
-            m.d.comb += [flit.kind.eq(Kind.RETIRE), flit.lap.eq(retire.lap)]
-        with m.If(moves.window):
-            m.d.comb += flit.kind.eq(Kind.WINDOW)
+            m.d.comb += part_next.eq(0)
+            m.d.sync += loaded.eq(loaded + 1)
         with m.If(moves.clear):
-            m.d.comb += [flit.kind.eq(Kind.CLEAR), flit.lap.eq(stops | place.last)]
-            m.d.sync += [part.eq(0), merging.eq(0), stops.eq(0)]
+            m.d.comb += part_next.eq(0)
+            m.d.sync += [merging.eq(0), stops.eq(0)]
+        m.d.comb += flit.lap.eq(
+            Mux(due.load, load.lap, Mux(due.retire, retire.lap, stops | place.last))
+        )
+        kinds = {
+            Kind.LOAD: sends_part & ~moves.load,
+            Kind.LOAD_LAST: moves.load,
+            Kind.WINDOW: moves.window,
+            Kind.RETIRE: moves.retire,
+            Kind.CLEAR: moves.clear,
+            Kind.CONFIG: configures,
+        }
         if values:
             last_ones = due.end & values.some & values.settled
             m.d.comb += values.collect.eq(
                 goes & (last_ones | ~(place.at_stop | due.retire) & values.due)
             )
+            kinds[Kind.COLLECT] = values.collect
             with m.If(values.collect):
-                m.d.comb += [flit.kind.eq(Kind.COLLECT), flit.lap.eq(values.lap)]
+                m.d.comb += flit.lap.eq(values.lap)
+
+        # At most one of them is high.
+        m.d.comb += flit.kind.eq(
+            Kind(reduce(or_, (Mux(sent, kind.value, 0) for kind, sent in kinds.items())))
+        )
 
         with m.FSM():
             with m.State("IDLE"):
@@ -212,9 +230,8 @@ class Head(TaskPorts):
                     m.d.comb += [
                         self.i_entry.ready.eq(1),
                         flit.payload.eq(self.i_entry.payload),
+                        configures.eq(self.i_entry.valid),
                     ]
-                    with m.If(self.i_entry.valid):
-                        m.d.comb += flit.kind.eq(Kind.CONFIG)
                 m.d.comb += self.i_pass.ready.eq(takes)
                 with m.If(takes & self.i_pass.valid):
                     m.next = "BEGIN"
@@ -232,7 +249,7 @@ class Head(TaskPorts):
                         begin()
             with m.State("MERGE"):
                 m.d.sync += report.position.eq(place.position)
-                with m.If(halt & (part == 0)):
+                with m.If(halt):
                     stop(fault=False)
                 with m.Elif(due.fault | (due.load & ~first & full_or_bad)):
                     stop(fault=True)
@@ -253,7 +270,7 @@ class Head(TaskPorts):
     def _send(self, m: Module, flit: data.View) -> None:
         """Register the flit; its operand a cycle later than the keys."""
         config = self.config
-        m.d.sync += self.o.eq(flit)
+        m.d.comb += self.o.eq(registered(m, flit))
         if config.folding is None or not config.value_bits:
             return
         entry = self.i_entry
@@ -262,9 +279,7 @@ class Head(TaskPorts):
             written = entry.valid & entry.ready
             keep_control(m, config.folding, name, entry.payload.mode, signal, written)
         given = self.i_window.payload[config.key_bits_of_window :]
-        operand = Signal(signed(config.value_bits))
+        operand = Signal(signed(config.value_bits), reset_less=True)
         inverted = given ^ told["inverse"].replicate(config.value_bits)
-        m.d.sync += [
-            operand.eq(Mux(told["one"], 1, inverted)),
-            self.o.operand.eq(operand),
-        ]
+        m.d.sync += operand.eq(Mux(told["one"], 1, inverted))
+        m.d.comb += flit.operand.eq(operand)

@@ -7,10 +7,11 @@ position stays or goes on by one, so they are made a cycle before. So is the cho
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 
+from ..hls.compare import equal
 from .config import JoinConfig
 from .flit import tuple_layout
 from .occupancy import Count, Moves, Turn
@@ -24,14 +25,21 @@ class Place:
     as when a task is halted, is still shown for a cycle.
     """
 
-    def __init__(self, m: Module, config: JoinConfig, i: stream.Interface, moves: Moves) -> None:
+    def __init__(
+        self,
+        m: Module,
+        config: JoinConfig,
+        i: stream.Interface,
+        moves: Moves,
+        platform: object = None,
+    ) -> None:
         self.position, self.following, self.stop = (
             Signal(config.position_bits, name=name) for name in ("position", "following", "stop")
         )
         #: The position is the end of the pass.
         self.at_stop = Signal(name="at_stop")
-        #: The same of the next cycle, if the pass goes on.
-        self.at_stop_next = Signal(name="at_stop_next")
+        #: The next position is the end of the pass.
+        self.at_stop_after = equal(m, self.following, self.stop, platform=platform)
         #: It is the task's last pass.
         self.last = Signal(name="pass_is_last")
         #: From the cycle after a pass is taken to that of its CLEAR.
@@ -42,15 +50,13 @@ class Place:
         self.shown = Signal(name="pass_is_shown")
         new = i.payload
         m.d.comb += self.shows.eq((~self.inside & ~moves.begin) | moves.clear)
-        m.d.comb += self.at_stop_next.eq(self.at_stop)
-        m.d.sync += [self.shown.eq(i.valid & self.shows), self.at_stop.eq(self.at_stop_next)]
+        m.d.sync += self.shown.eq(i.valid & self.shows)
         with m.If(moves.begin):
             m.d.sync += self.inside.eq(1)
         with m.If(moves.clear):
             m.d.sync += self.inside.eq(0)
         with m.If(moves.window):
-            m.d.sync += self.position.eq(self.following)
-            m.d.comb += self.at_stop_next.eq(self.following == self.stop)
+            m.d.sync += [self.position.eq(self.following), self.at_stop.eq(self.at_stop_after)]
         with m.If(moves.window | moves.begin):
             m.d.sync += self.following.eq(Mux(self.inside, self.following, self.position) + 1)
         with m.If(self.shows):
@@ -58,7 +64,7 @@ class Place:
                 self.position.eq(new.begin),
                 self.stop.eq(new.end),
                 self.last.eq(new.last),
-                self.at_stop.eq(new.begin == new.end),
+                self.at_stop.eq(equal(m, new.begin, new.end, platform=platform)),
             ]
 
 
@@ -77,30 +83,47 @@ class Next:
         tuples: Signal,
         place: Place,
         moves: Moves,
+        platform: object = None,
     ) -> None:
         self.payload = Signal(tuple_layout(config), name="next", reset_less=True)
         self.valid = Signal(name="next_valid")
         #: It starts at the position.
         self.starts = Signal(name="next_starts")
-        self.starts_next = Signal(name="next_starts_next")
         #: Its range is not empty, ends in the pass, and not before the range of the one before.
         self.fits = Signal(name="next_fits")
         #: Tuples of the pass were not taken yet.
         self.more = Signal(name="more")
         #: There are, but none is here.
         self.missing = Signal(name="next_is_missing")
-        self.missing_next = Signal(name="next_is_missing_next")
         left = Signal(config.position_bits, name="left")
         first = Signal(name="next_is_first", init=1)
         start, end = i.payload.start, i.payload.end
-        m.d.comb += [
-            i.ready.eq(self.missing | (self.more & (moves.load | moves.begin))),
-            self.starts_next.eq(self.starts),
-            self.missing_next.eq(self.missing),
-        ]
-        m.d.sync += [self.starts.eq(self.starts_next), self.missing.eq(self.missing_next)]
+        #: It starts at the next position.
+        self.starts_after = self.valid & equal(
+            m, self.payload.start, place.following, platform=platform
+        )
+        #: The tuple that can be taken starts at the position.
+        self.coming = i.valid & equal(m, start, place.position, platform=platform)
+        #: The same, and whether it is missing, if one is taken with this cycle's move.
+        self.starts_taken, self.missing_taken = self.more & self.coming, self.more & ~i.valid
+        #: The same if the head only waits.
+        self.starts_waiting = Mux(self.missing, self.coming, self.starts)
+        self.missing_waiting = self.missing & ~i.valid
+        m.d.comb += i.ready.eq(self.missing | (self.more & (moves.load | moves.begin)))
+        with m.If(moves.load | moves.begin):
+            m.d.sync += [
+                self.starts.eq(self.starts_taken),
+                self.missing.eq(self.missing_taken),
+                self.valid.eq(0),
+            ]
+        with m.Elif(moves.window):
+            m.d.sync += self.starts.eq(self.starts_after)
+        with m.Else():
+            m.d.sync += [
+                self.starts.eq(self.starts_waiting),
+                self.missing.eq(self.missing_waiting),
+            ]
         with m.If(i.valid & i.ready):
-            m.d.comb += [self.starts_next.eq(start == place.position), self.missing_next.eq(0)]
             m.d.sync += [
                 self.payload.eq(i.payload),
                 self.valid.eq(1),
@@ -111,11 +134,6 @@ class Next:
                 left.eq(left - 1),
                 self.more.eq(left != 1),
             ]
-        with m.Elif(moves.load | moves.begin):
-            m.d.comb += [self.starts_next.eq(0), self.missing_next.eq(self.more)]
-            m.d.sync += self.valid.eq(0)
-        with m.Elif(moves.window):
-            m.d.comb += self.starts_next.eq(self.valid & (self.payload.start == place.following))
         with m.If(moves.clear):
             m.d.sync += [
                 self.valid.eq(0),
@@ -139,6 +157,7 @@ class Ends:
         active: Count,
         place: Place,
         moves: Moves,
+        platform: object = None,
     ) -> None:
         m.submodules.ends = ends = Memory(shape=config.position_bits, depth=config.units, init=[])
         write, read = ends.write_port(), ends.read_port(domain="comb")
@@ -158,18 +177,21 @@ class Ends:
         some, several = active.at_least(1), active.at_least(2)
         #: The oldest active tuple ends at the position. A tuple that is loaded ends behind it.
         self.here = Signal(name="ends_here")
-        self.here_next = Signal(name="ends_here_next")
-        m.d.comb += self.here_next.eq(self.here)
-        m.d.sync += self.here.eq(self.here_next)
+        #: The same at the next position, and once the oldest is retired.
+        self.here_after = some & equal(m, oldest, place.following, platform=platform)
+        self.here_retired = several & equal(m, second, place.position, platform=platform)
         with m.If(moves.retire):
-            m.d.comb += self.here_next.eq(several & (second == place.position))
-            m.d.sync += [oldest.eq(second), second.eq(read.data)]
+            m.d.sync += [
+                oldest.eq(second),
+                second.eq(read.data),
+                self.here.eq(self.here_retired),
+            ]
         with m.If(moves.load & ~some):
             m.d.sync += oldest.eq(end)
         with m.If(moves.load & ~several):
             m.d.sync += second.eq(end)
         with m.If(moves.window):
-            m.d.comb += self.here_next.eq(some & (oldest == place.following))
+            m.d.sync += self.here.eq(self.here_after)
         with m.If(moves.clear):
             m.d.sync += self.here.eq(0)
 
@@ -180,7 +202,7 @@ class Due:
     At the end of a pass no tuple is taken, so it stays known whether one is left.
     """
 
-    def __init__(self, m: Module, place: Place, following: Next, ends: Ends) -> None:
+    def __init__(self, m: Module, place: Place, following: Next, ends: Ends, moves: Moves) -> None:
         #: The oldest active tuple is to be retired.
         self.retire = Signal(name="retire_is_due")
         #: The next tuple is to be loaded.
@@ -193,14 +215,25 @@ class Due:
         self.end = Signal(name="end_is_due")
         #: It is, and a tuple of it was not loaded.
         self.fault = Signal(name="fault_is_due")
-        stop, here = place.at_stop_next, ends.here_next
-        starts, missing = following.starts_next, following.missing_next
+        stop, here = place.at_stop, ends.here
         left = following.valid | following.more
-        m.d.sync += [
-            self.retire.eq(~stop & here),
-            self.load.eq(~(stop | here) & starts),
-            self.tuple.eq(~(stop | here) & missing),
-            self.window.eq(~(stop | here | starts | missing)),
-            self.end.eq(stop & ~left),
-            self.fault.eq(stop & left),
-        ]
+
+        def after(stop: Value, here: Value, starts: Value, missing: Value) -> None:
+            m.d.sync += [
+                self.retire.eq(~stop & here),
+                self.load.eq(~(stop | here) & starts),
+                self.tuple.eq(~(stop | here) & missing),
+                self.window.eq(~(stop | here | starts | missing)),
+                self.end.eq(stop & ~left),
+                self.fault.eq(stop & left),
+            ]
+
+        # What follows each move is known before the move is.
+        with m.If(moves.window):
+            after(place.at_stop_after, ends.here_after, following.starts_after, Const(0, 1))
+        with m.Elif(moves.load | moves.begin):
+            after(stop, here, following.starts_taken, following.missing_taken)
+        with m.Elif(moves.retire):
+            after(stop, ends.here_retired, following.starts_waiting, following.missing_waiting)
+        with m.Else():
+            after(stop, here, following.starts_waiting, following.missing_waiting)

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from ..hls.datapath import Datapath
 from .band import BandTest
 from .config import JoinConfig
-from .flit import Kind, flit_layout, tail_layout
+from .flit import Kind, flit_layout, registered, tail_layout
 from .fold import Fold
 
 
@@ -131,9 +131,8 @@ class Unit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        flit = Signal(flit_layout(config))
+        flit = registered(m, self.i)
         phase, stored = self.phase, self.stored
-        m.d.sync += flit.eq(self.i)
         m.d.comb += [self.o.kind.eq(flit.kind), self.o.lap.eq(flit.lap)]
         if config.folding or not self.last:
             m.d.comb += self.o.payload.eq(flit.payload)

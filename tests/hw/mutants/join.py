@@ -120,7 +120,7 @@ MUTANTS: list[Mutant] = [
             "of equal values the last one is kept",
             "test_random_matches[modes6-True]",
         ),
-        ("~self.o.found | ", "", "the first match is not kept", "test_random_matches[modes5-True]"),
+        ("~folded.found | ", "", "the first match is not kept", "test_random_matches[modes5-True]"),
         (
             "m.d.sync += tested.eq(0)",
             "m.d.sync += tested.eq(1)",
@@ -128,8 +128,8 @@ MUTANTS: list[Mutant] = [
             "test_random_matches[modes6-True]",
         ),
         (
-            "self.o.found.eq(0)",
-            "self.o.found.eq(1)",
+            "folded.found.eq(0)",
+            "folded.found.eq(1)",
             "nothing found counts as a match",
             "test_random_matches[modes6-True]",
         ),
