@@ -234,7 +234,7 @@ PROOFS = (
             ),
             Claim(
                 "At most N tuples are active, whatever ranges it is given.",
-                Mutation("~following.fits | full", "~following.fits"),
+                Mutation("active, units, moves", "active, units + 1, moves"),
             ),
             Claim(
                 "Load k and retirement k of a pass carry the parity of lap k div N.",

@@ -38,13 +38,12 @@ class _Parts(Elaboratable):
         self.ends = self._module.Ends(
             m, _CONFIG, new.payload.end, self.load.slot, self.active, place, moves
         )
-        self.due = due = self._module.Due(m, place, new, self.ends, moves)
-        fits = new.fits & (self.active.value != units)
+        self.due = due = self._module.Due(m, place, new, self.ends, self.active, units, moves)
         m.d.comb += [
             self.i_pass.ready.eq(moves.begin),
             moves.begin.eq((move == 0) & place.shown),
             moves.window.eq((move == 1) & place.inside & due.window),
-            moves.load.eq((move == 2) & place.inside & due.load & fits),
+            moves.load.eq((move == 2) & place.inside & due.load),
             moves.retire.eq((move == 3) & place.inside & due.retire),
             moves.clear.eq((move == 4) & place.inside),
         ]
@@ -94,14 +93,15 @@ class Ranges(Elaboratable):
 
         due, goes_on = parts.due, ~place.at_stop
         remains, here = new.valid | new.more, ends.here
+        fits = new.fits & (active.value != units)
         implied(
             place.inside,
             due.retire == (goes_on & here),
-            due.load == (goes_on & ~here & new.starts),
+            due.load == (goes_on & ~here & new.starts & fits),
             due.tuple == (goes_on & ~here & new.missing),
             due.window == (goes_on & ~(here | new.starts | new.missing)),
             due.end == (place.at_stop & ~remains),
-            due.fault == (place.at_stop & remains),
+            due.fault == Mux(place.at_stop, remains, ~here & new.starts & ~fits),
         )
 
         # Ends of active tuples, the oldest first.
@@ -117,6 +117,7 @@ class Ranges(Elaboratable):
             Assert(active.value <= units),
             Assert(some == (active.value != 0)),
             Assert(several == (active.value >= 2)),
+            Assert(inside[f"active_at_least_{units}"] == (active.value == units)),
             Assert(ends.here == (some & (kept[0] == place.position))),
             Assert((third < units) & (slot < units)),
             # The next load is for the slot behind those of the active tuples.

@@ -125,12 +125,11 @@ class Head(TaskPorts):
         following = Next(m, config, self.i_tuple, tuples, place, moves, platform)
         units = config.units
         active = Count(m, "active", units, up=moves.load, down=moves.retire, clear=moves.clear)
-        full = active.at_least(units)
         load = Turn(m, "load", units, step=moves.load, clear=moves.clear)
         retire = Turn(m, "retire", units, step=moves.retire, clear=moves.clear)
         end = following.payload.end
         ends = Ends(m, config, end, load.slot, active, place, moves, platform)
-        due = Due(m, place, following, ends, moves)
+        due = Due(m, place, following, ends, active, units, moves)
         closed = Closed(m, config, moves)
         values = Values(m, config, self.i_entry, self.i_back, moves) if config.folding else None
         rest = config.drain_cycles + config.settle_cycles
@@ -175,9 +174,8 @@ class Head(TaskPorts):
 
         first = values.due if values else Const(0, 1)
         uncollected = values.some if values else Const(0, 1)
-        full_or_bad = ~following.fits | full
         shut = closed.all | values.all if values else closed.all
-        sends_part = goes & due.load & ~(first | shut | full_or_bad)
+        sends_part = goes & due.load & ~(first | shut)
         can_send = goes & due.window & ~first
         m.d.comb += [
             moves.retire.eq(goes & due.retire),
@@ -251,7 +249,7 @@ class Head(TaskPorts):
                 m.d.sync += report.position.eq(place.position)
                 with m.If(halt):
                     stop(fault=False)
-                with m.Elif(due.fault | (due.load & ~first & full_or_bad)):
+                with m.Elif(due.fault):
                     stop(fault=True)
                 with m.Elif(moves.clear & place.last):
                     # All ranges end by here, so the tuples that are still active are complete.

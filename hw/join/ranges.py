@@ -106,6 +106,8 @@ class Next:
         self.coming = i.valid & equal(m, start, place.position, platform=platform)
         #: The same, and whether it is missing, if one is taken with this cycle's move.
         self.starts_taken, self.missing_taken = self.more & self.coming, self.more & ~i.valid
+        self.fits_taken = (end > start) & (first | (end >= self.payload.end)) & (end <= place.stop)
+        self.fits_waiting = Mux(self.missing, self.fits_taken, self.fits)
         #: The same if the head only waits.
         self.starts_waiting = Mux(self.missing, self.coming, self.starts)
         self.missing_waiting = self.missing & ~i.valid
@@ -127,9 +129,7 @@ class Next:
             m.d.sync += [
                 self.payload.eq(i.payload),
                 self.valid.eq(1),
-                self.fits.eq(
-                    (end > start) & (first | (end >= self.payload.end)) & (end <= place.stop)
-                ),
+                self.fits.eq(self.fits_taken),
                 first.eq(0),
                 left.eq(left - 1),
                 self.more.eq(left != 1),
@@ -202,10 +202,19 @@ class Due:
     At the end of a pass no tuple is taken, so it stays known whether one is left.
     """
 
-    def __init__(self, m: Module, place: Place, following: Next, ends: Ends, moves: Moves) -> None:
+    def __init__(
+        self,
+        m: Module,
+        place: Place,
+        following: Next,
+        ends: Ends,
+        active: Count,
+        units: int,
+        moves: Moves,
+    ) -> None:
         #: The oldest active tuple is to be retired.
         self.retire = Signal(name="retire_is_due")
-        #: The next tuple is to be loaded.
+        #: The next tuple is to be loaded: its range is sound, and a unit is free.
         self.load = Signal(name="load_is_due")
         #: The next tuple is to be waited for.
         self.tuple = Signal(name="tuple_is_due")
@@ -213,27 +222,31 @@ class Due:
         self.window = Signal(name="window_is_due")
         #: The pass is at its end.
         self.end = Signal(name="end_is_due")
-        #: It is, and a tuple of it was not loaded.
+        #: It is, and a tuple of it was not loaded; or the next tuple cannot be loaded.
         self.fault = Signal(name="fault_is_due")
         stop, here = place.at_stop, ends.here
-        left = following.valid | following.more
+        left, full = following.valid | following.more, active.at_least(units)
+        starts, missing = following.starts_waiting, following.missing_waiting
 
-        def after(stop: Value, here: Value, starts: Value, missing: Value) -> None:
+        def after(stop: Value, here: Value, starts: Value, missing: Value, fits: Value) -> None:
             m.d.sync += [
                 self.retire.eq(~stop & here),
-                self.load.eq(~(stop | here) & starts),
+                self.load.eq(~(stop | here) & starts & fits),
                 self.tuple.eq(~(stop | here) & missing),
                 self.window.eq(~(stop | here | starts | missing)),
                 self.end.eq(stop & ~left),
-                self.fault.eq(stop & left),
+                self.fault.eq(Mux(stop, left, ~here & starts & ~fits)),
             ]
 
         # What follows each move is known before the move is.
         with m.If(moves.window):
-            after(place.at_stop_after, ends.here_after, following.starts_after, Const(0, 1))
+            fits = following.fits & ~full
+            after(place.at_stop_after, ends.here_after, following.starts_after, Const(0, 1), fits)
         with m.Elif(moves.load | moves.begin):
-            after(stop, here, following.starts_taken, following.missing_taken)
+            fits = following.fits_taken & (active.value != units - 1)
+            after(stop, here, following.starts_taken, following.missing_taken, fits)
         with m.Elif(moves.retire):
-            after(stop, ends.here_retired, following.starts_waiting, following.missing_waiting)
+            fits = following.fits_waiting
+            after(stop, ends.here_retired, starts, missing, fits)
         with m.Else():
-            after(stop, here, following.starts_waiting, following.missing_waiting)
+            after(stop, here, starts, missing, following.fits_waiting & ~full)

@@ -89,7 +89,8 @@ class Unit(wiring.Component):
     least, one, inverse : In(1)
         How the task's mode folds, see :class:`penstock.hw.join.modes.Folding`; where it matters.
     hit : Out(1)
-        Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago.
+        Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago. Where there
+        was none, it is low in a build with aggregates and in general form, and else anything.
 
     Attributes
     ----------
@@ -160,8 +161,11 @@ class Unit(wiring.Component):
                     m.d.comb += self.o.payload[: config.folding.layout.size].eq(self.fold.o)
 
         m.submodules.test = test = self._test(m, flit, stored)
+        # No window flit makes a unit active or idle, so the next cycle knows as well; what a match
+        # of another flit would be matters to folds only.
+        times = not config.is_band or config.folding
         m.d.comb += [
-            test.valid.eq(self.active & (flit.kind == Kind.WINDOW)),
+            test.valid.eq(self.active & (flit.kind == Kind.WINDOW) if times else self.active),
             self.hit.eq(test.o),
         ]
         if config.folding:
