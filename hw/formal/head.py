@@ -238,7 +238,7 @@ PROOFS = (
             ),
             Claim(
                 "Load k and retirement k of a pass carry the parity of lap k div N.",
-                Mutation("flit.lap.eq(load.lap)", "flit.lap.eq(retire.lap)"),
+                Mutation("Mux(due.load, load.lap", "Mux(due.load, retire.lap"),
             ),
         ),
     ),
