@@ -126,6 +126,8 @@ class Streams(HeadProof):
             Assert(~(missing & valid)),
             Assert(~inside["next_starts"] | valid),
             Assert(inside["merging"] == inside.ongoing("MERGE")),
+            Assert(inside["opens"] == inside.ongoing("BEGIN")),
+            Assert(inside["between"] == inside.ongoing("NEXT")),
             Assert(inside["stops"] == inside.ongoing("STOP")),
             Assert(~inside["inside"] | inside["merging"] | inside["stops"]),
             Assert(inside["inside"] | ~(missing | valid | inside["merging"])),
@@ -203,7 +205,7 @@ PROOFS = (
             Claim(
                 "Each pass that it takes begins in that cycle or the next, and no other does, "
                 "whichever are withdrawn.",
-                Mutation("m.Elif(~waits & ~self.i_halt)", "m.Elif(~waits)"),
+                Mutation("~(halt | self.i_halt)", "~halt"),
             ),
             Claim(
                 "A WINDOW flit leaves only if there was room in the cycle before.",

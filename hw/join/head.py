@@ -136,21 +136,18 @@ class Head(TaskPorts):
         wait, waits = Signal(range(rest + 1)), Signal()
         with m.If(waits):
             m.d.sync += [wait.eq(wait - 1), waits.eq(wait != 1)]
-        # The states MERGE and STOP as registers, and the halt a cycle later: the paths of all moves
-        # begin here, and end far away.
-        names = ("merging", "stops", "halt", "goes", "configures")
-        merging, stops, halt, goes, configures = (Signal(name=name) for name in names)
+        # The states BEGIN, MERGE and STOP as registers, NEXT once its wait is over, and the halt a
+        # cycle later: the paths of all moves begin here, and end far away.
+        names = ("opens", "between", "merging", "stops", "halt", "goes", "configures")
+        opens, between, merging, stops, halt, goes, configures = (
+            Signal(name=name) for name in names
+        )
         # A tuple whose load has begun is loaded, whatever halts.
         m.d.sync += [halt.eq(self.i_halt & (part_next == 0)), part.eq(part_next)]
         m.d.comb += [goes.eq(merging & ~halt), part_next.eq(part)]
 
         def wait_for(cycles: int) -> None:
             m.d.sync += [wait.eq(cycles), waits.eq(cycles != 0)]
-
-        def begin() -> None:
-            m.d.comb += moves.begin.eq(1)
-            m.d.sync += merging.eq(1)
-            m.next = "MERGE"
 
         def finish(kept: ValueLike) -> None:
             m.d.sync += [
@@ -161,7 +158,7 @@ class Head(TaskPorts):
             m.next = "REPORT"
 
         def stop(*, fault: bool) -> None:
-            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), merging.eq(0)]
+            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), merging.eq(0), between.eq(0)]
             m.next = "STOP"
 
         # A tuple's payload is chosen by what is due, not by what is done: the kind says the rest.
@@ -191,6 +188,10 @@ class Head(TaskPorts):
         with m.If(moves.load):
             m.d.comb += part_next.eq(0)
             m.d.sync += loaded.eq(loaded + 1)
+        follows = between & place.shown & ~(halt | self.i_halt)
+        m.d.comb += moves.begin.eq(opens | follows)
+        with m.If(moves.begin):
+            m.d.sync += [merging.eq(1), opens.eq(0), between.eq(0)]
         with m.If(moves.clear):
             m.d.comb += part_next.eq(0)
             m.d.sync += [merging.eq(0), stops.eq(0)]
@@ -232,19 +233,22 @@ class Head(TaskPorts):
                     ]
                 m.d.comb += self.i_pass.ready.eq(takes)
                 with m.If(takes & self.i_pass.valid):
+                    m.d.sync += opens.eq(1)
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                begin()
+                m.next = "MERGE"
             with m.State("NEXT"):
                 with m.If(halt):
                     stop(fault=False)
-                with m.Elif(~waits & ~self.i_halt):
+                with m.Elif(between):
                     m.d.comb += [
-                        self.i_pass.ready.eq(place.shown),
+                        self.i_pass.ready.eq(follows),
                         self.o_starved.eq(~place.shown),
                     ]
-                    with m.If(place.shown):
-                        begin()
+                    with m.If(follows):
+                        m.next = "MERGE"
+                with m.Elif(wait == 1):
+                    m.d.sync += between.eq(1)
             with m.State("MERGE"):
                 m.d.sync += report.position.eq(place.position)
                 with m.If(halt):
@@ -256,6 +260,7 @@ class Head(TaskPorts):
                     finish(0)
                 with m.Elif(moves.clear):
                     wait_for(config.settle_cycles)
+                    m.d.sync += between.eq(config.settle_cycles == 0)
                     m.next = "NEXT"
             with m.State("STOP"):
                 finish(values.kept(active.value) if values else active.value)
