@@ -13,7 +13,7 @@ from ..join.flit import Kind, flit_layout
 from ..join.modes import CODES, Folding
 from .head import HeadProof
 from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert, Assume
+from .properties import AnyConst, AnySeq, Assert, Assume, same_start
 
 _PAIRS = frozenset({Mode.PAIRS})
 
@@ -27,13 +27,14 @@ class LeastProof(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.fold = fold = self.fold
+        known = Signal()
         m.d.comb += [
             fold.clear.eq(AnySeq(1)),
             fold.live.eq(AnySeq(1)),
             fold.hit.eq(AnySeq(1) & fold.live),
             fold.operand.eq(AnySeq(3)),
             # A range has no more window tuples than there are positions.
-            Assume(~(fold.live & fold.tested.all())),
+            Assume(~(known & fold.live & fold.tested.all())),
         ]
         chosen = AnyConst(3)
         tested, passed, found = Signal(3), Signal(), Signal()
@@ -45,22 +46,24 @@ class LeastProof(Elaboratable):
         with m.If(fold.hit):
             m.d.sync += some.eq(1)
         with m.If(fold.clear):
-            m.d.sync += [tested.eq(0), passed.eq(0), found.eq(0), some.eq(0)]
+            m.d.sync += [tested.eq(0), passed.eq(0), found.eq(0), some.eq(0), known.eq(1)]
         value = fold.o.value.as_signed()
-        m.d.comb += [
-            Assert(fold.tested == tested),
-            Assert(fold.o.found == some),
-            Assert(passed == (tested > chosen)),
-            Assert(~found | passed),
-            Assert(~some | (fold.o.position < tested)),
-        ]
-        with m.If(found):
+        # Before the first clear it holds anything.
+        with m.If(known):
+            m.d.comb += [
+                Assert(fold.tested == tested),
+                Assert(fold.o.found == some),
+                Assert(passed == (tested > chosen)),
+                Assert(~found | passed),
+                Assert(~some | (fold.o.position < tested)),
+            ]
+        with m.If(known & found):
             m.d.comb += [
                 Assert(some),
                 Assert(value <= operand),
                 Assert((value != operand) | (fold.o.position <= chosen)),
             ]
-        with m.If(some & (fold.o.position == chosen)):
+        with m.If(known & some & (fold.o.position == chosen)):
             m.d.comb += [Assert(found), Assert(value == operand)]
         return m
 
@@ -91,12 +94,19 @@ class UnitProof(Elaboratable):
         config = unit.config  # pyright: ignore[reportAttributeAccessIssue]
         layout = flit_layout(config)
         i, o = unit.i, unit.o  # pyright: ignore[reportAttributeAccessIssue]
-        seen = Signal(layout, name=f"seen_{number}")
+        seen = Signal(layout, name=f"seen_{number}", reset_less=True)
         m.d.comb += [
             i.as_value().eq(AnySeq(layout.size)),
             unit.table.eq(AnyConst(config.table_bits)),  # pyright: ignore
         ]
         m.d.sync += seen.eq(i)
+        same_start(
+            m,
+            (seen.kind, Kind.IDLE),
+            (seen.lap, o.lap),
+            (seen.payload, o.payload),
+            *([(seen.operand, o.operand)] if config.value_bits else []),
+        )
         phase, active, held, recent, counted = (
             Signal(name=f"{name}_{number}")
             for name in ("phase", "active", "held", "recent", "counted")
@@ -124,16 +134,19 @@ class UnitProof(Elaboratable):
         match = unit.hit  # pyright: ignore
         m.d.comb += Assert(~match | counted)
         if config.value_bits:
-            least, found = Signal.like(seen.operand, name="least"), Signal(name="found")
+            least = Signal.like(seen.operand, name="least", reset_less=True)
+            found = Signal(name="found", reset_less=True)
             better = match & (~found | (seen.operand < least))
             m.d.sync += least.eq(Mux(better, seen.operand, least))
             m.d.sync += found.eq((found | match) & ~loads)
             value = unit.fold.o  # pyright: ignore
+            same_start(m, (found, value.found), (least, value.value.as_signed()))
             m.d.comb += Assert(value.found == found)
             m.d.comb += Assert(~found | (value.value.as_signed() == least))
             given = value.as_value()
         else:
-            count = Signal(config.position_bits, name="count")
+            count = Signal(config.position_bits, name="count", reset_less=True)
+            same_start(m, (count, unit.fold.o.value))  # pyright: ignore
             m.d.sync += count.eq(Mux(loads, 0, count + match))
             m.d.comb += Assert(unit.fold.o.value == count)  # pyright: ignore
             given = count
@@ -260,7 +273,7 @@ PROOFS = (
         module="penstock.hw.join.fold",
         build=LeastProof,
         size="3-bit operands and positions",
-        depth=3,
+        depth=5,
         inductive=True,
         claims=(
             Claim(
@@ -274,7 +287,7 @@ PROOFS = (
             ),
             Claim(
                 "Found says whether there was a match.",
-                Mutation("m.d.sync += self.o.found.eq(0)", "m.d.sync += self.o.found.eq(1)"),
+                Mutation("m.d.sync += folded.found.eq(0)", "m.d.sync += folded.found.eq(1)"),
             ),
         ),
     ),
@@ -311,21 +324,21 @@ PROOFS = (
         module="penstock.hw.join.head",
         build=CollectProof,
         size="2 units, 1 x 2 bits, 2-bit positions",
-        depth=13,
+        depth=14,
         inductive=False,
         bounded_because="it would have to say which tuples are loaded, retired and collected, and "
-        "which ends the head's memory holds; 13 cycles are two tuples from load to collection.",
+        "which ends the head's memory holds; 14 cycles are two tuples from load to collection.",
         slow=True,
         claims=(
             Claim(
                 "In a task that folds, and in no other, a COLLECT is sent for each loaded tuple, "
                 "before the CLEAR of its pass unless the task is halted or faulty.",
-                Mutation("with m.Elif(place.at_stop & values.some):", "with m.Elif(0):"),
+                Mutation("uncollected = values.some if", "uncollected = Const(0, 1) if"),
             ),
             Claim(
                 "It is at least config.fold_cycles behind the last window flit that counts for "
                 "the tuple.",
-                Mutation("send_collect_if(values.settled)", "send_collect_if(1)"),
+                Mutation("values.some & values.settled", "values.some"),
             ),
             Claim(
                 "Collections are in the order of tuples, with the parity of their laps.",
@@ -333,13 +346,11 @@ PROOFS = (
             ),
             Claim(
                 "A tuple is loaded only while fewer than N tuples are not collected.",
-                Mutation("~(closed.all | values.all if values else closed.all)", "~closed.all"),
+                Mutation("closed.all | values.all if values", "closed.all if values"),
             ),
             Claim(
                 "A COLLECT leaves only if there was room for its value in the cycle before.",
-                Mutation(
-                    "with m.Elif(values.due):", "with m.Elif(values.some & (active.value == 0)):"
-                ),
+                Mutation("due.retire) & values.due", "due.retire) & values.some"),
             ),
         ),
     ),

@@ -68,8 +68,8 @@ class BlockProof(Elaboratable):
         )
         m.d.comb += [
             Assert(fifo.w_en == (passed & mask.any())),
-            Assert(~mask.any() | passed),
-            Assert(fifo.w_data == Cat(ordinal, mask)),
+            Assert(fifo.w_data[: _CONFIG.ordinal_bits] == ordinal),
+            Assert(~passed | (fifo.w_data[_CONFIG.ordinal_bits :] == mask)),
         ]
 
     def _check_room(self, m: Module, is_window: Value) -> None:
@@ -105,7 +105,11 @@ PROOFS = tuple(
                 Claim(
                     "Each window flit whose mask is not zero is written to the FIFO once, when it "
                     "has passed the last unit, in order and with its ordinal; no other flit is.",
-                    Mutation("mask.any() if folds is None", "mask[0] if folds is None"),
+                    Mutation("& coming.any()", "& coming[0]"),
+                ),
+                Claim(
+                    "What its mask holds after a reset, or with other flits, is not written.",
+                    Mutation("(coming_kind == Kind.WINDOW) & coming", "coming"),
                 ),
                 Claim(
                     "The FIFO never overflows if the head sends window flits only while it sees "

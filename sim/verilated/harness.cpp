@@ -110,6 +110,9 @@ class Port {
       : pins_(pins), timing_(timing), memory_(memory), random_(random), violation_(violation),
         name_(name), number_(number) {}
 
+  // No answer yet.
+  void silence() { *pins_.rvalid = *pins_.bvalid = 0; }
+
   // With the clock low, before the kernel's outputs settle.
   void drive(std::uint64_t cycle) {
     *pins_.arready = reads_.size() < kBursts && !stall() && !held;
@@ -267,16 +270,26 @@ class Port {
   std::uint64_t words_read_ = 0, words_written_ = 0;
 };
 
+// A context whose designs begin with any values, as registers without reset do.
+VerilatedContext *arbitrary(VerilatedContext &context, std::uint64_t seed) {
+  context.randReset(2);
+  context.randSeed(static_cast<int>(seed & 0x7FFFFFFE) + 1);  // 0 would be another seed each time
+  return &context;
+}
+
 }  // namespace
 
 struct Board {
   Board(unsigned latency, double bandwidth, double stalls, std::uint64_t seed)
       : timing{latency, bandwidth, stalls}, random(seed),
-        top(std::make_unique<Vpenstock_kernel>(&context, "kernel")) {
+        top(std::make_unique<Vpenstock_kernel>(arbitrary(context, seed), "kernel")) {
 #define PENSTOCK_PORT(port) \
   ports.emplace_back(PENSTOCK_PINS(*top, port), timing, memory, random, violation, #port, \
                      static_cast<unsigned>(ports.size()));
     PENSTOCK_PORTS(PENSTOCK_PORT)
+    for (Port &port : ports) port.silence();
+    top->s_axi_control_AWVALID = top->s_axi_control_WVALID = top->s_axi_control_ARVALID = 0;
+    top->s_axi_control_BREADY = top->s_axi_control_RREADY = 0;
     top->ap_rst_n = 0;
     for (int k = 0; k < 4; ++k) tick();
     top->ap_rst_n = 1;

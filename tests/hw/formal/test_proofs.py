@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Elaboratable, Module, Signal
+from amaranth.lib.memory import Memory
 
 from penstock.errors import MissingToolError
 from penstock.hw.formal import sby
@@ -44,6 +45,39 @@ class Counter(Elaboratable):
         with m.If(more & (count < self.most)):
             m.d.sync += count.eq(count + 1)
         return m
+
+
+class Payload(Elaboratable):
+    """A register that is written now and then; its proof relies on a zero before."""
+
+    def __init__(self, *, reset_less):
+        self.reset_less = reset_less
+
+    def elaborate(self, platform):
+        m = Module()
+        payload, valid, written = Signal(4, reset_less=self.reset_less), Signal(), Signal()
+        m.d.comb += [written.eq(AnySeq(1)), Assert(valid | (payload == 0))]
+        with m.If(written):
+            m.d.sync += [payload.eq(AnySeq(4)), valid.eq(1)]
+        return m
+
+
+class Stored(Elaboratable):
+    """Reads a memory that nobody wrote."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=4, depth=4, init=[])
+        port = memory.read_port(domain="comb")
+        m.d.comb += [port.addr.eq(AnySeq(2)), Assert(port.data == 0)]
+        return m
+
+
+@needs_tools
+def test_registers_without_reset_and_memories_begin_with_anything():
+    assert sby.prove(Payload(reset_less=False), depth=3, inductive=True).holds
+    assert sby.prove(Payload(reset_less=True), depth=3, inductive=True).refuted
+    assert sby.prove(Stored(), depth=3, inductive=True).refuted
 
 
 @needs_tools
