@@ -56,7 +56,7 @@ MUTANTS: list[Mutant] = [
             "m.Elif(stores[0])",
             "m.If(stores[0])",
             "of two tuples of one cycle that of B is first",
-            "test_random_schedules[two results per cycle-False-0]",
+            "test_random_schedules[one bank-False-0]",
         ),
     ),
     *mutants(
@@ -118,7 +118,7 @@ MUTANTS: list[Mutant] = [
             "rest.eq(stage.o.payload.mask)",
             "rest.eq(_others(stage.o.payload.mask))",
             "a group's first result is left out",
-            "test_two_tuples_of_one_instant[Side.B]",
+            "test_random_schedules[two banks-True-0]",
         ),
     ),
     *mutants(
