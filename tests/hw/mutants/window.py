@@ -152,8 +152,8 @@ MUTANTS: list[Mutant] = [
         "window/test_cascade.py",
         (
             "first.o_idle & second.o_idle",
-            "second.o_idle",
-            "a cascade is idle while the first operator works",
+            "first.o_idle",
+            "a cascade is idle while the second operator works",
             "test_three_streams[2-2]",
         ),
         (
