@@ -7,26 +7,61 @@ found are as many as those that are expected whatever is marked, then the pairs 
 from __future__ import annotations
 
 from functools import partial
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, Signal, Value
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import stream
+from amaranth.lib.memory import Memory
 
+from ..window import queue
 from ..window.config import WindowConfig
-from ..window.layout import Side, State
-from .proof import Claim, Mutation, Proof
+from ..window.layout import Side
+from .proof import Claim, Mutation, Proof, mutant
 from .properties import AnyConst, AnySeq, Assert, Assume
 from .streams import feed, moves
 
 
-def _config(banks: int, *, parallel: bool = True) -> WindowConfig:
+class CarelessMemory(Elaboratable):
+    """A memory that gives anything for a slot that is read while it is written.
+
+    Block RAM and UltraRAM differ in what they give then, and tools in what they make of it.
+    """
+
+    def __init__(self, *, shape: Any, depth: int, init: list, attrs: dict[str, str]) -> None:
+        self._memory = Memory(shape=shape, depth=depth, init=init, attrs=attrs)
+        self._write, self._read = self._memory.write_port(), self._memory.read_port()
+        self._data = Signal(shape)
+
+    def write_port(self) -> Any:
+        return self._write
+
+    def read_port(self) -> Any:
+        return SimpleNamespace(addr=self._read.addr, data=self._data)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.memory = self._memory
+        both = Signal()
+        m.d.sync += both.eq(self._write.en & (self._write.addr == self._read.addr))
+        read = Value.cast(self._read.data)
+        m.d.comb += Value.cast(self._data).eq(Mux(both, AnySeq(len(read)), read))
+        return m
+
+
+#: The module of queues, with such memories.
+_CARELESS = mutant(queue, None)
+_CARELESS.__dict__["Memory"] = CarelessMemory
+
+
+def _config(banks: int, memory: Any = "auto") -> WindowConfig:
     return WindowConfig(
         depth=2 * banks,
         banks=banks,
         key_bits=1,
         payload_a_bits=1,
         payload_b_bits=1,
-        parallel=parallel,
+        memory_a=memory,
     )
 
 
@@ -64,51 +99,78 @@ class QueueProof(Elaboratable):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.queue = queue = self.queue
-        item, rows = Signal(2), queue.rows
+        item = Signal(2)
+        # The size that counts is that of two cycles before.
+        before, rows = Signal.like(queue.rows), Signal.like(queue.rows)
+        m.d.sync += [before.eq(queue.rows), rows.eq(before)]
         m.d.comb += [
             queue.i.as_value().eq(item),
             item.eq(AnySeq(2)),
             queue.push.eq(AnySeq(1)),
             queue.start.eq(AnySeq(1)),
             queue.step.eq(AnySeq(1)),
-            rows.eq(AnySeq(len(rows))),
-            Assume(~queue.push | ~queue.o_first | queue.step),
-            # A scan that is under way ends before the next, and newer tuples wait for its end.
-            Assume(~queue.start | ~queue.o_left),
+            queue.rows.eq(AnySeq(len(rows))),
+            Assume(~queue.push | ~queue.o_first),
         ]
+        self._is_still(m)
         pushed = Signal()
         with m.If(queue.start):
             m.d.sync += pushed.eq(0)
         with m.Elif(queue.push):
             m.d.sync += pushed.eq(1)
+        # Newer tuples than the first one wait for the end of the scan.
         m.d.comb += Assume(~queue.push | queue.start | ~queue.o_left | ~pushed)
 
         latest = _Latest(m, "latest", self.config.depth)
         with m.If(queue.push):
             latest.push(item)
+        wanted = Signal(4)
+        with m.If(queue.push):
+            inside = [(rows != 0, item), *latest.window(rows, 1)[:-1]]
+            m.d.comb += wanted.eq(sum(belongs & mark[1] for belongs, mark in inside))
+        with m.Else():
+            inside = latest.window(rows)
+            m.d.comb += wanted.eq(sum(belongs & mark[1] for belongs, mark in inside))
+        self._compare(m, wanted)
+        return m
+
+    def _is_still(self, m: Module) -> None:
+        """When scans start, and when the window may take another size."""
+        queue = self.queue
+        calm, left, stale, was_still = Signal(), Signal(), Signal(), Signal()
+        m.d.sync += [left.eq(queue.o_left), stale.eq(queue.o_stale), was_still.eq(queue.still)]
+        m.d.comb += [
+            calm.eq(AnySeq(1)),
+            queue.still.eq(calm & stale),
+            Assume(~queue.start | (calm & ~stale)),
+            Assume(~queue.push | ~queue.still),
+            # A scan has ended two cycles before the next, as it does in the match layer.
+            Assume(~calm | (~queue.o_left & ~left)),
+            Assume(~was_still | calm),
+        ]
+
+    def _compare(self, m: Module, wanted: Signal) -> None:
+        """Marked tuples that a scan reads are as many as the window has."""
+        queue = self.queue
+        begins, started = queue.start, Signal()
+        # The last row of a scan is at the output when the next starts, or a cycle later.
+        for cycle in range(self.config.read_cycles - 1):
+            begun, counted = Signal(name=f"begun_{cycle}"), Signal(4, name=f"wanted_{cycle}")
+            m.d.sync += [begun.eq(begins), counted.eq(wanted)]
+            begins, wanted = begun, counted
         expected, found = Signal(4), Signal(4)
-        read = [
+        read = sum(
             queue.o_mask[bank] & Value.cast(queue.o_tuples[bank])[1]
             for bank in range(self.config.banks)
-        ]
-        with m.If(queue.start):
-            with m.If(queue.push):
-                inside = [(rows != 0, item), *latest.window(rows, 1)[:-1]]
-                m.d.sync += expected.eq(sum(belongs & mark[1] for belongs, mark in inside))
-            with m.Else():
-                inside = latest.window(rows)
-                m.d.sync += expected.eq(sum(belongs & mark[1] for belongs, mark in inside))
-            m.d.sync += found.eq(0)
+        )
+        with m.If(begins):
+            m.d.sync += [started.eq(1), expected.eq(wanted), found.eq(0)]
+            m.d.comb += Assert(~started | (found + read == expected))
         with m.Else():
-            m.d.sync += found.eq(found + sum(read))
-        started, ends = Signal(), Signal()
-        with m.If(queue.start):
-            m.d.sync += started.eq(1)
-        # The last row is at the output in the cycle after it was read.
-        m.d.sync += ends.eq(started & ~queue.start & ~queue.o_left)
-        with m.If(ends & ~queue.o_left):
+            m.d.sync += found.eq(found + read)
+        m.d.comb += Assert(queue.o_valid | ~queue.o_mask.any())
+        with m.If(started & ~queue.o_left & ~queue.o_busy):
             m.d.comb += Assert(found == expected)
-        return m
 
 
 class _Marked:
@@ -171,14 +233,11 @@ class MatchProof(Elaboratable):
         ]
         m.d.sync += found.eq(found + sum(marked))
         m.d.comb += [
-            Assert(layer.o_write_a == layer.o_record_a.mask.any()),
-            Assert(layer.o_write_b == layer.o_record_b.mask.any()),
+            Assert(layer.o_write_a | ~layer.o_record_a.mask.any()),
+            Assert(layer.o_write_b | ~layer.o_record_b.mask.any()),
             Assert(found + sum(marked) <= 1),
         ]
-        quiet = (layer.state_a == State.READY) & (layer.state_b == State.READY)
-        was_quiet = Signal()
-        m.d.sync += was_quiet.eq(quiet)
-        with m.If(quiet & was_quiet):
+        with m.If(layer.o_idle):
             m.d.comb += Assert(found + sum(marked) == expected)
         self._stops(m)
         if self.full:
@@ -188,12 +247,12 @@ class MatchProof(Elaboratable):
         return m
 
     def _stops(self, m: Module) -> None:
-        """Results come two cycles after a row that was read without a stop, and only then."""
+        """Results come so long after a step of a scan without a stop, and only then."""
         layer = self.layer
         writes = (layer.o_write_a, layer.o_write_b)
         for side, write in enumerate(writes):
             stopped = layer.stop[side]
-            for cycle in range(2):
+            for cycle in range(self.config.result_cycles):
                 later = Signal(name=f"stopped_{side}_{cycle}")
                 m.d.sync += later.eq(stopped)
                 stopped = later
@@ -204,11 +263,17 @@ _QUEUE_CLAIMS = (
     Claim(
         "A scan reads each of the ROWS latest tuples once, that of the starting cycle included, "
         "and no other.",
-        Mutation("begin.eq(new_end - count)", "begin.eq(end - count)"),
+        Mutation("self._some | self.push & ~self._slides", "self._some"),
     ),
     Claim(
-        "It still reads a tuple that is overwritten in the cycle of the scan's first row.",
-        Mutation("memory.read_port()", "memory.read_port(transparent_for=(write,))"),
+        "It does so whatever the memory gives for a slot that is read while it is written.",
+        Mutation(
+            "m.d.sync += [\n            self._put.eq(", "m.d.comb += [\n            self._put.eq("
+        ),
+    ),
+    Claim(
+        "A change of ROWS holds from the next cycle on, for tuples from before it, too.",
+        Mutation("room.eq(Mux(fewer, 0, size - filled))", "room.eq(0)"),
     ),
 )
 _MATCH_CLAIMS = (
@@ -218,11 +283,12 @@ _MATCH_CLAIMS = (
         Mutation("push | second & unit.o_open", "starts & other.valid"),
     ),
     Claim(
-        "The second tuple of a round is written when the first has read its slot.",
-        Mutation("self.o_open.eq(~queue.o_first | queue.step)", "self.o_open.eq(1)"),
+        "The second tuple of a round is written when the first has read its slot, and not in the "
+        "same cycle.",
+        Mutation("self.o_open.eq(~queue.o_first)", "self.o_open.eq(~queue.o_first | queue.step)"),
     ),
     Claim(
-        "Results come two cycles after a row that was read without a stop, and only then.",
+        "Results come `result_cycles` after a step without a stop, and only then.",
         Mutation(
             "with m.If(queue.o_left & self.stop):",
             "with m.If(queue.o_left & self.stop & ~queue.o_left):",
@@ -233,21 +299,30 @@ _MATCH_CLAIMS = (
 
 _BOUNDED = {
     "queue": "it would have to relate each row of the memory to the latest tuples while a scan is "
-    "under way; 10 cycles overwrite every slot.",
+    "under way; 14 cycles overwrite every slot.",
     "match": "it would have to relate the rows of both memories, two scans and the results so far "
-    "to the marked tuples; the first match comes in the 5th cycle. With one bank 9 cycles reach a "
-    "match with a tuple that took the slot of another, with two banks 13.",
+    "to the marked tuples; the first match comes in the 11th cycle. With one bank 15 cycles reach "
+    "a match with a tuple that took the slot of another, with two banks 19.",
 }
 
 
 def _proof(
-    kind: str, banks: int, depth: int, claims: tuple[Claim, ...], *, full: bool = False
+    kind: str,
+    banks: int,
+    depth: int,
+    claims: tuple[Claim, ...],
+    *,
+    full: bool = False,
+    memory: str = "auto",
 ) -> Proof:
-    config = _config(banks)
+    config = _config(banks, memory)
     build = partial(QueueProof, config=config)
+    constants: dict[str, object] = {"Memory": CarelessMemory}
     if kind == "match":
         build = partial(MatchProof, config=config, full=full)
-    windows = ", full windows" if full else ""
+        constants = {"Queue": _CARELESS.Queue}
+    of = ", UltraRAM" if memory == "uram" else ""
+    windows = of + ", full windows" * full
     return Proof(
         name=f"window join, {kind}, {banks} bank{'s' * (banks > 1)}{windows}",
         module=f"penstock.hw.window.{kind}",
@@ -258,14 +333,16 @@ def _proof(
         bounded_because=_BOUNDED[kind],
         claims=claims,
         slow=kind == "match",
+        constants=constants,
     )
 
 
 PROOFS = (
-    _proof("queue", 1, 10, _QUEUE_CLAIMS),
-    _proof("queue", 2, 10, _QUEUE_CLAIMS[:1]),
-    _proof("match", 1, 10, _MATCH_CLAIMS),
-    _proof("match", 2, 10, _MATCH_CLAIMS[:1]),
-    # The 10 cycles of the proof before overwrite no slot that a match can find.
-    _proof("match", 2, 13, _MATCH_CLAIMS[1:2], full=True),
+    _proof("queue", 1, 14, _QUEUE_CLAIMS),
+    _proof("queue", 2, 14, _QUEUE_CLAIMS[:1]),
+    _proof("queue", 2, 14, _QUEUE_CLAIMS[1:2], memory="uram"),
+    _proof("match", 1, 16, _MATCH_CLAIMS),
+    _proof("match", 2, 16, _MATCH_CLAIMS[:1]),
+    # The 16 cycles of the proof before overwrite no slot that a match can find.
+    _proof("match", 2, 19, _MATCH_CLAIMS[1:2], full=True),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...kernel.sizes import PortSizes
-from ..config import IN_FLIGHT, WindowConfig
+from ..config import WindowConfig
 
 #: Width of what a tuple carries into its results: its number in the task.
 NUMBER_BITS = 32
@@ -17,7 +17,7 @@ RESULT_BITS = 2 * NUMBER_BITS
 #: wait in the input layer, and itself.
 TUPLES_IN_FLIGHT = 5
 
-#: Results between the operator's queues and the counter of results, with room to spare.
+#: Results between the operator and the counter of results, with room to spare.
 _RESULTS_ON_THE_WAY = 16
 
 
@@ -49,8 +49,7 @@ class WindowKernelConfig(PortSizes):
     @property
     def spare_results(self) -> int:
         """Most results that wait in the operator's queues and behind them."""
-        groups = 2 * (self.window.fifo_depth + IN_FLIGHT)
-        return groups * self.window.banks + _RESULTS_ON_THE_WAY
+        return self.window.held_results + _RESULTS_ON_THE_WAY
 
     def reserve_results(self, rows_a: int, rows_b: int) -> int:
         """Results that room is kept for while a tuple is let in.
