@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Device
+from penstock.host.devices.narrow.device import narrow_refusal
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
 from penstock.hw.join.modes import refused_sum
@@ -25,6 +26,9 @@ from penstock.program import (
 
 #: Width of positions in every build of these devices.
 POSITION_BITS = 32
+
+#: Widths of units that may be built for programs of wider codes.
+NARROW_WIDTHS = (16, 24)
 
 #: A program that every pipeline can be built for.
 ANY_PROGRAM = GeneralProgram((), (), ops.const(True))
@@ -68,9 +72,17 @@ class PipelineDevice(Device):
         Join units of a pipeline, in two blocks (more if a block would have more than 32).
     pipelines : int
         Pipelines side by side.
+    key_bits : int, optional
+        Widest codes of the units, one of ``key_widths``. By default units of each width are built;
+        those of :data:`NARROW_WIDTHS` also for pairs of wider codes, where the program asks for it.
     """
 
-    def __init__(self, units: int, pipelines: int = 1) -> None:
+    def __init__(self, units: int, pipelines: int = 1, key_bits: int | None = None) -> None:
+        if key_bits is not None and key_bits not in self.key_widths:
+            widths = ", ".join(map(str, self.key_widths))
+            raise DeviceError(f"{self.name} has units of {widths} bits, not {key_bits!r}")
+        self._key_bits = key_bits
+        self.narrow_widths: Sequence[int] = NARROW_WIDTHS if key_bits is None else (key_bits,)
         self._units = units
         self._pipelines = pipelines
         self._sums: Counter[str] = Counter()
@@ -90,6 +102,8 @@ class PipelineDevice(Device):
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         if isinstance(program, WindowProgram):
             return RANGE_JOINS_ONLY
+        if self._key_bits and (reason := narrow_refusal(program, modes, self._key_bits)):
+            return reason
         if missing := modes - program.modes:
             names = ", ".join(sorted(mode.value for mode in missing))
             return f"it has nothing to fold for {names}"
@@ -107,6 +121,13 @@ class PipelineDevice(Device):
         if not 2 <= program.key_bits <= widest:
             return f"the program's codes have {program.key_bits} bits, not 2 to {widest}"
         return None
+
+    def _unit_bits(self, program: BandProgram, modes: frozenset[Mode]) -> int | None:
+        """Width of the units that run a program whose codes are wider; None if they are not."""
+        bits = self._key_bits
+        if bits is None and modes <= PAIRS:
+            bits = program.unit_bits
+        return bits if bits is not None and bits < program.key_bits else None
 
     def _check_program(self, program: AnyProgram, modes: frozenset[Mode]) -> None:
         """Raise an error for a program that the device cannot run."""

@@ -1,0 +1,94 @@
+"""Devices with builds of fewer bits than a program's codes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+from penstock.errors import DeviceError
+from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram
+
+from ...device.base import PAIRS, Device, Kernel
+from ...device.wrapped import WrappedDevice
+from .kernel import NarrowKernel
+from .maps import narrowed
+
+
+def narrow_refusal(program: AnyProgram, modes: frozenset[Mode], bits: int) -> str | None:
+    """Why units of so many bits cannot run a program whatever its predicate; None if they can."""
+    if isinstance(program, WindowProgram):
+        parts = [part for part in (program.a, program.b) if isinstance(part, BandProgram)]
+        widest = max((part.key_bits for part in parts), default=0)
+        if widest > bits:
+            return (
+                f"its window operator has codes of {bits} bits, and these rows need {widest}; use "
+                "the range operator"
+            )
+        return None
+    if not isinstance(program, BandProgram) or program.key_bits <= bits or modes <= PAIRS:
+        return None
+    names = ", ".join(sorted(mode.value for mode in modes - PAIRS))
+    return (
+        f"its units have {bits} bits, and these keys need {program.key_bits}; folds ({names}) need "
+        "exact codes, pairs do not"
+    )
+
+
+def open_narrow(
+    program: BandProgram,
+    bits: int,
+    open_exact: Callable[[BandProgram], Kernel],
+    count: Callable[[Mapping[str, int]], None],
+) -> Kernel:
+    """A program for pairs on units of so many bits.
+
+    Parameters
+    ----------
+    open_exact : callable
+        Opens a program whose codes the units have.
+    count : callable
+        Takes the counters of tasks that the device does not know itself.
+    """
+    return NarrowKernel(open_exact(narrowed(program, bits)), program, count)
+
+
+class NarrowDevice(WrappedDevice):
+    """A device as if its units had so many bits: a model of a card with a narrow build.
+
+    Parameters
+    ----------
+    inner : Device
+        Closed with this one.
+    bits : int
+        One of the widths that it offers.
+    """
+
+    def __init__(self, inner: Device, bits: int) -> None:
+        super().__init__(inner)
+        if bits not in inner.key_widths:
+            raise DeviceError(f"device {inner.name} has no codes of {bits} bits")
+        self.bits = bits
+        self.narrow_widths = (bits,)
+        # Windows by name and rows to search have full codes.
+        self.keeps_windows = self.searches = False
+        self._sums: Counter[str] = Counter()
+        self._lock = Lock()
+
+    def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
+        return narrow_refusal(program, modes, self.bits) or self.inner.refuses(program, modes)
+
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        if reason := self.refuses(program, modes):
+            raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
+        if isinstance(program, BandProgram) and program.key_bits > self.bits:
+            return open_narrow(program, self.bits, self.inner.open, self._count)
+        return super().open(program, modes)
+
+    def _count(self, counters: Mapping[str, int]) -> None:
+        with self._lock:
+            self._sums.update(counters)
+
+    def counters(self) -> dict[str, int]:
+        with self._lock:
+            return {**self.inner.counters(), **self._sums}
