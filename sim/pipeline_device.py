@@ -10,7 +10,7 @@ from typing import Any
 from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Device
-from penstock.host.devices.narrow.device import narrow_refusal
+from penstock.host.devices.narrow.device import NARROW_WIDTHS, narrow_refusal
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
 from penstock.hw.join.modes import refused_sum
@@ -26,9 +26,6 @@ from penstock.program import (
 
 #: Width of positions in every build of these devices.
 POSITION_BITS = 32
-
-#: Widths of units that may be built for programs of wider codes.
-NARROW_WIDTHS = (16, 24)
 
 #: A program that every pipeline can be built for.
 ANY_PROGRAM = GeneralProgram((), (), ops.const(True))
@@ -74,7 +71,7 @@ class PipelineDevice(Device):
         Pipelines side by side.
     key_bits : int, optional
         Widest codes of the units, one of ``key_widths``. By default units of each width are built;
-        those of :data:`NARROW_WIDTHS` also for pairs of wider codes, where the program asks for it.
+        those of ``NARROW_WIDTHS`` also for pairs of wider codes, where the program asks for it.
     """
 
     def __init__(self, units: int, pipelines: int = 1, key_bits: int | None = None) -> None:

@@ -131,11 +131,12 @@ def widths_to_choose(devices: Sequence[Device], program: object, modes: Sequence
 def modes_for(
     devices: Sequence[Device], program: object, modes: tuple[Mode, ...]
 ) -> tuple[Mode, ...]:
-    """The modes in which to find which tuples have a match: pairs, where narrow units cannot
-    tell."""
+    """The modes to find out which tuples have a match: as pairs, where narrow units cannot tell."""
     if modes != (Mode.EXISTS,) or not isinstance(program, BandProgram):
         return modes
-    narrow = [device for device in devices if device.narrow_widths]
-    if all(device.refuses(program, frozenset(modes)) is None for device in narrow):
-        return modes
-    return (Mode.PAIRS,)
+    is_narrow = any(
+        max(device.narrow_widths, default=64) < program.key_bits
+        and device.refuses(program, frozenset(modes)) is not None
+        for device in devices
+    )
+    return (Mode.PAIRS,) if is_narrow else modes

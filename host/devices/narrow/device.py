@@ -14,6 +14,9 @@ from ...device.wrapped import WrappedDevice
 from .kernel import NarrowKernel
 from .maps import narrowed
 
+#: Widths of units that a device may build for programs of wider codes.
+NARROW_WIDTHS = (16, 24)
+
 
 def narrow_refusal(program: AnyProgram, modes: frozenset[Mode], bits: int) -> str | None:
     """Why units of so many bits cannot run a program whatever its predicate; None if they can."""
@@ -61,13 +64,13 @@ class NarrowDevice(WrappedDevice):
     inner : Device
         Closed with this one.
     bits : int
-        One of the widths that it offers.
+        2 to 64, of which it must take programs.
     """
 
     def __init__(self, inner: Device, bits: int) -> None:
         super().__init__(inner)
-        if bits not in inner.key_widths:
-            raise DeviceError(f"device {inner.name} has no codes of {bits} bits")
+        if not 2 <= bits <= 64:
+            raise DeviceError(f"units have codes of 2 to 64 bits, not {bits!r}")
         self.bits = bits
         self.narrow_widths = (bits,)
         # Windows by name and rows to search have full codes.
