@@ -49,6 +49,7 @@ class NarrowKernel(WrappedKernel):
         self.bits: int = inner.program.key_bits
         self._count = count
         self._test = PairTest(program)
+        self._has_own_table = inner.program.table == program.table
 
     def wrap(self, buffer: WindowBuffer) -> NarrowBuffer:
         return NarrowBuffer(buffer, self)
@@ -70,8 +71,9 @@ class NarrowKernel(WrappedKernel):
             return outer
 
         def tested(result: Result) -> Result:
-            began = time.perf_counter_ns()
-            i, j = self._test(result.i, result.j, started.bounds, started.keys)
+            began, i, j = time.perf_counter_ns(), result.i, result.j
+            if not (started.is_exact and self._has_own_table):
+                i, j = self._test(i, j, started.bounds, started.keys)
             counters = {
                 "narrow_pairs": len(result.i),
                 "false_pairs": len(result.i) - len(i),
@@ -135,12 +137,15 @@ class _Started:
     ----------
     bounds, keys : ndarray
         Bounds of its tuples and keys of the window in full, a row each.
+    is_exact : bool
+        Whether the maps tell all keys of the window apart, so that a narrow test is the full one.
     result : Future
         What narrow units find.
     """
 
     bounds: np.ndarray
     keys: np.ndarray
+    is_exact: bool
     result: Future[Result]
 
 
@@ -232,7 +237,8 @@ class NarrowBuffer(WrappedBuffer):
             empty = np.full(task.rows, empty_code(self._bits), key_dtype(self._bits))
             narrow = replace(task, stream=[*stream, *[empty] * missing])
             bounds = np.stack(columns, axis=1)
-            started = _Started(bounds, self._keys, submit(self.inner, narrow))
+            is_exact = all(one.is_exact for one in self.maps)
+            started = _Started(bounds, self._keys, is_exact, submit(self.inner, narrow))
             self._running += 1
         return started
 

@@ -42,6 +42,8 @@ class CodeMap:
     is_frame : bool
         Whether each code between the least and the greatest one has a cell of its own. Else cells
         are ranks among the sample's codes, with about as many rows each.
+    is_exact : bool
+        Whether no cell holds two codes of those noted, so that narrow tests are full ones.
     is_full : bool
         Whether a larger sample would not give more cells.
     """
@@ -65,11 +67,13 @@ class CodeMap:
         self._least = np.full(cells, null_code(key_bits), known.dtype)
         self._greatest = np.zeros(cells, known.dtype)
         self._dtype = key_dtype(bits)
+        self.is_exact = True
 
     def keys(self, codes: np.ndarray) -> np.ndarray:
         """Narrow codes of window keys, which are noted."""
         cells = np.empty(len(codes), self._dtype)
-        _note(cells, codes, self._least, self._greatest, *self._codes.arguments)
+        spans = self._least, self._greatest
+        self.is_exact &= bool(_note(cells, codes, *spans, *self._codes.arguments))
         return cells
 
     def bounds(self, lo: np.ndarray, hi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,6 +118,7 @@ def narrowed(program: BandProgram, bits: int) -> BandProgram:
 
 @kept(narrow)
 def _note(cells, codes, least, greatest, edges, shift, first, null, narrow_null):
+    is_exact = True
     for k in range(len(codes)):
         code = codes[k]
         cell = narrow_code(code, edges, shift, first, null, narrow_null)
@@ -121,6 +126,8 @@ def _note(cells, codes, least, greatest, edges, shift, first, null, narrow_null)
         if cell < len(least):
             least[cell] = min(least[cell], code)
             greatest[cell] = max(greatest[cell], code)
+            is_exact &= least[cell] == greatest[cell]
+    return is_exact
 
 
 @kept(narrow)
