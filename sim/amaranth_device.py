@@ -19,7 +19,7 @@ from penstock.host.devices.kernel.work import (
     PipelineWindow,
     Stop,
 )
-from penstock.host.devices.narrow.device import open_narrow
+from penstock.host.devices.narrow.device import open_narrow, units_of
 from penstock.hw.join.config import JoinConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
 
@@ -181,7 +181,7 @@ class AmaranthDevice(PipelineDevice):
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         self._check_program(program, modes)
         assert not isinstance(program, WindowProgram)
-        if isinstance(program, BandProgram) and (bits := self._unit_bits(program, modes)):
+        if isinstance(program, BandProgram) and (bits := units_of(program, modes, self._key_bits)):
             return open_narrow(program, bits, self.open, self.count)
         build = {"modes": modes | PAIRS, "value_bits": value_bits(program, modes)}
         if isinstance(program, BandProgram):

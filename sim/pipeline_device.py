@@ -119,13 +119,6 @@ class PipelineDevice(Device):
             return f"the program's codes have {program.key_bits} bits, not 2 to {widest}"
         return None
 
-    def _unit_bits(self, program: BandProgram, modes: frozenset[Mode]) -> int | None:
-        """Width of the units that run a program whose codes are wider; None if they are not."""
-        bits = self._key_bits
-        if bits is None and modes <= PAIRS:
-            bits = program.unit_bits
-        return bits if bits is not None and bits < program.key_bits else None
-
     def _check_program(self, program: AnyProgram, modes: frozenset[Mode]) -> None:
         """Raise an error for a program that the device cannot run."""
         if reason := self.refuses(program, modes):

@@ -18,7 +18,7 @@ from penstock.host.devices.kernel.driver import JoinKernelTask, KernelDriver
 from penstock.host.devices.kernel.packing import Packing
 from penstock.host.devices.kernel.window_driver import operator_refusal
 from penstock.host.devices.kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
-from penstock.host.devices.narrow.device import narrow_refusal, open_narrow
+from penstock.host.devices.narrow.device import narrow_refusal, open_narrow, units_of
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
@@ -226,7 +226,7 @@ class RtlDevice(PipelineDevice):
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         self._check_program(program, modes)
-        if isinstance(program, BandProgram) and (bits := self._unit_bits(program, modes)):
+        if isinstance(program, BandProgram) and (bits := units_of(program, modes, self._key_bits)):
             return open_narrow(program, bits, self.open, self.count)
         if isinstance(program, WindowProgram):
             kernel = RtlWindowKernel(self, program, self._window_build(program))

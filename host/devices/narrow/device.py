@@ -38,6 +38,19 @@ def narrow_refusal(program: AnyProgram, modes: frozenset[Mode], bits: int) -> st
     )
 
 
+def units_of(program: BandProgram, modes: frozenset[Mode], bits: int | None) -> int | None:
+    """Width of the units that run a program whose codes are wider; None where they are as wide.
+
+    Parameters
+    ----------
+    bits : int or None
+        Width that the device was told; None if programs say it.
+    """
+    if bits is None and modes <= PAIRS:
+        bits = program.unit_bits
+    return bits if bits is not None and bits < program.key_bits else None
+
+
 def open_narrow(
     program: BandProgram,
     bits: int,
@@ -63,29 +76,30 @@ class NarrowDevice(WrappedDevice):
     ----------
     inner : Device
         Closed with this one.
-    bits : int
-        2 to 64, of which it must take programs.
+    bits : int or None
+        2 to 64, of which it must take programs; None for builds as programs ask for them.
     """
 
-    def __init__(self, inner: Device, bits: int) -> None:
+    def __init__(self, inner: Device, bits: int | None) -> None:
         super().__init__(inner)
-        if not 2 <= bits <= 64:
+        if bits is not None and not 2 <= bits <= 64:
             raise DeviceError(f"units have codes of 2 to 64 bits, not {bits!r}")
         self.bits = bits
-        self.narrow_widths = (bits,)
+        self.narrow_widths = NARROW_WIDTHS if bits is None else (bits,)
         # Windows by name and rows to search have full codes.
         self.keeps_windows = self.searches = False
         self._sums: Counter[str] = Counter()
         self._lock = Lock()
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
-        return narrow_refusal(program, modes, self.bits) or self.inner.refuses(program, modes)
+        reason = None if self.bits is None else narrow_refusal(program, modes, self.bits)
+        return reason or self.inner.refuses(program, modes)
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         if reason := self.refuses(program, modes):
             raise DeviceError(f"the {self.name} device cannot run this program: {reason}")
-        if isinstance(program, BandProgram) and program.key_bits > self.bits:
-            return open_narrow(program, self.bits, self.inner.open, self._count)
+        if isinstance(program, BandProgram) and (bits := units_of(program, modes, self.bits)):
+            return open_narrow(program, bits, self.inner.open, self._count)
         return super().open(program, modes)
 
     def _count(self, counters: Mapping[str, int]) -> None:

@@ -152,6 +152,15 @@ def test_wide_window_joins_are_refused(cpu: CpuDevice) -> None:
     assert "use the range operator" in reason
 
 
+def test_programs_say_the_width_where_the_device_has_any(cpu: CpuDevice) -> None:
+    device, wide = NarrowDevice(cpu, None), BandProgram(1, 0b10, 32)
+    asking = replace(wide, unit_bits=16)
+    assert not isinstance(device.open(wide), NarrowKernel)
+    assert isinstance(device.open(asking), NarrowKernel)
+    assert not isinstance(device.open(asking, frozenset({Mode.COUNT})), NarrowKernel)
+    assert device.narrow_widths == (16, 24)
+
+
 def test_general_programs_are_the_devices_own(cpu: CpuDevice) -> None:
     from penstock.expr import ops
 
