@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -16,7 +17,6 @@ from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram
 from ...device.base import PAIRS, Device, Kernel
 from ...device.cut import TASK_EVALUATIONS
 from ..narrow.device import narrow_refusal, open_narrow
-from ..narrow.maps import narrowed
 from .instances import KernelInstances
 from .kernel import BoardKernel, BoardWindowKernel
 from .link import TIMEOUT_S, BoardLink
@@ -113,25 +113,26 @@ class BoardDevice(Device):
     def _choose(self, program: AnyProgram, modes: frozenset[Mode]) -> tuple[Package, int | None]:
         """The package that runs a program, and the width of its units if codes are wider."""
 
-        def exact(wanted: AnyProgram, modes: frozenset[Mode] = modes) -> Package:
-            return choose(self.packages, lambda package: package.refuses(wanted, modes))
+        def runs(wanted: AnyProgram, packages: Iterable[Package]) -> Package:
+            return choose(packages, lambda package: package.refuses(wanted, modes))
 
         if not isinstance(program, BandProgram):
-            return exact(program), None
+            return runs(program, self.packages), None
         narrower = [bits for bits in self.narrow_widths if bits < program.key_bits]
         asked, refusal = program.unit_bits or program.key_bits, None
         ways = [bits for bits in narrower if asked <= bits] if modes <= PAIRS else []
         for bits in (*ways, None, *reversed(narrower)):
             try:
                 if bits is None:
-                    return exact(program), None
-                found = exact(narrowed(program, bits), PAIRS)
+                    return runs(program, self.packages), None
+                own = [p for p in self.packages if p.table["geometry"]["key_bits"] == bits]
+                found = runs(replace(program, key_bits=bits), own)
             except DeviceError as error:
                 refusal = refusal or error
                 continue
-            if modes <= PAIRS:
-                return found, bits
-            raise DeviceError(narrow_refusal(program, modes, bits))
+            if reason := narrow_refusal(program, modes, bits):
+                raise DeviceError(reason)
+            return found, bits
         assert refusal is not None
         raise refusal
 
