@@ -130,7 +130,7 @@ def test_joins_on_a_virtual_board(name: str, tmp_path: Path) -> None:
         for side in "rs"
     }
     condition = """ON s.t BETWEEN r.t - 500 AND r.t + 500
-        AND s.x BETWEEN r.x - 100000000 AND r.x + 100000000"""
+        AND s.x BETWEEN r.x - 30000000 AND r.x + 30000000"""
     package = virtual_package(config(8), name, tmp_path, kernels=2)
     with Simulated(name, package) as device:
         for select in (
