@@ -71,13 +71,13 @@ class NarrowKernel(WrappedKernel):
             return outer
 
         def tested(result: Result) -> Result:
-            began, i, j = time.perf_counter_ns(), result.i, result.j
+            began, i, j = time.thread_time_ns(), result.i, result.j
             if not (started.is_exact and self._has_own_table):
                 i, j = self._test(i, j, started.bounds, started.keys)
             counters = {
                 "narrow_pairs": len(result.i),
                 "false_pairs": len(result.i) - len(i),
-                "narrow_test_us": (time.perf_counter_ns() - began) // 1000,
+                "narrow_test_us": (time.thread_time_ns() - began) // 1000,
             }
             self._count(counters)
             window.note(counters)
@@ -193,7 +193,7 @@ class NarrowBuffer(WrappedBuffer):
             self._since += count
             if not self.maps:
                 self._fit(offset, end)
-            elif self._wants_maps():
+            elif self._wants_maps(end - offset == self._extent):
                 offset, end = 0, self._extent
                 self._fit(offset, end)
             keys = self._columns(offset, end)
@@ -209,10 +209,18 @@ class NarrowBuffer(WrappedBuffer):
         self._fitted = high - low
         self._since = self._found = self._false = 0
 
-    def _wants_maps(self) -> bool:
-        """Whether other maps promise fewer false pairs, for as many rows as were written since."""
+    def _wants_maps(self, is_whole: bool) -> bool:
+        """Whether other maps promise fewer false pairs, for as many rows as were written since.
+
+        Parameters
+        ----------
+        is_whole : bool
+            Whether all rows were written at once, as where another run gets the memory.
+        """
         if self._running or self._since < self._fitted // _PATIENCE:
             return False
+        if is_whole:
+            return True
         if self._since >= self._fitted and not all(one.is_full for one in self.maps):
             return True
         return self._found >= _LEAST_FOUND and self._false * FALSE_ONE_OF > self._found

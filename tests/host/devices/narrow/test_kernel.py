@@ -258,6 +258,16 @@ def test_a_window_of_false_pairs_gets_other_maps(cpu: CpuDevice) -> None:
     assert shares[1] == 0
 
 
+def test_memory_that_another_run_gets_has_maps_of_its_own(cpu: CpuDevice) -> None:
+    join = spread_join(4)
+    kernel, buffer = narrow_buffer(cpu, join, 16)
+    buffer.write(0, [np.arange(2000, dtype=np.uint32)])
+    written(buffer, join, 0, 2000)
+    ((pairs, result),) = run_to_end(kernel, buffer, join, 1 << 20)
+    assert len(pairs) == len(expected(join))
+    assert result.counters["false_pairs"] == 0
+
+
 def test_a_window_before_anything_is_written(cpu: CpuDevice) -> None:
     join = spread_join(5)
     kernel, buffer = narrow_buffer(cpu, join, 8)
