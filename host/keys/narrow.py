@@ -81,9 +81,9 @@ class NarrowCodes:
             return cls(key_bits, bits, edges, 0, np.zeros(2, entry_type))
         reach = int(edges[-1]) - int(edges[0])
         shift = max(reach.bit_length() - (ENTRIES * len(edges)).bit_length() + 1, 0)
-        entries = (edges - edges[0]) >> edges.dtype.type(shift)
-        starts = np.arange((reach >> shift) + 2)
-        first = np.searchsorted(entries, starts).astype(entry_type)
+        entries = ((edges - edges[0]) >> edges.dtype.type(shift)).astype(np.intp)
+        first = np.zeros((reach >> shift) + 2, entry_type)
+        np.cumsum(np.bincount(entries), out=first[1:])
         return cls(key_bits, bits, edges, shift, first)
 
     @property

@@ -19,8 +19,8 @@ from ...kept_code import kept
 from ...keys import narrow
 from ...keys.narrow import NarrowCodes, narrow_code
 
-#: Most rows that the cells of a map are chosen by: some hundredth of a second of sorting per test.
-MOST_SAMPLED = 1 << 20
+#: Most rows that the cells of a map are chosen by: some tenths of a second per test and window.
+MOST_SAMPLED = 1 << 19
 #: Rows of the sample per narrow code.
 _SAMPLED_PER_CODE = 4
 #: Most codes of a frame, of which each has a cell, whether it occurs or not: a megabyte per map.
