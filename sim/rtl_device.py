@@ -18,6 +18,7 @@ from penstock.host.devices.kernel.driver import JoinKernelTask, KernelDriver
 from penstock.host.devices.kernel.packing import Packing
 from penstock.host.devices.kernel.window_driver import operator_refusal
 from penstock.host.devices.kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
+from penstock.host.devices.narrow.device import narrow_refusal, open_narrow, units_of
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
@@ -176,6 +177,9 @@ class RtlDevice(PipelineDevice):
         Slots of each queue of the window-join operator, a power of two: the largest ROWS.
     banks : int
         Queue tuples that the window-join operator tests per cycle and side.
+    key_bits : int, optional
+        Widest codes of the units; programs of wider ones run on them for pairs. By default the
+        program says which units it asks for.
     word_bits : int
         Width of the kernel's memory ports: 64, 128, 256 or 512.
     fast : bool
@@ -187,7 +191,7 @@ class RtlDevice(PipelineDevice):
     """
 
     name = "rtl"
-    key_widths = (32, 64)
+    key_widths = (16, 24, 32, 64)
     #: About a second at half a million cycles per second, with sixteen units busy.
     task_evaluations = 1 << 22
 
@@ -199,6 +203,7 @@ class RtlDevice(PipelineDevice):
         lanes: int = 1,
         rows_depth: int = 1 << 16,
         banks: int = 8,
+        key_bits: int | None = None,
         word_bits: int = 512,
         fast: bool = False,
         latency_cycles: int = 0,
@@ -207,7 +212,7 @@ class RtlDevice(PipelineDevice):
         seed: int = 0,
     ) -> None:
         check_range("lanes", lanes, 1, 64)
-        super().__init__(units, pipelines)
+        super().__init__(units, pipelines, key_bits)
         self._word_bits = word_bits
         # These say what is wrong.
         KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines, word_bits)
@@ -225,6 +230,8 @@ class RtlDevice(PipelineDevice):
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         self._check_program(program, modes)
+        if isinstance(program, BandProgram) and (bits := units_of(program, modes, self._key_bits)):
+            return open_narrow(program, bits, self.open, self.count)
         if isinstance(program, WindowProgram):
             kernel = RtlWindowKernel(self, program, self._window_build(program))
         else:
@@ -256,7 +263,10 @@ class RtlDevice(PipelineDevice):
         if not isinstance(program, WindowProgram):
             return super().refuses(program, modes)
         reason = (
-            operator_refusal(program, modes) or self.refuses(program.a) or self.refuses(program.b)
+            operator_refusal(program, modes)
+            or (narrow_refusal(program, modes, self._key_bits) if self._key_bits else None)
+            or self.refuses(program.a)
+            or self.refuses(program.b)
         )
         if reason is None and max(program.rows) > self._depth:
             return (

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.constraints.boards import Flow, board
-from penstock.host.device.base import PAIRS
+from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.devices.board.device import BoardDevice
-from penstock.host.devices.board.kernel import BoardKernel
 from penstock.host.devices.board.link import BoardLink
 from penstock.host.devices.board.package import Package
 from penstock.hw.export import kernel_verilog
@@ -97,7 +96,8 @@ class VirtualBoard(Simulated):
         self._kernels = kernels
         self._board_name = board_name
         super().__init__(board_name, self._package(BandProgram(tests=1, table=2), PAIRS), **memory)
-        self.key_widths = self._planner.key_widths
+        # A program of any width gets units as wide.
+        self.key_widths, self.narrow_widths = (32, 64), ()
 
     def _package(self, program: Program, modes: frozenset[Mode]) -> Package:
         # Small buffers do the same and are compiled in half the time.
@@ -113,8 +113,8 @@ class VirtualBoard(Simulated):
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         return self._planner.refuses(program, modes)
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> BoardKernel:
-        if super().refuses(program, modes) is not None:
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        if all(package.refuses(program, modes) is not None for package in self.packages):
             self.packages.append(self._package(program, modes))
         return super().open(program, modes)
 
