@@ -30,6 +30,8 @@ class BandTest(wiring.Component):
     ----------
     config : JoinConfig
         A band build.
+    late : bool
+        Whether ``valid`` comes with the result, which saves a register, not with the keys.
 
     Members
     -------
@@ -42,7 +44,7 @@ class BandTest(wiring.Component):
     entry, write : In
         An entry of the unit's own truth table. Only where ``config.table_in_units`` is true.
     valid : In(1)
-        Whether the keys count. In a build without aggregates it comes with the result.
+        Whether the keys count.
     o : Out(1)
         Whether the keys of the cycle before counted and meet the function. Not registered.
     """
@@ -55,8 +57,9 @@ class BandTest(wiring.Component):
     write: Signal
     o: Signal
 
-    def __init__(self, config: JoinConfig) -> None:
+    def __init__(self, config: JoinConfig, *, late: bool = False) -> None:
         self.config = config
+        self.late = late
         keys = data.ArrayLayout(config.key_bits, config.tests)
         members = {
             "keys": In(keys),
@@ -78,7 +81,7 @@ class BandTest(wiring.Component):
 
         low, high = self.bounds[0], self.bounds[1]
         live = Signal()
-        m.d["sync" if self.config.folding else "comb"] += live.eq(self.valid)
+        m.d["comb" if self.late else "sync"] += live.eq(self.valid)
         met = Signal(self.config.tests, reset_less=True)
         m.d.sync += met.eq(
             Cat(

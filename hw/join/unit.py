@@ -204,7 +204,7 @@ class Unit(wiring.Component):
                 test.w.as_value().eq(flit.payload),
             ]
             return test
-        test = BandTest(config)
+        test = BandTest(config, late=config.folding is None)
         m.d.comb += [
             test.keys.as_value().eq(flit.payload),
             test.bounds.as_value().eq(stored),

@@ -62,10 +62,10 @@ class VirtualBoard:
 
         block = block_of(self.units)
         join = JoinConfig(units=self.units, units_per_block=block, tests=2, key_bits=32)
-        width = find_board(board).port_bits
+        entry = find_board(board)
         configs = [
-            KernelConfig.fit(join, word_bits=width),
-            kernel_build.window_config(word_bits=width),
+            KernelConfig.fit(join, word_bits=entry.port_bits),
+            kernel_build.window_config(entry),
         ]
         return [
             virtual_package(config, board, folder / f"default-{number}")

@@ -57,7 +57,7 @@ class KernelArguments:
             if self.pipelines != 1:
                 raise UsageError("--pipelines is for range joins; a window kernel has --banks")
             tests, key_bits = self.pipeline.band, self.pipeline.key_bits
-            return window_config(tests, key_bits, self.rows_depth, self.banks, board.port_bits)
+            return window_config(board, tests, key_bits, self.rows_depth, self.banks)
         if self.banks is not None or self.rows_depth is not None:
             raise UsageError("--rows-depth and --banks are for --operator window: add it")
         join = self.pipeline.config(units, query)
@@ -68,16 +68,17 @@ class KernelArguments:
 
 
 def window_config(
+    board: Board,
     tests: int | None = None,
     key_bits: int | None = None,
     depth: int | None = None,
     banks: int | None = None,
-    word_bits: int = 512,
 ) -> WindowKernelConfig:
-    """Describe a window kernel; see :meth:`KernelArguments.config`."""
+    """Describe a window kernel for a board; see :meth:`KernelArguments.config`."""
     with build.building():
         from penstock.hw.window.config import WindowConfig
         from penstock.hw.window.kernel.config import WindowKernelConfig
+        from penstock.hw.window.memories import placed
 
         window = WindowConfig(
             depth=DEPTH if depth is None else depth,
@@ -85,7 +86,7 @@ def window_config(
             tests=build.TESTS if tests is None else tests,
             key_bits=build.KEY_BITS if key_bits is None else key_bits,
         )
-        return WindowKernelConfig(window=window, word_bits=word_bits)
+        return WindowKernelConfig(window=placed(window, board), word_bits=board.port_bits)
 
 
 def describe_window(window: WindowConfig) -> str:
