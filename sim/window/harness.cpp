@@ -87,7 +87,7 @@ bool run(Job &job) {
     top->clk = 0;
     top->eval();
   };
-  top->clk = 0;
+  top->clk = top->i_a___05Fvalid = top->i_b___05Fvalid = top->o___05Fready = 0;
   top->rst = 1;
   top->eval();
   tick();
