@@ -62,6 +62,7 @@ class UnpackerProof(Elaboratable):
             Assert(unpacker.i.ready == (gives & ((slot == 3) | (left == 1)))),
             Assert(unpacker.o_idle == ((left == 0) & ~unpacker.o.valid)),
             Assert((inside["left"] == left) & (inside["index"] == slot)),
+            Assert((left == 0) | (inside["is_last"] == (slot == 3))),
             Assert((inside["some"] == (left != 0)) & (inside["one"] == (left == 1))),
         ]
         return m
@@ -84,7 +85,7 @@ PROOFS = (
             Claim(
                 "A word is dropped with its last slot or with the last item of a run, never "
                 "before.",
-                Mutation("index.all() | one", "index.all()"),
+                Mutation("is_last | one", "is_last"),
             ),
             Claim(
                 "An item is held, unchanged, until it is taken, and costs one cycle.",

@@ -69,7 +69,9 @@ class WriterProof(Elaboratable):
         """What the master knows of its words and bursts, and how it cuts the next burst."""
         inside, asks = self.inside, self.inside.ongoing("ASK")
         fresh, out, length = inside["fresh"], inside["out"], inside["length"]
-        self.number = inside["number"]
+        self.writes, number = inside["writes"], inside["number"]
+        #: Words of the burst that is written which are not written yet.
+        self.current = Mux(self.writes, number + 1, 0)
         self.items = Items(m, inside.part("fifo"), _SIZES.write_words)
         lengths = Items(m, inside.part("lengths"), _BURSTS_AHEAD)
         self.ahead = lengths.level
@@ -86,11 +88,12 @@ class WriterProof(Elaboratable):
         m.d.comb += [
             Assert((self.taken - self.asked)[:_COUNT] == fresh),
             Assert((self.taken - self.written)[:_COUNT] == self.items.level),
-            Assert((self.asked - self.written)[:_COUNT] == waiting - self.number),
+            Assert((self.asked - self.written)[:_COUNT] == (waiting + self.current)[:_COUNT]),
             Assert((self.bursts - self.answers)[:_COUNT] == out),
-            Assert((self.bursts - self.ended)[:_COUNT] == self.ahead),
-            Assert((self.ahead <= out) & (out <= _BURSTS_OUT)),
-            Assert(Mux(self.ahead == 0, self.number == 0, self.number < self.lengths[0])),
+            Assert((self.bursts - self.ended)[:_COUNT] == self.ahead + self.writes),
+            Assert((self.ahead + self.writes <= out) & (out <= _BURSTS_OUT)),
+            Assert(~self.writes | (number < _SIZES.burst_words)),
+            Assert(~self.writes | (inside["last"] == (number == 0))),
             Assert(~asks | ((length != 0) & (length <= _SIZES.burst_words))),
             Assert(~asks | (length <= fresh)),
             Assert(~asks | ((self.ahead != _BURSTS_AHEAD) & (out != _BURSTS_OUT))),
@@ -160,10 +163,12 @@ class Words(WriterProof):
             Assert((place >= self.items.level) | (self.items[place] == kept)),
             ahead.eq(which - self.ended),
         ]
-        last = self.written - self.number - 1
+        last = self.written + self.current - 1
+        with m.If(self.writes & (ahead == 0)):
+            m.d.comb += Assert(known & (end == last[:_COUNT]))
         for index, words in enumerate(self.lengths):
             last = last + words
-            with m.If((ahead == index) & (ahead < self.ahead)):
+            with m.If((ahead == index + self.writes) & (self.ahead > index)):
                 m.d.comb += Assert(known & (end == last[:_COUNT]))
 
 
@@ -238,11 +243,11 @@ PROOFS = (
             Claim(
                 "Each word is written once, in order, after the request of its burst, and held "
                 "until memory takes it.",
-                Mutation("word.valid.eq(lengths.r_rdy & fifo.r_rdy)", "word.valid.eq(fifo.r_rdy)"),
+                Mutation("word.valid.eq(writes & fifo.r_rdy)", "word.valid.eq(fifo.r_rdy)"),
             ),
             Claim(
                 "The last word of a burst is marked, and no other.",
-                Mutation("number == lengths.r_data", "number == 0"),
+                Mutation("last.eq(number == 1)", "last.eq(number == 0)"),
             ),
         ),
     ),

@@ -12,6 +12,7 @@ from .counters import Counters
 from .engine import ROOM_BITS, Engine
 from .registers import RESULTS
 from .sizes import ALIGN_BYTES
+from .skid import Skid
 from .status import Status
 from .writer import Writer
 
@@ -129,7 +130,10 @@ class Shell(wiring.Component):
 
     def _pour(self, m: Module) -> Signal:
         """The writer's words: the header's where the signal that it returns says so."""
-        i, words, is_header = self._writer.i, self.engine.o, Signal()
+        i, is_header = self._writer.i, Signal()
+        m.submodules.stage = stage = Skid(len(i.payload))
+        connect(m, self.engine.o, stage.i)
+        words, self._waits = stage.o, stage.o.valid
         header = Signal(data.StructLayout(dict(self.engine.description.header)))
         for name in self.engine.description.header:
             m.d.comb += header[name].eq(self._field(name))
@@ -171,6 +175,7 @@ class Shell(wiring.Component):
         """The task's state machine."""
         engine, writer, status = self.engine, self._writer, self.o_status
         results, halted = self.i_arguments[RESULTS.name], Signal()
+        empty, settled = engine.o_empty & ~self._waits, Signal()
         m.d.comb += [engine.i_halt.eq(halted), engine.i_room.eq(room)]
         with m.FSM():
             with m.State("IDLE"):
@@ -200,8 +205,10 @@ class Shell(wiring.Component):
                 with m.If(engine.o_ended):
                     m.next = "COLLECT"
             with m.State("COLLECT"):
-                m.d.comb += [engine.i_flush.eq(1), writer.i_flush.eq(engine.o_empty)]
-                with m.If(engine.o_empty & writer.o_idle & engine.o_idle):
+                m.d.comb += [engine.i_flush.eq(1), writer.i_flush.eq(empty)]
+                m.d.sync += settled.eq(empty & writer.o_idle & engine.o_idle)
+                with m.If(settled):
+                    m.d.sync += settled.eq(0)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 m.d.comb += [engine.i_flush.eq(1), engine.i_clear.eq(1)]

@@ -126,6 +126,8 @@ class Unpacker(wiring.Component):
 
         if slots.words == 1:
             index = Signal(slots.per_word_log2)
+            is_last = Signal()
+            last = (1 << slots.per_word_log2) - 1
             item = Signal(slots.item_bits)
             # A choice of slots, not a shift: a linter takes the bits that a shift drops for a slip.
             with m.Switch(index):
@@ -135,11 +137,13 @@ class Unpacker(wiring.Component):
                         m.d.comb += item.eq(self.i.payload[low : low + slots.item_bits])
             with m.If(self.i_run.valid & self.i_run.ready):
                 begin()
-                m.d.sync += index.eq(self.i_run.payload.first)
+                first = self.i_run.payload.first
+                m.d.sync += [index.eq(first), is_last.eq(first == last)]
             with m.Elif(some & self.i.valid & free):
                 take()
-                m.d.sync += [target.eq(item), self.o.valid.eq(1), index.eq(index + 1)]
-                m.d.comb += self.i.ready.eq(index.all() | one)
+                m.d.sync += [target.eq(item), self.o.valid.eq(1)]
+                m.d.sync += [index.eq(index + 1), is_last.eq((index + 1)[: len(index)] == last)]
+                m.d.comb += self.i.ready.eq(is_last | one)
         else:
             part = Signal(range(slots.words))
             words = Signal(slots.words * slots.word_bits, reset_less=True)

@@ -118,18 +118,23 @@ class Writer(wiring.Component):
                     m.d.sync += page.eq(page + length)
                     m.next = "GATHER"
 
+        # The burst that is written: words behind the next one, and whether there are none.
+        writes = Signal()
         number = Signal(8)
+        last = Signal()
+        moves = word.valid & word.ready
         m.d.comb += [
             word.payload.data.eq(fifo.r_data),
-            word.payload.last.eq(number == lengths.r_data),
-            word.valid.eq(lengths.r_rdy & fifo.r_rdy),
+            word.payload.last.eq(last),
+            word.valid.eq(writes & fifo.r_rdy),
+            fifo.r_en.eq(moves),
+            lengths.r_en.eq(~writes | (moves & last)),
         ]
-        with m.If(word.valid & word.ready):
-            m.d.comb += fifo.r_en.eq(1)
-            m.d.sync += number.eq(number + 1)
-            with m.If(word.payload.last):
-                m.d.comb += lengths.r_en.eq(1)
-                m.d.sync += number.eq(0)
+        with m.If(lengths.r_en):
+            m.d.sync += [writes.eq(lengths.r_rdy), number.eq(lengths.r_data)]
+            m.d.sync += last.eq(lengths.r_data == 0)
+        with m.Elif(moves):
+            m.d.sync += [number.eq(number - 1), last.eq(number == 1)]
         comes = self.i.valid & self.i.ready
         done = machine.ongoing("GATHER") & (fresh == 0) & (out == 0)
         m.d.sync += self.o_idle.eq(done & ~comes)

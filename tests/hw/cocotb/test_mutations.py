@@ -79,8 +79,8 @@ FAULTS = {
         "Writer",
         shell,
         Mutation(
-            "word.payload.last.eq(number == lengths.r_data)",
-            "word.payload.last.eq((number == lengths.r_data) | (number == 2))",
+            "word.payload.last.eq(last)",
+            "word.payload.last.eq(last | (number == 2))",
         ),
         "m_axi_gmem2: WLAST before the last word",
     ),
