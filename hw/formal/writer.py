@@ -72,8 +72,11 @@ class WriterProof(Elaboratable):
         self.writes, number = inside["writes"], inside["number"]
         #: Words of the burst that is written which are not written yet.
         self.current = Mux(self.writes, number + 1, 0)
+        self.queued, behind = inside["queued"], inside["behind"]
+        #: Words of the burst behind it.
+        self.behind = Mux(self.queued, behind + 1, 0)
         self.items = Items(m, inside.part("fifo"), _SIZES.write_words)
-        lengths = Items(m, inside.part("lengths"), _BURSTS_AHEAD)
+        lengths = Items(m, inside.part("lengths"), _BURSTS_AHEAD, buffered=False)
         self.ahead = lengths.level
         #: Words of each burst that waits for words.
         self.lengths = [Signal(range(_SIZES.burst_words + 1)) for _ in range(_BURSTS_AHEAD)]
@@ -83,17 +86,18 @@ class WriterProof(Elaboratable):
             m.d.comb += Assert(~waits | ((words != 0) & (lengths[place] < _SIZES.burst_words)))
         waiting = sum(
             (Mux(self.ahead > place, words, 0) for place, words in enumerate(self.lengths)),
-            Const(0),
+            self.current + self.behind,
         )
         m.d.comb += [
             Assert((self.taken - self.asked)[:_COUNT] == fresh),
             Assert((self.taken - self.written)[:_COUNT] == self.items.level),
-            Assert((self.asked - self.written)[:_COUNT] == (waiting + self.current)[:_COUNT]),
+            Assert((self.asked - self.written)[:_COUNT] == waiting[:_COUNT]),
             Assert((self.bursts - self.answers)[:_COUNT] == out),
-            Assert((self.bursts - self.ended)[:_COUNT] == self.ahead + self.writes),
-            Assert((self.ahead + self.writes <= out) & (out <= _BURSTS_OUT)),
+            Assert((self.bursts - self.ended)[:_COUNT] == self.ahead + self.queued + self.writes),
+            Assert((self.ahead + self.queued + self.writes <= out) & (out <= _BURSTS_OUT)),
             Assert(~self.writes | (number < _SIZES.burst_words)),
             Assert(~self.writes | (inside["last"] == (number == 0))),
+            Assert(~self.queued | (behind < _SIZES.burst_words)),
             Assert(~asks | ((length != 0) & (length <= _SIZES.burst_words))),
             Assert(~asks | (length <= fresh)),
             Assert(~asks | ((self.ahead != _BURSTS_AHEAD) & (out != _BURSTS_OUT))),
@@ -166,9 +170,12 @@ class Words(WriterProof):
         last = self.written + self.current - 1
         with m.If(self.writes & (ahead == 0)):
             m.d.comb += Assert(known & (end == last[:_COUNT]))
+        last = last + self.behind
+        with m.If(self.queued & (ahead == self.writes)):
+            m.d.comb += Assert(known & (end == last[:_COUNT]))
         for index, words in enumerate(self.lengths):
             last = last + words
-            with m.If((ahead == index + self.writes) & (self.ahead > index)):
+            with m.If((ahead == index + self.writes + self.queued) & (self.ahead > index)):
                 m.d.comb += Assert(known & (end == last[:_COUNT]))
 
 

@@ -143,8 +143,10 @@ class Head(TaskPorts):
             Signal(name=name) for name in names
         )
         # A tuple whose load has begun is loaded, whatever halts.
-        m.d.sync += [halt.eq(self.i_halt & (part_next == 0)), part.eq(part_next)]
-        m.d.comb += [goes.eq(merging & ~halt), part_next.eq(part)]
+        halts, merges = self.i_halt & (part_next == 0), Signal(name="merges")
+        m.d.sync += [halt.eq(halts), part.eq(part_next)]
+        m.d.sync += [merging.eq(merges), goes.eq(merges & ~halts)]
+        m.d.comb += [merges.eq(merging), part_next.eq(part)]
 
         def wait_for(cycles: int) -> None:
             m.d.sync += [wait.eq(cycles), waits.eq(cycles != 0)]
@@ -158,7 +160,8 @@ class Head(TaskPorts):
             m.next = "REPORT"
 
         def stop(*, fault: bool) -> None:
-            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), merging.eq(0), between.eq(0)]
+            m.d.comb += merges.eq(0)
+            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), between.eq(0)]
             m.next = "STOP"
 
         # A tuple's payload is chosen by what is due, not by what is done: the kind says the rest.
@@ -191,10 +194,11 @@ class Head(TaskPorts):
         follows = between & place.shown & ~(halt | self.i_halt)
         m.d.comb += moves.begin.eq(opens | follows)
         with m.If(moves.begin):
-            m.d.sync += [merging.eq(1), opens.eq(0), between.eq(0)]
+            m.d.comb += merges.eq(1)
+            m.d.sync += [opens.eq(0), between.eq(0)]
         with m.If(moves.clear):
-            m.d.comb += part_next.eq(0)
-            m.d.sync += [merging.eq(0), stops.eq(0)]
+            m.d.comb += [part_next.eq(0), merges.eq(0)]
+            m.d.sync += stops.eq(0)
         m.d.comb += flit.lap.eq(
             Mux(due.load, load.lap, Mux(due.retire, retire.lap, stops | place.last))
         )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -66,7 +69,8 @@ class RegisterFile(wiring.Component):
     """Control registers and arguments.
 
     Accepts an address and its data in any order, one access of each kind at a time; answers two
-    cycles after. Addresses without a register read 0 and ignore writes. Master stalls hold answers.
+    cycles after, when a write has been done. Addresses without a register read 0 and ignore
+    writes. Master stalls hold answers.
 
     Parameters
     ----------
@@ -111,12 +115,20 @@ class RegisterFile(wiring.Component):
                 "o_interrupt": Out(1),
             }
         )
+        #: Word addresses of all registers.
+        self.places = [*range(len(CONTROLS))] + [
+            (offset >> 2) + word
+            for register, _, offset in (*registers.statuses, *registers.arguments)
+            for word in range(register.bits // 32)
+        ]
         #: Low in reset, which lasts longer inside than outside: nothing is taken in it.
         self.awake = Signal()
         # The read that was taken, the write that is gathered, and bits of CTRL: members, so that
         # proofs can name them.
         self.asked = Signal()
-        self.word = Signal(ADDRESS_BITS - 2)
+        self.read_hits = Signal(len(self.places))
+        self.written = Signal()
+        self.write_hits = Signal(len(self.places))
         self.address = Signal(ADDRESS_BITS)
         self.value = Signal(32)
         self.strobe = Signal(4)
@@ -132,12 +144,15 @@ class RegisterFile(wiring.Component):
         m = Module()
         bus = self.bus
         m.d.sync += self.awake.eq(1)
-        written, value, strobe, address = self._writes(m)
+        # Which register it is, a bit each, is known a cycle before it counts.
+        hits, value, strobe = self.write_hits, self.value, self.strobe
+        self._writes(m)
         read = self.asked
         m.d.comb += bus.ARREADY.eq(self.awake & ~read & ~bus.RVALID)
-        m.d.sync += read.eq(bus.ARVALID & bus.ARREADY)
-        with m.If(bus.ARVALID & bus.ARREADY):
-            m.d.sync += self.word.eq(bus.ARADDR[2:])
+        m.d.sync += [
+            read.eq(bus.ARVALID & bus.ARREADY),
+            self.read_hits.eq(Cat(bus.ARADDR[2:] == place for place in self.places)),
+        ]
 
         done, ready, restart, enable = self.done, self.ready, self.restart, Signal()
         interrupts, causes = Signal(2), Signal(2)
@@ -146,32 +161,31 @@ class RegisterFile(wiring.Component):
             control.eq(Cat(self.o_start, done, self.i_idle, ready, Const(0, 3), restart)),
             self.o_interrupt.eq(enable & causes.any()),
         ]
-        values = {_CTRL: control, _GIER: enable, _IER: interrupts, _ISR: causes}
-        for _, name, offset in self.registers.statuses:
-            values[offset >> 2] = self.status(name)
-        for register, name, offset in self.registers.arguments:
-            for word in range(register.bits // 32):
-                part = self.o_arguments[name][32 * word : 32 * word + 32]
-                values[(offset >> 2) + word] = part
+        values: list[Value] = [control, enable, interrupts, causes]
+        values += [self.status(name) for _, name, _ in self.registers.statuses]
+        arguments = [
+            self.o_arguments[name][32 * word : 32 * word + 32]
+            for register, name, _ in self.registers.arguments
+            for word in range(register.bits // 32)
+        ]
 
         toggle = Signal(2)
-        with m.If(read & (self.word == _CTRL)):
+        with m.If(read & self.read_hits[_CTRL]):
             m.d.sync += [done.eq(0), ready.eq(0)]
-        with m.If(written), m.Switch(address[2:]):
-            with m.Case(_CTRL), m.If(strobe[0]):
-                m.d.sync += restart.eq(value[7])
-                with m.If(value[0]):
-                    m.d.sync += self.o_start.eq(1)
-            with m.Case(_GIER), m.If(strobe[0]):
-                m.d.sync += enable.eq(value[0])
-            with m.Case(_IER), m.If(strobe[0]):
-                m.d.sync += interrupts.eq(value)
-            with m.Case(_ISR), m.If(strobe[0]):
-                m.d.comb += toggle.eq(value)
-            for register, name, offset in self.registers.arguments:
-                for word in range(register.bits // 32):
-                    with m.Case(offset // 4 + word):
-                        self._store(m, self.o_arguments[name], word, value, strobe)
+        with m.If(hits[_CTRL] & strobe[0]):
+            m.d.sync += restart.eq(value[7])
+            with m.If(value[0]):
+                m.d.sync += self.o_start.eq(1)
+        with m.If(hits[_GIER] & strobe[0]):
+            m.d.sync += enable.eq(value[0])
+        with m.If(hits[_IER] & strobe[0]):
+            m.d.sync += interrupts.eq(value)
+        with m.If(hits[_ISR] & strobe[0]):
+            m.d.comb += toggle.eq(value)
+        for hit, argument in zip(hits[len(values) :], arguments, strict=True):
+            for byte in range(4):
+                with m.If(hit & strobe[byte]):
+                    m.d.sync += argument.word_select(byte, 8).eq(value.word_select(byte, 8))
         event = Cat(self.i_done, self.i_done) & interrupts
         m.d.sync += causes.eq((causes ^ toggle) | event)
         with m.If(self.i_done):
@@ -181,39 +195,36 @@ class RegisterFile(wiring.Component):
             m.d.sync += bus.RVALID.eq(0)
         with m.If(read):
             m.d.sync += bus.RVALID.eq(1)
-            # An array is a flat choice; beyond it there is nothing.
-            places = range(1 << max(values).bit_length())
-            found = Array(values.get(place, Const(0, 32)) for place in places)
-            bits = len(places).bit_length() - 1
-            low, high = self.word[:bits], self.word[bits:]
-            m.d.sync += bus.RDATA.eq(Mux(high == 0, found[low], 0))
+            chosen = (
+                Mux(hit, source, 0)
+                for hit, source in zip(self.read_hits, values + arguments, strict=True)
+            )
+            m.d.sync += bus.RDATA.eq(reduce(or_, chosen))
         return m
 
-    def _writes(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
-        """Gather address and data; returns (both are there, data, strobes, address)."""
+    def _writes(self, m: Module) -> None:
+        """Gather address and data, and find the register that both are for, a cycle after."""
         bus = self.bus
         addressed, filled, both = (
             Signal(name=name) for name in ("addressed", "filled", "write_both")
         )
-        address, value, strobe = self.address, self.value, self.strobe
+        address, written = self.address, self.written
         m.d.comb += [
             bus.AWREADY.eq(self.awake & ~addressed),
             bus.WREADY.eq(self.awake & ~filled),
-            both.eq(addressed & filled & ~bus.BVALID),
+            both.eq(addressed & filled & ~written & ~bus.BVALID),
         ]
         with m.If(bus.AWVALID & bus.AWREADY):
             m.d.sync += [addressed.eq(1), address.eq(bus.AWADDR)]
         with m.If(bus.WVALID & bus.WREADY):
-            m.d.sync += [filled.eq(1), value.eq(bus.WDATA), strobe.eq(bus.WSTRB)]
+            m.d.sync += [filled.eq(1), self.value.eq(bus.WDATA), self.strobe.eq(bus.WSTRB)]
+        m.d.sync += [
+            written.eq(both),
+            self.write_hits.eq(Cat(both & (address[2:] == place) for place in self.places)),
+        ]
+        with m.If(both):
+            m.d.sync += [addressed.eq(0), filled.eq(0)]
         with m.If(bus.BREADY):
             m.d.sync += bus.BVALID.eq(0)
-        with m.If(both):
-            m.d.sync += [addressed.eq(0), filled.eq(0), bus.BVALID.eq(1)]
-        return both, value, strobe, address
-
-    @staticmethod
-    def _store(m: Module, target: Signal, word: int, value: Signal, strobe: Signal) -> None:
-        for byte in range(4):
-            low = 32 * word + 8 * byte
-            with m.If(strobe[byte]):
-                m.d.sync += target[low : low + 8].eq(value[8 * byte : 8 * byte + 8])
+        with m.If(written):
+            m.d.sync += bus.BVALID.eq(1)

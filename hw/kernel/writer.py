@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from .axi import WritePort, write_port
@@ -69,7 +69,7 @@ class Writer(wiring.Component):
         sizes = self.sizes
         depth, log2 = sizes.write_words, sizes.word_log2
         m.submodules.fifo = fifo = SyncFIFOBuffered(width=sizes.word_bits, depth=depth)
-        m.submodules.lengths = lengths = SyncFIFOBuffered(width=8, depth=BURSTS_AHEAD)
+        m.submodules.lengths = lengths = SyncFIFO(width=8, depth=BURSTS_AHEAD)
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             fifo.w_en.eq(self.i.valid),
@@ -122,17 +122,24 @@ class Writer(wiring.Component):
         writes = Signal()
         number = Signal(8)
         last = Signal()
+        # Words of the burst that is written next, less one, if there is one.
+        queued = Signal()
+        behind = Signal(8)
         moves = word.valid & word.ready
+        begins = ~writes | (moves & last)
         m.d.comb += [
             word.payload.data.eq(fifo.r_data),
             word.payload.last.eq(last),
             word.valid.eq(writes & fifo.r_rdy),
             fifo.r_en.eq(moves),
-            lengths.r_en.eq(~writes | (moves & last)),
+            lengths.r_en.eq(~queued),
         ]
-        with m.If(lengths.r_en):
-            m.d.sync += [writes.eq(lengths.r_rdy), number.eq(lengths.r_data)]
-            m.d.sync += last.eq(lengths.r_data == 0)
+        with m.If(~queued):
+            m.d.sync += [queued.eq(lengths.r_rdy), behind.eq(lengths.r_data)]
+        with m.If(begins):
+            m.d.sync += [writes.eq(queued), number.eq(behind), last.eq(behind == 0)]
+            with m.If(queued):
+                m.d.sync += queued.eq(0)
         with m.Elif(moves):
             m.d.sync += [number.eq(number - 1), last.eq(number == 1)]
         comes = self.i.valid & self.i.ready

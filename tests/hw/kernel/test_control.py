@@ -157,6 +157,7 @@ def test_an_event_stays_until_it_is_cleared(run, enabled):
         await ctx.tick()
         ctx.set(bus.AWVALID, 0)
         ctx.set(bus.WVALID, 0)
+        await ctx.tick()
         await end(ctx, registers)  # the cycle of the write
         ctx.set(bus.BREADY, 1)
         await ctx.tick()
