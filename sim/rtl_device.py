@@ -185,7 +185,7 @@ class RtlDevice(PipelineDevice):
     fast : bool
         Leave the comparisons and sums of predicates to the simulator. The kernel is then not the
         exported Verilog to the letter, but its carry chains are proved to be comparisons
-        (:mod:`penstock.hw.formal.compare`), and it is compiled and run several times as fast.
+        (tests/hw/formal), and it is compiled and run several times as fast.
     latency_cycles, bandwidth, stalls, seed
         The memory, see :class:`penstock.sim.verilated.board.MemoryModel`.
     """

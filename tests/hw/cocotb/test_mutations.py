@@ -6,11 +6,11 @@ from types import ModuleType
 import pytest
 
 from penstock.hw.export import kernel_verilog
-from penstock.hw.formal.proof import Mutation, mutant
 from penstock.hw.join.kernel import feeder
 from penstock.hw.kernel import axi, kernel, reader, shell, writer
 from tests.hw.cocotb.builds import BUILDS
 from tests.hw.cocotb.simulators import Simulation, missing
+from tests.hw.formal.proof import Mutation, mutant
 
 pytestmark = pytest.mark.skipif(bool(missing("icarus")), reason=missing("icarus") or "is there")
 

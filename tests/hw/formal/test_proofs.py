@@ -7,11 +7,11 @@ from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib.memory import Memory
 
 from penstock.errors import MissingToolError
-from penstock.hw.formal import sby
-from penstock.hw.formal.inside import Inside
-from penstock.hw.formal.proof import Mutation, mutant
-from penstock.hw.formal.properties import AnySeq, Assert
-from penstock.hw.formal.registry import PROOFS, document
+from tests.hw.formal import sby
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Mutation, mutant
+from tests.hw.formal.properties import AnySeq, Assert
+from tests.hw.formal.registry import PROOFS, document
 
 REASON = sby.missing_tool()
 needs_tools = pytest.mark.skipif(REASON is not None, reason=REASON or "all tools are there")
@@ -112,7 +112,7 @@ def test_all_mutations_fit(proof):
 
 def test_the_document_lists_the_proofs():
     path = Path(__file__).parents[3] / "docs" / "proofs.md"
-    assert path.read_text() == document(), "run `python -m penstock.hw.formal > docs/proofs.md`"
+    assert path.read_text() == document(), "run `python -m tests.hw.formal > docs/proofs.md`"
 
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)

@@ -14,12 +14,12 @@ from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 
-from ..window import queue
-from ..window.config import WindowConfig
-from ..window.layout import Side
-from .proof import Claim, Mutation, Proof, mutant
-from .properties import AnyConst, AnySeq, Assert, Assume
-from .streams import feed, moves
+from penstock.hw.window import queue
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.layout import Side
+from tests.hw.formal.proof import Claim, Mutation, Proof, mutant
+from tests.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
+from tests.hw.formal.streams import feed, moves
 
 
 class CarelessMemory(Elaboratable):

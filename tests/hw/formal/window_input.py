@@ -6,9 +6,9 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
-from ..window.config import WindowConfig
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert
+from penstock.hw.window.config import WindowConfig
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert
 
 _CONFIG = WindowConfig(depth=2, key_bits=1, payload_a_bits=1, payload_b_bits=1)
 _DEPTH = 10

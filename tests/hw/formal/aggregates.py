@@ -6,14 +6,13 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind, flit_layout
+from penstock.hw.join.modes import CODES, Folding
 from penstock.program import Mode
-
-from ..join.config import JoinConfig
-from ..join.flit import Kind, flit_layout
-from ..join.modes import CODES, Folding
-from .head import HeadProof
-from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert, Assume, same_start
+from tests.hw.formal.head import HeadProof
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnyConst, AnySeq, Assert, Assume, same_start
 
 _PAIRS = frozenset({Mode.PAIRS})
 

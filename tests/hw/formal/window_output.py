@@ -8,11 +8,11 @@ from types import ModuleType
 from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import data
 
-from ..window.config import WindowConfig
-from ..window.layout import Side, record_layout
-from .inside import Inside
-from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert, Assume
+from penstock.hw.window.config import WindowConfig
+from penstock.hw.window.layout import Side, record_layout
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
 
 
 @dataclass(frozen=True, kw_only=True)

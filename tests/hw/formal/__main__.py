@@ -2,6 +2,6 @@
 
 import sys
 
-from .registry import document
+from tests.hw.formal.registry import document
 
 sys.stdout.write(document())

@@ -6,8 +6,8 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Shape, Signal, signed, unsigned
 
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert
 
 _SHAPES = (
     (unsigned(32), unsigned(32)),

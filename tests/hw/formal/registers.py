@@ -7,13 +7,13 @@ from types import ModuleType
 from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value
 from amaranth.lib.wiring import In
 
-from ..join.config import JoinConfig
-from ..join.kernel.config import KernelConfig
-from ..join.kernel.describe import PASS_COUNT, describe
-from ..kernel.control import LITE
-from ..kernel.registers import CTRL, RANGE_BYTES
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import PASS_COUNT, describe
+from penstock.hw.kernel.control import LITE
+from penstock.hw.kernel.registers import CTRL, RANGE_BYTES
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert
 
 _REGISTERS = describe(KernelConfig.fit(JoinConfig(units=2, tests=1))).registers
 _CTRL, _PASS_COUNT = (_REGISTERS.offset(register) >> 2 for register in (CTRL, PASS_COUNT))

@@ -6,11 +6,11 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
-from ..kernel.sizes import PAGE_BYTES
-from .inside import Inside, Items
-from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert, Assume
-from .streams import NarrowWords, drain, feed, moves
+from penstock.hw.kernel.sizes import PAGE_BYTES
+from tests.hw.formal.inside import Inside, Items
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnyConst, AnySeq, Assert, Assume
+from tests.hw.formal.streams import NarrowWords, drain, feed, moves
 
 _SIZES = NarrowWords(word_bits=2, burst_words=2, read_words=4)
 

@@ -7,12 +7,12 @@ from types import ModuleType
 from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 
-from ..join.config import JoinConfig
-from ..join.flit import Kind, pass_layout, tuple_layout
-from .inside import Inside
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert, Assume
-from .streams import feed, moves
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind, pass_layout, tuple_layout
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert, Assume
+from tests.hw.formal.streams import feed, moves
 
 _CONFIG = JoinConfig(units=2, tests=1, key_bits=2, position_bits=2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from amaranth.hdl import Module, Signal, Value
 from amaranth.lib import stream
 
-from ..kernel.sizes import PortSizes
-from .properties import AnySeq, Assert, Assume
+from penstock.hw.kernel.sizes import PortSizes
+from tests.hw.formal.properties import AnySeq, Assert, Assume
 
 
 class NarrowWords(PortSizes):

@@ -7,12 +7,12 @@ from types import ModuleType
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
 
-from ..join.config import JoinConfig
-from ..join.kernel.config import KernelConfig
-from .inside import Inside, Items
-from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert
-from .streams import feed, moves
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.kernel.config import KernelConfig
+from tests.hw.formal.inside import Inside, Items
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnyConst, AnySeq, Assert
+from tests.hw.formal.streams import feed, moves
 
 # One block more than there are lanes: the first lane has two.
 _CONFIG = replace(KernelConfig.fit(JoinConfig(units=9, units_per_block=1, tests=1)), lane_records=4)

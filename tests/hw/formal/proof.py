@@ -10,7 +10,7 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable
 
-from .sby import Verdict, prove
+from tests.hw.formal.sby import Verdict, prove
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
-from .inside import Inside
-from .proof import Claim, Mutation, Proof
-from .properties import Assert
-from .streams import drain, feed, moves
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import Assert
+from tests.hw.formal.streams import drain, feed, moves
 
 _WIDTH = 2
 

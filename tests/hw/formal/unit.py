@@ -7,10 +7,10 @@ from types import ModuleType
 
 from amaranth.hdl import Array, Cat, Elaboratable, Module, Signal
 
-from ..join.config import JoinConfig
-from ..join.flit import Kind, flit_layout
-from .proof import Claim, Mutation, Proof
-from .properties import AnyConst, AnySeq, Assert, same_start
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind, flit_layout
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnyConst, AnySeq, Assert, same_start
 
 
 class UnitProof(Elaboratable):

@@ -8,10 +8,10 @@ from types import ModuleType
 from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value
 from amaranth.lib import data
 
-from ..join.config import JoinConfig
-from ..join.flit import Kind, flit_layout
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert, Assume
+from penstock.hw.join.config import JoinConfig
+from penstock.hw.join.flit import Kind, flit_layout
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert, Assume
 
 _CONFIG = JoinConfig(
     units=4,

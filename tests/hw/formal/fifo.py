@@ -6,9 +6,9 @@ from types import ModuleType
 
 from amaranth.hdl import Array, Elaboratable, Module, Signal
 
-from .inside import Inside, Items
-from .proof import Claim, Mutation, Proof
-from .properties import AnySeq, Assert
+from tests.hw.formal.inside import Inside, Items
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import AnySeq, Assert
 
 _DEPTH, _WIDTH = 3, 2
 

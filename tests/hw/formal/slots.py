@@ -6,11 +6,11 @@ from types import ModuleType
 
 from amaranth.hdl import Elaboratable, Module, Signal
 
-from ..kernel.slots import Slots
-from .inside import Inside
-from .proof import Claim, Mutation, Proof
-from .properties import Assert
-from .streams import drain, feed, moves
+from penstock.hw.kernel.slots import Slots
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Claim, Mutation, Proof
+from tests.hw.formal.properties import Assert
+from tests.hw.formal.streams import drain, feed, moves
 
 
 class _Slots(Slots):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import (
+from tests.hw.formal import (
     aggregates,
     block,
     compare,
@@ -20,7 +20,7 @@ from . import (
     window_output,
     writer,
 )
-from .proof import Proof
+from tests.hw.formal.proof import Proof
 
 PROOFS: tuple[Proof, ...] = (
     *unit.PROOFS,
@@ -44,8 +44,8 @@ PROOFS: tuple[Proof, ...] = (
 _HEADER = """\
 # Proofs
 
-What `hw/formal` proves of the hardware, with SymbiYosys and z3. Written by
-`python -m penstock.hw.formal`; a test compares this file with it. Every claim comes with a mutation
+What `tests/hw/formal` proves of the hardware, with SymbiYosys and z3. Written by
+`python -m tests.hw.formal`; a test compares this file with it. Every claim comes with a mutation
 of the block's source; a test checks that the proof then finds a counterexample.
 
 "For ever" is by induction over as many cycles as the depth says, "bounded" a search of that many

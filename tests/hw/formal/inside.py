@@ -10,7 +10,7 @@ from typing import Any
 
 from amaranth.hdl import Const, Elaboratable, Fragment, Module, Mux, Signal, Value
 
-from .properties import Assert
+from tests.hw.formal.properties import Assert
 
 
 class Inside:
