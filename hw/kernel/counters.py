@@ -46,7 +46,7 @@ class Counters(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        step = Signal(self.i_steps.shape())
+        step = data.View(self.i_steps.shape(), Signal(self.i_steps.shape()))
         m.d.sync += step.eq(self.i_steps)
         for name in self.steps:
             total = self.o_sums[name]

@@ -125,14 +125,12 @@ class WindowEngine(Engine):
             self.o_status.eq(Mux(fetched, Status.OK, Status.PAUSED)),
             self.o_fields.tuples.eq(dealer.o_number),
         ]
-        begin = "FILL"
-        if self.config.window.is_band:
-            begin, written = "TABLES", write_tables(m, operator, given)
+        written = write_tables(m, operator, given) if self.config.window.is_band else None
         with m.FSM() as machine:
             with m.State("IDLE"), m.If(self.i_start):
                 m.d.sync += matching.eq(0)
-                m.next = begin
-            if self.config.window.is_band:
+                m.next = "FILL" if written is None else "TABLES"
+            if written is not None:
                 with m.State("TABLES"):
                     m.d.comb += operator.i_entry.valid.eq(1)
                     with m.If(written):
