@@ -47,6 +47,8 @@ class Board:
         Independent ports to it: pseudo-channels of HBM, DIMMs of DDR, 1 of a processing system.
     bank_mib : int
         Size of each, in MiB: no buffer of a card is larger than a bank.
+    port_bits : int
+        Width of a kernel's memory ports: that of a port of the memory or of its controller.
     memory_gb_s : float
         Peak bandwidth of that memory, all ports together, in 10^9 bytes per second.
     clock_mhz : int
@@ -67,6 +69,7 @@ class Board:
     memory: str
     banks: int
     bank_mib: int
+    port_bits: int
     memory_gb_s: float
     clock_mhz: int
     pynq: str
@@ -86,6 +89,7 @@ BOARDS = {
         memory="HBM",
         banks=32,
         bank_mib=256,
+        port_bits=256,
         memory_gb_s=316,
         clock_mhz=300,
         pynq="3.0.1",
@@ -103,6 +107,7 @@ BOARDS = {
         memory="DDR",
         banks=4,
         bank_mib=16_384,
+        port_bits=512,
         memory_gb_s=77,
         clock_mhz=300,
         pynq="3.0.1",
@@ -120,6 +125,7 @@ BOARDS = {
         memory="DDR",
         banks=4,
         bank_mib=16_384,
+        port_bits=512,
         memory_gb_s=77,
         clock_mhz=300,
         pynq="3.0.1",
@@ -138,6 +144,7 @@ BOARDS = {
         memory="HBM",
         banks=32,
         bank_mib=256,
+        port_bits=256,
         memory_gb_s=460,
         clock_mhz=300,
         pynq="3.0.1",
@@ -155,6 +162,7 @@ BOARDS = {
         memory="PS",
         banks=1,
         bank_mib=512,
+        port_bits=64,
         memory_gb_s=2.1,
         clock_mhz=100,
         pynq="3.1.2",
@@ -172,6 +180,7 @@ BOARDS = {
         memory="PS",
         banks=1,
         bank_mib=2_048,
+        port_bits=128,
         memory_gb_s=19.2,
         clock_mhz=200,
         pynq="4.0.0",
@@ -189,6 +198,7 @@ BOARDS = {
         memory="PS",
         banks=1,
         bank_mib=4_096,
+        port_bits=128,
         memory_gb_s=19.2,
         clock_mhz=200,
         pynq="4.0.0",
@@ -206,6 +216,7 @@ BOARDS = {
         memory="PS",
         banks=1,
         bank_mib=2_048,
+        port_bits=128,
         memory_gb_s=4.3,
         clock_mhz=200,
         pynq="4.0.0",

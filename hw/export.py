@@ -12,11 +12,12 @@ from penstock.errors import FileError, UsageError
 
 from .board.placement import MOST_KERNELS as MOST_ON_ZYNQ
 from .join.config import JoinConfig
+from .join.kernel.config import KernelConfig
+from .join.kernel.describe import KERNEL, describe
+from .join.kernel.engine import JoinEngine
 from .join.pipeline import Pipeline
-from .kernel.config import KernelConfig
-from .kernel.describe import describe
 from .kernel.description import Description
-from .kernel.kernel import KERNEL, Kernel
+from .kernel.kernel import Kernel
 from .kernel.link import LINK, link_config
 from .verilog import verilog
 
@@ -44,7 +45,7 @@ def kernel_verilog(
     cache, platform
         See :func:`penstock.hw.verilog.verilog`.
     """
-    text = verilog(Kernel(config), KERNEL, cache=cache, platform=platform)
+    text = verilog(Kernel(JoinEngine(config)), KERNEL, cache=cache, platform=platform)
     return KERNEL_WAIVERS + text
 
 

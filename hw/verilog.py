@@ -34,10 +34,9 @@ _ATTRIBUTES = " ".join(f"-remove {attribute}" for attribute in _INTERNAL)
 #: From RTLIL in in.il to Verilog in out.v.
 _SCRIPT = [
     "read_rtlil in.il",
-    # Queues are read only after they were written. Their zeros would be most of the text, and
+    # Memories are read only after they were written. Their zeros would be most of the text, and
     # Yosys takes minutes over them.
-    "delete t:$meminit_v2 r:MEMID=*bank_* %i",
-    "delete *.block_*.fifo/t:$meminit_v2",
+    "delete t:$meminit_v2",
     "proc",
     "opt -purge",
     "wreduce",
@@ -49,7 +48,8 @@ _SCRIPT = [
     "wreduce t:$mux",
     "splitnets -driver",
     "opt_clean -purge",
-    # Registers start from reset; an initial value beside it is a second truth.
+    # Registers start from reset; an initial value beside it is a second truth, and one without
+    # reset holds anything until it is written.
     "setattr -unset init w:*",
     f"attrmap {_ATTRIBUTES}",
     f"attrmap -modattr {_ATTRIBUTES}",

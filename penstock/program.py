@@ -60,12 +60,16 @@ class BandProgram:
     payload : Type, optional
         Integer with exact bounds, never nullable: a value of each window tuple that ``SUM``,
         ``MIN`` and ``MAX`` fold. It is the last window column.
+    unit_bits : int, optional
+        Width of a code in the units that should find the pairs, if a device has such; less than
+        ``key_bits``, where few of the pairs that narrow units find are expected to be false.
     """
 
     tests: int
     table: int
     key_bits: int = 32
     payload: Type | None = None
+    unit_bits: int | None = None
 
     @property
     def modes(self) -> frozenset[Mode]:

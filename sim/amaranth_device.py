@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock.errors import DeviceError
-from penstock.host.device.base import PAIRS, Result, Task, WindowBuffer
+from penstock.host.device.base import PAIRS, Kernel, Result, Task, WindowBuffer
 from penstock.host.devices.kernel.folds import read_folds
 from penstock.host.devices.kernel.work import (
     Outcome,
@@ -19,6 +19,7 @@ from penstock.host.devices.kernel.work import (
     PipelineWindow,
     Stop,
 )
+from penstock.host.devices.narrow.device import open_narrow, units_of
 from penstock.hw.join.config import JoinConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
 
@@ -153,6 +154,8 @@ class AmaranthDevice(PipelineDevice):
     trace : bool
         Whether ``device.trace`` keeps the cycles of the latest task: the flit at the head and the
         number of active units.
+    key_bits : int, optional
+        Widest codes of the units; programs of wider ones run on them for pairs.
     """
 
     name = "amaranth"
@@ -162,17 +165,24 @@ class AmaranthDevice(PipelineDevice):
     task_evaluations = 1 << 15
 
     def __init__(
-        self, units: int = 8, vcd: Path | str | None = None, *, trace: bool = False
+        self,
+        units: int = 8,
+        vcd: Path | str | None = None,
+        *,
+        trace: bool = False,
+        key_bits: int | None = None,
     ) -> None:
-        super().__init__(units)
+        super().__init__(units, key_bits=key_bits)
         self._vcd = None if vcd is None else Path(vcd)
         self._trace = trace
         self.trace: list[Cycle] = []
         self._private: list[PipelineSimulator] = []
 
-    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         self._check_program(program, modes)
         assert not isinstance(program, WindowProgram)
+        if isinstance(program, BandProgram) and (bits := units_of(program, modes, self._key_bits)):
+            return open_narrow(program, bits, self.open, self.count)
         build = {"modes": modes | PAIRS, "value_bits": value_bits(program, modes)}
         if isinstance(program, BandProgram):
             config = self._join_config(tests=program.tests, key_bits=program.key_bits, **build)

@@ -9,8 +9,8 @@ from functools import partial
 from penstock.errors import UsageError
 from penstock.host.device.operator import Operator
 from penstock.hw.export import kernel_verilog
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.description import Description
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import describe as describe_window

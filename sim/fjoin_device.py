@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.errors import DeviceError
 from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Kernel
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
 
-from .amaranth_device import AmaranthDevice, AmaranthKernel
+from .amaranth_device import AmaranthDevice
 from .pipeline_device import PipelineDevice
 from .rtl_device import RtlDevice
 
 
 class _Builds(PipelineDevice):
     """Builds the paper's pipeline where its base class would build ours."""
+
+    def __init__(self, *arguments: Any, key_bits: int | None = None, **options: Any) -> None:
+        if key_bits is not None:
+            raise DeviceError("the paper's pipeline has its predicate built in, in full width")
+        super().__init__(*arguments, **options)
+        self.narrow_widths = ()
 
     def _join_config(self, **program: Any) -> FJoinConfig:
         return FJoinConfig(units=self._units, **program)
@@ -42,6 +49,7 @@ class FJoinDevice(_Builds, RtlDevice):
     """
 
     name = "fjoin"
+    key_widths = (32, 64)
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return super().open(self._built_in(program, modes), modes)
@@ -57,5 +65,5 @@ class FJoinAmaranthDevice(_Builds, AmaranthDevice):
     name = "fjoin-amaranth"
     key_widths = (8, 32)
 
-    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> AmaranthKernel:
+    def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         return super().open(self._built_in(program, modes), modes)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
 from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import PAIRS, RANGE_JOINS_ONLY, Device
+from penstock.host.devices.narrow.device import NARROW_WIDTHS, narrow_refusal
 from penstock.hw.hls.check import refusal
 from penstock.hw.join.config import MAX_UNITS_PER_BLOCK, MAX_VALUE_BITS, JoinConfig
 from penstock.hw.join.modes import refused_sum
@@ -68,9 +69,17 @@ class PipelineDevice(Device):
         Join units of a pipeline, in two blocks (more if a block would have more than 32).
     pipelines : int
         Pipelines side by side.
+    key_bits : int, optional
+        Widest codes of the units, one of ``key_widths``. By default units of each width are built;
+        those of ``NARROW_WIDTHS`` also for pairs of wider codes, where the program asks for it.
     """
 
-    def __init__(self, units: int, pipelines: int = 1) -> None:
+    def __init__(self, units: int, pipelines: int = 1, key_bits: int | None = None) -> None:
+        if key_bits is not None and key_bits not in self.key_widths:
+            widths = ", ".join(map(str, self.key_widths))
+            raise DeviceError(f"{self.name} has units of {widths} bits, not {key_bits!r}")
+        self._key_bits = key_bits
+        self.narrow_widths: Sequence[int] = NARROW_WIDTHS if key_bits is None else (key_bits,)
         self._units = units
         self._pipelines = pipelines
         self._sums: Counter[str] = Counter()
@@ -90,6 +99,8 @@ class PipelineDevice(Device):
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         if isinstance(program, WindowProgram):
             return RANGE_JOINS_ONLY
+        if self._key_bits and (reason := narrow_refusal(program, modes, self._key_bits)):
+            return reason
         if missing := modes - program.modes:
             names = ", ".join(sorted(mode.value for mode in missing))
             return f"it has nothing to fold for {names}"

@@ -18,13 +18,13 @@ from penstock.host.devices.kernel.driver import JoinKernelTask, KernelDriver
 from penstock.host.devices.kernel.packing import Packing
 from penstock.host.devices.kernel.window_driver import operator_refusal
 from penstock.host.devices.kernel.work import Outcome, PipelineKernel, PipelineTask, PipelineWindow
+from penstock.host.devices.narrow.device import narrow_refusal, open_narrow, units_of
 from penstock.hw.checks import check_range
 from penstock.hw.export import kernel_verilog
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.join.config import MAX_VALUE_BITS
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import table
-from penstock.hw.kernel.kernel import KERNEL, PORTS
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.program import AnyProgram, BandProgram, Mode, Program, WindowProgram
@@ -55,7 +55,7 @@ _PATIENCE, _PATIENCE_CYCLES = 200, 1_000_000
 def _built(config: KernelConfig, fast: bool) -> Path:
     platform = SIMULATION if fast else None
     verilog = kernel_verilog(config, cache=cache_folder(), platform=platform)
-    return board_library(verilog, KERNEL, PORTS)
+    return board_library(verilog, KERNEL, PORTS, config.word_bytes)
 
 
 class RtlWindow(PipelineWindow):
@@ -177,16 +177,21 @@ class RtlDevice(PipelineDevice):
         Slots of each queue of the window-join operator, a power of two: the largest ROWS.
     banks : int
         Queue tuples that the window-join operator tests per cycle and side.
+    key_bits : int, optional
+        Widest codes of the units; programs of wider ones run on them for pairs. By default the
+        program says which units it asks for.
+    word_bits : int
+        Width of the kernel's memory ports: 64, 128, 256 or 512.
     fast : bool
         Leave the comparisons and sums of predicates to the simulator. The kernel is then not the
         exported Verilog to the letter, but its carry chains are proved to be comparisons
-        (:mod:`penstock.hw.formal.compare`), and it is compiled and run several times as fast.
+        (tests/hw/formal), and it is compiled and run several times as fast.
     latency_cycles, bandwidth, stalls, seed
         The memory, see :class:`penstock.sim.verilated.board.MemoryModel`.
     """
 
     name = "rtl"
-    key_widths = (32, 64)
+    key_widths = (16, 24, 32, 64)
     #: About a second at half a million cycles per second, with sixteen units busy.
     task_evaluations = 1 << 22
 
@@ -198,6 +203,8 @@ class RtlDevice(PipelineDevice):
         lanes: int = 1,
         rows_depth: int = 1 << 16,
         banks: int = 8,
+        key_bits: int | None = None,
+        word_bits: int = 512,
         fast: bool = False,
         latency_cycles: int = 0,
         bandwidth: float = 1.0,
@@ -205,9 +212,11 @@ class RtlDevice(PipelineDevice):
         seed: int = 0,
     ) -> None:
         check_range("lanes", lanes, 1, 64)
-        super().__init__(units, pipelines)
-        KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines)  # says what is wrong
-        WindowConfig(depth=rows_depth, banks=banks)  # the same
+        super().__init__(units, pipelines, key_bits)
+        self._word_bits = word_bits
+        # These say what is wrong.
+        KernelConfig.fit(self._join_config(program=ANY_PROGRAM), pipelines, word_bits)
+        WindowConfig(depth=rows_depth, banks=banks)
         self._depth = rows_depth
         self._banks = banks
         self.lanes = lanes
@@ -221,6 +230,8 @@ class RtlDevice(PipelineDevice):
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         self._check_program(program, modes)
+        if isinstance(program, BandProgram) and (bits := units_of(program, modes, self._key_bits)):
+            return open_narrow(program, bits, self.open, self.count)
         if isinstance(program, WindowProgram):
             kernel = RtlWindowKernel(self, program, self._window_build(program))
         else:
@@ -246,13 +257,16 @@ class RtlDevice(PipelineDevice):
             )
         else:
             join = self._join_config(program=program, modes=modes | PAIRS)
-        return KernelConfig.fit(join, self._pipelines)
+        return KernelConfig.fit(join, self._pipelines, self._word_bits)
 
     def refuses(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> str | None:
         if not isinstance(program, WindowProgram):
             return super().refuses(program, modes)
         reason = (
-            operator_refusal(program, modes) or self.refuses(program.a) or self.refuses(program.b)
+            operator_refusal(program, modes)
+            or (narrow_refusal(program, modes, self._key_bits) if self._key_bits else None)
+            or self.refuses(program.a)
+            or self.refuses(program.b)
         )
         if reason is None and max(program.rows) > self._depth:
             return (
@@ -270,7 +284,7 @@ class RtlDevice(PipelineDevice):
             tests=next(number for number in _BUILDS if number >= tests),
             key_bits=next(width for width in self.key_widths if width >= bits),
         )
-        return WindowKernelConfig(window=window)
+        return WindowKernelConfig(window=window, word_bits=self._word_bits)
 
     def start(self, run: Any, *arguments: Any) -> Future[Any]:
         """Run a task in a thread of the device."""

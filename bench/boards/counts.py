@@ -19,13 +19,15 @@ from bench.store import Store
 from penstock.hw.cells import Cells, synthesise
 from penstock.hw.compose import compose
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.kernel import KERNEL, Kernel
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import KERNEL
+from penstock.hw.join.kernel.engine import JoinEngine
+from penstock.hw.kernel.kernel import Kernel
 from penstock.hw.verilog import verilog
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.kernel import KERNEL as WINDOW_KERNEL
-from penstock.hw.window.kernel.kernel import WindowKernel
+from penstock.hw.window.kernel.describe import KERNEL as WINDOW_KERNEL
+from penstock.hw.window.kernel.engine import WindowEngine
 
 _ROOT = Path(__file__).resolve().parents[2]
 #: What tests compare every export with.
@@ -70,13 +72,15 @@ class Counts:
     def join(self, blocks: int) -> Cells:
         """Cells of :func:`join_kernel`, as the sum of its parts."""
         step = {"kernel": "join", "blocks": blocks, "tests": TESTS, "key_bits": KEY_BITS}
-        return self._cells(step, lambda: Kernel(join_kernel(blocks)), KERNEL)
+        return self._cells(step, lambda: Kernel(JoinEngine(join_kernel(blocks))), KERNEL)
 
     def window(self, rows: int, banks: int) -> Cells:
         """Cells of :func:`window_kernel`, synthesised in one piece."""
         step = {"kernel": "window", "rows": rows, "banks": banks}
         step |= {"tests": TESTS, "key_bits": KEY_BITS}
-        return self._cells(step, lambda: WindowKernel(window_kernel(rows, banks)), WINDOW_KERNEL)
+        return self._cells(
+            step, lambda: Kernel(WindowEngine(window_kernel(rows, banks))), WINDOW_KERNEL
+        )
 
     def _cells(self, step: dict, made, top: str) -> Cells:
         def measure() -> dict[str, int]:

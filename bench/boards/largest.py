@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from bench.boards.counts import BLOCK, KEY_BITS, TESTS
 from bench.boards.power import BASE_W, dynamic_w
-from bench.boards.sizes import JoinSizes, WindowSizes
+from bench.boards.sizes import JoinSizes, WindowSizes, queue_urams
 from penstock.constraints.boards import BOARDS, Board, Flow
 from penstock.hw.board.placement import ZYNQ, clock_of, system_of
 from penstock.hw.cells import Cells
-from penstock.hw.kernel.config import WORD_BYTES
 from penstock.hw.window.config import MAX_BANKS
 
 #: Bytes of a window tuple in memory.
@@ -21,8 +20,8 @@ MEMORY_EFFICIENCY = 0.8
 #: Bytes per cycle of a processing system's port for kernels: Zynq-7000, UltraScale+.
 _PORT_BYTES = (8, 16)
 #: Slots of a bank of the window kernel: fewer would not lie in block RAM.
-_SLOTS = tuple(1 << bits for bits in range(9, 15))
-_KINDS = {"lut": "LUT", "ff": "FF", "bram": "block RAM"}
+_SLOTS = tuple(1 << bits for bits in range(9, 15))  # with 64 banks as deep as a build may be
+_KINDS = {"lut": "LUT", "ff": "FF", "bram": "block RAM", "uram": "URAM"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,8 @@ class Fit:
         Of all kernels.
     limit : str
         What a larger one has too little of.
+    urams : int
+        UltraRAMs of all kernels; their energy is not part of the watts.
     evaluations_per_s : float
         While every unit has a tuple, or the windows are full.
     slowed_by : str
@@ -50,6 +51,7 @@ class Fit:
     evaluations_per_s: float
     slowed_by: str
     watts: float
+    urams: int = 0
 
     @property
     def evaluation_j(self) -> float:
@@ -75,7 +77,7 @@ def largest_join(name: str, share: float, sizes: JoinSizes) -> Fit | None:
     """
     board = BOARDS[name]
     kernels = board.slrs
-    most = {kind: int(getattr(board, kind) * share) for kind in _KINDS}
+    most = _most(board, share)
 
     def cells(blocks: float) -> Cells:
         each = sizes.cells(blocks)
@@ -101,18 +103,29 @@ def largest_join(name: str, share: float, sizes: JoinSizes) -> Fit | None:
 def largest_window(name: str, share: float, sizes: WindowSizes) -> Fit | None:
     """The window-join kernel with the largest product of ROWS and P, of equal ones the larger P."""
     board = BOARDS[name]
-    most = {kind: int(getattr(board, kind) * share) for kind in _KINDS}
+    most = _most(board, share)
     banks = [1 << bits for bits in range(1, MAX_BANKS.bit_length())]
     builds = [(slots, number) for slots in _SLOTS for number in banks]
-    fitting = [build for build in builds if not _over(sizes.cells(*build), most)]
+
+    def over(slots: int, number: int) -> tuple[list[str], bool]:
+        """What is missing with the queues in the better memory, and whether that is UltraRAM."""
+        rams = _over(sizes.cells(slots, number), most)
+        if not rams or not board.uram:
+            return rams, False
+        cells = sizes.cells(slots, number, in_uram=True)
+        return _over(cells, most, 2 * number * queue_urams(slots)), True
+
+    fitting = [build for build in builds if not over(*build)[0]]
     if not fitting:
         return None
     slots, number = max(fitting, key=lambda build: (build[0] * build[1] ** 2, build[1]))
-    found, clock, rows = sizes.cells(slots, number), clock_of(board), slots * number
+    in_uram = over(slots, number)[1]
+    found, clock = sizes.cells(slots, number, in_uram=in_uram), clock_of(board)
+    rows = slots * number
     # A round matches a tuple of each side with ROWS of the other, see WindowConfig.round_cycles.
     per_cycle = 2 * rows / (slots + 2)
     larger = [(slots * 2, number), (slots, min(number * 2, MAX_BANKS))]
-    limits = [kind for build in larger for kind in _over(sizes.cells(*build), most)]
+    limits = [kind for build in larger for kind in over(*build)[0]]
     return Fit(
         what=f"{rows:,} × {number}",
         cells=found,
@@ -120,12 +133,19 @@ def largest_window(name: str, share: float, sizes: WindowSizes) -> Fit | None:
         evaluations_per_s=per_cycle * clock * 1e6,
         slowed_by="",
         watts=BASE_W[name] + dynamic_w(found, board, clock),
+        urams=2 * number * queue_urams(slots) if in_uram else 0,
     )
 
 
-def _over(cells: Cells, most: dict[str, int]) -> list[str]:
+def _most(board: Board, share: float) -> dict[str, int]:
+    """Cells of each kind that kernels may take."""
+    return {kind: int(getattr(board, kind) * share) for kind in _KINDS}
+
+
+def _over(cells: Cells, most: dict[str, int], urams: int = 0) -> list[str]:
     """Kinds that a build has too many of, those first of which it has most."""
-    shares = {kind: getattr(cells, kind) / most[kind] for kind in most}
+    taken = {kind: getattr(cells, kind) for kind in most if kind != "uram"} | {"uram": urams}
+    shares = {kind: number / max(most[kind], 1) for kind, number in taken.items()}
     over = [kind for kind, value in shares.items() if value > 1]
     return [_KINDS[kind] for kind in sorted(over, key=lambda kind: -shares[kind])]
 
@@ -138,7 +158,7 @@ def _fed(board: Board, kernels: int, bytes_per_cycle: int) -> tuple[float, str]:
     """Which share of a kernel's cycles memory has a window tuple for, and what is short if any."""
     cycles = clock_of(board) * 1e6
     if board.flow is Flow.VITIS:
-        port = min(WORD_BYTES * cycles, board.memory_gb_s * 1e9 / board.banks)
+        port = min(board.port_bits // 8 * cycles, board.memory_gb_s * 1e9 / board.banks)
     else:
         port = _PORT_BYTES[system_of(board) is not ZYNQ] * cycles
     share = min(port, board.memory_gb_s * 1e9 / kernels) * MEMORY_EFFICIENCY

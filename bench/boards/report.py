@@ -54,7 +54,7 @@ def _row(name: str, share: float, fit: Fit | None) -> Iterator[str]:
     if fit is None:
         yield from ("none fits", "", "", "", "")
         return
-    yield fit.what
+    yield fit.what + (", in URAM" if fit.urams else "")
     yield fit.limit
     yield f"{fit.evaluations_per_s:.2e}" + (f", by {fit.slowed_by}" if fit.slowed_by else "")
     yield f"{BASE_W[name]:g} + {fit.watts - BASE_W[name]:.1f}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from bench.boards.counts import KEY_BITS, TESTS, Counts
 from penstock.hw.cells import Cells
 from penstock.hw.window.kernel.config import NUMBER_BITS
+from penstock.hw.window.memories import bank_rams, bank_urams
 
 #: Blocks of the join kernels that the line goes through. Each brings a lane for its results; beyond
 #: eight blocks lanes are shared, so that the line has a few per cent too much there.
@@ -31,8 +32,7 @@ WINDOW_TEST = ((1024, 16), (512, 4))
 TOLERANCE = 0.03
 RAMS_OFF = 2
 
-#: Widths that a block RAM of 36 kbit can have, and its words then (UG573).
-_BLOCK_RAM = ((72, 512), (36, 1024), (18, 2048), (9, 4096), (4, 8192), (2, 16384), (1, 32768))
+_TUPLE_BITS = TESTS * KEY_BITS + NUMBER_BITS
 
 
 @dataclass(frozen=True)
@@ -78,25 +78,29 @@ class WindowSizes:
         base["bram"] = flat.bram - 2 * WINDOW_SLOTS[0][1] * queue_rams(WINDOW_SLOTS[0][0])
         return WindowSizes(base, each, doubling)
 
-    def cells(self, slots: int, banks: int) -> Cells:
-        """Cells of a kernel whose banks have so many slots."""
+    def cells(self, slots: int, banks: int, *, in_uram: bool = False) -> Cells:
+        """Cells of a kernel whose banks have so many slots.
+
+        With queues in UltraRAM each bank has registers for its output, which are part of the block
+        once the vendor's tools have placed them, and are not counted.
+        """
         deeper = slots.bit_length() - 11
         found = {
             name: self.base[name] + self.each[name] * banks + self.doubling[name] * deeper
             for name in self.base
         }
-        found["bram"] = self.base["bram"] + 2 * banks * queue_rams(slots)
+        found["bram"] = self.base["bram"] + 2 * banks * queue_rams(slots) * (not in_uram)
         return _rounded(found)
 
 
 def queue_rams(slots: int) -> float:
     """Block RAMs of a bank, in halves: keys of a tuple, and its number."""
-    bits = TESTS * KEY_BITS + NUMBER_BITS
-    width, words = next((ram for ram in _BLOCK_RAM if ram[1] >= slots), _BLOCK_RAM[-1])
-    whole, rest = divmod(bits, width)
-    # What is left over may fit a half, a block RAM of 18 kbit.
-    part = 0.0 if not rest else 0.5 if rest <= width // 2 else 1.0
-    return (whole + part) * max(slots // words, 1)
+    return bank_rams(_TUPLE_BITS, slots)
+
+
+def queue_urams(slots: int) -> int:
+    """UltraRAMs of a bank."""
+    return bank_urams(_TUPLE_BITS, slots)
 
 
 def errors(counts: Counts) -> dict[str, dict[str, float]]:

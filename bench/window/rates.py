@@ -52,7 +52,7 @@ class Run:
     depth: int
     banks: int = 1
     outputs: int = 1
-    records: int = 8
+    records: int = 16
     parallel: bool = True
     rows: int
     interval: int = 0

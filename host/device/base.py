@@ -263,6 +263,9 @@ class Device(ABC):
     units: int = 1
     #: Widths of band codes that the device offers, ascending.
     key_widths: Sequence[int] = (16, 32, 64)
+    #: Widths of units that run programs of wider codes, for pairs only: the units find those and
+    #: false ones, which are dropped (:mod:`penstock.host.devices.narrow`). Ascending.
+    narrow_widths: Sequence[int] = ()
     #: Most evaluations of a task, if the device would need seconds for one of the usual size; None
     #: for others.
     task_evaluations: int | None = None

@@ -22,6 +22,7 @@ _TOLD = (
     "lanes",
     "units",
     "key_widths",
+    "narrow_widths",
     "task_evaluations",
     "is_even",
     "keeps_windows",

@@ -197,8 +197,10 @@ class ExistenceDelivery(RowDelivery):
     def note(self, chunk: Chunk) -> None:
         found = self._found[chunk.order.batch]
         for rows, result in zip(chunk.rows, chunk.results, strict=True):
-            assert result.folds is not None
-            found[rows] |= result.folds.found
+            if result.folds is not None:
+                found[rows] |= result.folds.found
+        for pairs in chunk.pairs:  # of devices that cannot tell in another way
+            found[pairs.stream] = True
 
     def _close(self, batch: int, probing: Arrival | None, alone: list[Arrival]) -> list[Rows]:
         found = self._found.pop(batch)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from weakref import WeakSet
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from penstock.errors import DeviceError
 from penstock.expr.columns import Columns
 from penstock.plan.band import BandForm
 from penstock.plan.plan import Evaluation
-from penstock.program import BandProgram, Program
+from penstock.program import BandProgram, Mode, Program
 
 from ..device.base import Device
 from ..device.cut import LEAST_EVALUATIONS, TASK_EVALUATIONS, TASKS_PER_LANE, Piece, cut
@@ -24,9 +25,10 @@ from ..prune.late import SearchedLate, TupleKeys
 from ..prune.pruner import Pruner
 from ..prune.search import LOOKED_AT, SearchKeys, search_piece
 from ..prune.sizes import Pruning
-from ..windows.probe import Probe
+from ..windows.probe import Evaluated, Probe
 from .order import Bound, Order
 from .stats import Stats
+from .units import UnitSample, choose_units, modes_for, widths_to_choose
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,8 @@ class OrderMaker:
         self.names = names
         self.cutting = cutting
         self._devices = devices
+        #: Layouts whose programs say which units they ask for.
+        self._chosen: WeakSet[Layout] = WeakSet()
         self._binder = Binder(evaluation.form, _common_widths(devices), growing=growing)
         #: Of the keys to search by, where they are not the program's own.
         self._searched: Binder | None = None
@@ -150,8 +154,10 @@ class OrderMaker:
         evaluated = probe.evaluated
         window, columns, rows = evaluated.window, evaluated.columns, len(evaluated.start)
         made = self._binder.bind(window, columns, rows)
+        self._choose_units(made, evaluated)
+        modes = self._modes(made.program)
         for device in self._devices:
-            _refuse(device, made.program, self.evaluation, self.names)
+            _refuse(device, made.program, self.evaluation, modes, self.names)
         by = None
         if self._searched is not None and probe.pairs >= self._pruner.least_pairs:
             by = self._searched.bind(window, columns, rows)
@@ -167,6 +173,26 @@ class OrderMaker:
                         if len(piece.rows):
                             yield Order(batch, bound, piece)
 
+    def _modes(self, program: Program) -> tuple[Mode, ...]:
+        """What devices make of the matches of each tuple."""
+        if self.evaluation.fold is not None:
+            return self.evaluation.modes
+        return modes_for(self._devices, program, self.evaluation.modes)
+
+    def _choose_units(self, made: Layout, evaluated: Evaluated) -> None:
+        """Choose the width of the units for a new layout, where devices have several."""
+        if made in self._chosen:
+            return
+        self._chosen.add(made)
+        widths = widths_to_choose(self._devices, made.program, self.evaluation.modes)
+        if not widths:
+            return
+        sample = UnitSample.take(
+            made, evaluated.window, evaluated.columns, evaluated.start, evaluated.end
+        )
+        if (expected := choose_units(sample, sorted(widths))) is not None:
+            made.program = replace(made.program, unit_bits=expected.bits)
+
     def _bound(self, portion: _Portion, stats: Stats) -> Iterator[Bound]:
         """Bind the tuples of a portion, for each mode."""
         evaluated = portion.probe.evaluated
@@ -180,8 +206,9 @@ class OrderMaker:
         search = self._search_keys(portion, bounds)
         has_keys = self._searched is not None or bool(search.tests)
         may_search = self._pruner.may_search and has_keys
-        made, modes = portion.made, frozenset(self.evaluation.modes)
-        for mode in self.evaluation.modes:
+        made, ordered = portion.made, self._modes(portion.made.program)
+        modes = frozenset(ordered)
+        for mode in ordered:
             parts = self._pruner.parts(evaluated.window, made, search, start, end, mode)
             stats.pairs_pruned += admitted - sum(part.evaluations for part in parts)
             for part in parts:
@@ -275,7 +302,11 @@ class _Portion:
 
 
 def _refuse(
-    device: Device, program: Program, evaluation: Evaluation, names: Mapping[str, str]
+    device: Device,
+    program: Program,
+    evaluation: Evaluation,
+    modes: Sequence[Mode],
+    names: Mapping[str, str],
 ) -> None:
     """Refuse a program that a device cannot run.
 
@@ -283,7 +314,7 @@ def _refuse(
     ------
     DeviceError
     """
-    reason = device.refuses(program, frozenset(evaluation.modes))
+    reason = device.refuses(program, frozenset(modes))
     if reason is None:
         return
     shape = "band" if isinstance(program, BandProgram) else "general"

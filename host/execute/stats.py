@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .chunk import Chunk
 
 #: Counters that are sizes of the device or of its windows: equal in each result, not summed.
-SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b"})
+SIZES = frozenset({"units", "banks", "depth", "rows_a", "rows_b", "narrow_bits"})
 
 
 @dataclass

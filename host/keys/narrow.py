@@ -20,8 +20,6 @@ from penstock.program import empty_code, null_code
 
 from ..kept_code import kept
 
-#: Most bits of a narrow code, which is stored in 16.
-MOST_BITS = 16
 #: Entries of the table of first steps, per edge: most keys are then placed by one comparison.
 ENTRIES = 4
 
@@ -42,7 +40,7 @@ class NarrowCodes:
         above the code.
     shift : int
         Entry of a code in ``first``: ``(code - edges[0]) >> shift``.
-    first : ndarray of uint16
+    first : ndarray of uint16, or of uint32 if there are more than 16 bits
         Edges below each entry's codes, and ``n`` at the end.
     """
 
@@ -62,21 +60,30 @@ class NarrowCodes:
             Codes of some rows, in any order, in the key's dtype.
         key_bits : int
         bits : int
-            2 to 16.
+            2 to 32.
         """
         known = np.sort(sample[sample < empty_code(key_bits)])
         count = empty_code(bits) - 1
         if not len(known) or not count:
-            return cls(key_bits, bits, known[:0], 0, np.zeros(2, np.uint16))
+            return cls.of_edges(known[:0], key_bits, bits)
         picked = known[np.arange(count) * len(known) // count]
         # A value that is picked again has many rows: an edge behind it keeps others out.
         again = picked[1:][picked[1:] == picked[:-1]]
-        edges = np.unique(np.concatenate([picked, again + again.dtype.type(1)]))
+        return cls.of_edges(
+            np.unique(np.concatenate([picked, again + again.dtype.type(1)])), key_bits, bits
+        )
+
+    @classmethod
+    def of_edges(cls, edges: np.ndarray, key_bits: int, bits: int) -> NarrowCodes:
+        """The map with these edges, each once."""
+        entry_type = np.uint16 if bits <= 16 else np.uint32
+        if not len(edges):
+            return cls(key_bits, bits, edges, 0, np.zeros(2, entry_type))
         reach = int(edges[-1]) - int(edges[0])
         shift = max(reach.bit_length() - (ENTRIES * len(edges)).bit_length() + 1, 0)
-        entries = (edges - edges[0]) >> edges.dtype.type(shift)
-        starts = np.arange((reach >> shift) + 2)
-        first = np.searchsorted(entries, starts).astype(np.uint16)
+        entries = ((edges - edges[0]) >> edges.dtype.type(shift)).astype(np.intp)
+        first = np.zeros((reach >> shift) + 2, entry_type)
+        np.cumsum(np.bincount(entries), out=first[1:])
         return cls(key_bits, bits, edges, shift, first)
 
     @property

@@ -105,13 +105,13 @@ def _registers(module: xml.Element, port: str, size: int) -> xml.Element:
     return xml.SubElement(block, "REGISTERS")
 
 
-def _register(parent: xml.Element, register: type[Register], name: str, offset: int) -> None:
+def _register(parent: xml.Element, register: Register, name: str, offset: int) -> None:
     """The element of a register; a wide register is several words of a processor."""
     words = register.bits // 32
     access = "read-only" if register.access is Access.STATUS else "read-write"
     for word in range(words):
         own = name if words == 1 else f"{name}_{word + 1}"
-        text = (register.__doc__ or "").strip().splitlines()[0]
+        text = register.text
         item = _word(parent, own, offset + 4 * word, text, access)
         fields = xml.SubElement(item, "FIELDS")
         for field, (bit, meaning) in register.fields.items():

@@ -48,7 +48,7 @@ def build_scripts(
 def package_script(description: Description, board: Board) -> str:
     """Tcl for Vivado: the Verilog as an IP, for an Alveo card also as a kernel (``.xo``)."""
     registers = [
-        f"  {name} 0x{offset:X} {register.bits} {register.port or '{}'}"
+        f"  {name} 0x{offset:X} {register.bits} {description.port_of(register) or '{}'}"
         for register in description.registers.registers
         for name, offset in description.registers.instances(register)
     ]
@@ -60,7 +60,7 @@ def package_script(description: Description, board: Board) -> str:
         vendor=description.vendor,
         library=description.library,
         version=description.version,
-        interfaces=" ".join((CONTROL, *description.ports, *description.streams)),
+        interfaces=" ".join((CONTROL, *description.ports)),
         clock_hz=round(clock_of(board) * 1e6),
         control=CONTROL,
         range_bytes=RANGE_BYTES,

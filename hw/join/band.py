@@ -30,6 +30,8 @@ class BandTest(wiring.Component):
     ----------
     config : JoinConfig
         A band build.
+    late : bool
+        Whether ``valid`` comes with the result, which saves a register, not with the keys.
 
     Members
     -------
@@ -55,8 +57,9 @@ class BandTest(wiring.Component):
     write: Signal
     o: Signal
 
-    def __init__(self, config: JoinConfig) -> None:
+    def __init__(self, config: JoinConfig, *, late: bool = False) -> None:
         self.config = config
+        self.late = late
         keys = data.ArrayLayout(config.key_bits, config.tests)
         members = {
             "keys": In(keys),
@@ -78,7 +81,7 @@ class BandTest(wiring.Component):
 
         low, high = self.bounds[0], self.bounds[1]
         live = Signal()
-        m.d.sync += live.eq(self.valid)
+        m.d["comb" if self.late else "sync"] += live.eq(self.valid)
         met = Signal(self.config.tests, reset_less=True)
         m.d.sync += met.eq(
             Cat(

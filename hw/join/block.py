@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Signal, Value, ValueCastable
+from amaranth.hdl import Cat, Const, Module, Signal, Value, ValueCastable
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -31,8 +31,9 @@ class Block(wiring.Component):
     """Part of the chain that shares a mask and a result FIFO.
 
     A match bit enters the mask at the lag of its unit, so the mask of a window tuple is whole
-    when it leaves the last unit. A record is written for each window tuple with a match:
-    ``len(units) + config.test_cycles + 1`` cycles after the tuple enters, up to one per cycle.
+    when it leaves the last unit; bits count with window tuples only. A record is written for each
+    window tuple with a match: ``len(units) + config.test_cycles + 1`` cycles after the tuple
+    enters, up to one per cycle.
     A stalled result stream fills the FIFO; the head then stops in time, the units never do.
 
     Parameters
@@ -80,8 +81,12 @@ class Block(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         folds = self._mode(m)
-        mask = self._chain(m, platform)
-        kind, lap = self._tail(m)
+        mask, coming = self._chain(m, platform)
+        kind, lap, coming_kind = self._tail(m)
+        # A cycle ahead, since the FIFO's levels follow it. Bits of other flits mean nothing, and
+        # after a reset those of no flit do.
+        some = Signal()
+        m.d.sync += some.eq((coming_kind == Kind.WINDOW) & coming.any())
 
         m.submodules.fifo = fifo = self.fifo
         record = Signal(record_layout(self.config))
@@ -92,8 +97,7 @@ class Block(wiring.Component):
         m.d.comb += [
             record.mask.eq(mask),
             fifo.w_data.eq(record),
-            # The mask of any other flit is zero: a match bit is live only for a window tuple.
-            fifo.w_en.eq(mask.any() if folds is None else mask.any() & ~folds),
+            fifo.w_en.eq(some if folds is None else some & ~folds),
             self.o_record.payload.eq(fifo.r_data),
             self.o_record.valid.eq(fifo.r_rdy),
             fifo.r_en.eq(self.o_record.ready),
@@ -120,10 +124,10 @@ class Block(wiring.Component):
             m.d.comb += [getattr(unit, name).eq(told[name]) for name in names]
         return told["folds"]
 
-    def _chain(self, m: Module, platform: object) -> Signal:
-        """Connect the units; returns the mask behind the last one."""
+    def _chain(self, m: Module, platform: object) -> tuple[Value, Value]:
+        """Connect the units; returns the mask behind the last one, and that of the next cycle."""
         table = self._table(m)
-        flit, mask = self.i, Signal(0)
+        flit, mask, coming = self.i, Signal(0), Const(0, 0)
         for number, unit in enumerate(self.units):
             kind = "last_unit" if unit.last else "unit"
             key = unit.config, unit.last
@@ -131,11 +135,13 @@ class Block(wiring.Component):
             m.d.comb += unit.i.eq(flit)
             if table is not None:
                 m.d.comb += unit.table.eq(table)
-            wider = Signal(number + 1, name=f"mask_{number}")
-            m.d.sync += wider.eq(Cat(mask, unit.hit))
+            # Without reset each bit's delay is a shift register in one LUT.
+            wider = Signal(number + 1, name=f"mask_{number}", reset_less=True)
+            coming = Cat(mask, unit.hit)
+            m.d.sync += wider.eq(coming)
             flit, mask = unit.o, wider
         m.d.comb += self.o.eq(flit)
-        return mask
+        return mask, coming
 
     def _table(self, m: Module) -> Signal | None:
         """The truth table of the block's units, where they do not keep their own."""
@@ -147,11 +153,12 @@ class Block(wiring.Component):
             m.d.sync += table.bit_select(entry.index, 1).eq(entry.value)
         return table
 
-    def _tail(self, m: Module) -> tuple[ValueCastable, Value]:
-        """Kind and lap of the last unit's flit, as late as its mask."""
-        kind, lap = self.o.kind, self.o.lap
+    def _tail(self, m: Module) -> tuple[ValueCastable, Value, ValueCastable]:
+        """Kind and lap of the last unit's flit, as late as its mask; the kind a cycle before."""
+        kind = before = self.o.kind
+        lap = self.o.lap
         for cycle in range(self.config.test_cycles + 1):
             later_kind, later_lap = Signal(Kind, name=f"kind_{cycle}"), Signal(name=f"lap_{cycle}")
             m.d.sync += [later_kind.eq(kind), later_lap.eq(lap)]
-            kind, lap = later_kind, later_lap
-        return kind, lap
+            kind, lap, before = later_kind, later_lap, kind
+        return kind, lap, before

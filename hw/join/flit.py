@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, enum
 
 from .config import JoinConfig
@@ -49,6 +49,17 @@ def flit_layout(config: JoinConfig) -> data.StructLayout:
     if config.value_bits:
         fields["operand"] = signed(config.value_bits)
     return data.StructLayout(fields)
+
+
+def registered(m: Module, flit: data.View) -> data.View:
+    """A flit a cycle later. Only its kind starts from reset: IDLE, so the rest does not matter."""
+    layout = flit.shape()
+    parts = [
+        Signal(field.shape, name=f"flit_{name}", reset_less=name != "kind")
+        for name, field in layout
+    ]
+    m.d.sync += [part.eq(flit[name]) for part, (name, _) in zip(parts, layout, strict=True)]
+    return data.View(layout, Cat(parts))
 
 
 def tail_layout(config: JoinConfig) -> data.StructLayout:

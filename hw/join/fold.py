@@ -90,35 +90,37 @@ class Fold(wiring.Component):
         if folding.places:
             members["live"] = In(1)
         super().__init__(members)
-        self.tested = Signal(folding.position_bits)
+        self.tested = Signal(folding.position_bits, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         folding = self.folding
+        folded = Signal(folding.layout, reset_less=True)
+        m.d.comb += self.o.eq(folded)
         if folding.value_bits:
-            self._value(m)
+            self._value(m, folded)
         if folding.finds:
             with m.If(self.hit):
-                m.d.sync += self.o.found.eq(1)
+                m.d.sync += folded.found.eq(1)
             with m.If(self.clear):
-                m.d.sync += self.o.found.eq(0)
+                m.d.sync += folded.found.eq(0)
         return m
 
-    def _value(self, m: Module) -> None:
-        folding, value = self.folding, self.o.value
+    def _value(self, m: Module, folded: data.View) -> None:
+        folding, value = self.folding, folded.value
         operand = self.operand if folding.operand_bits else 1
         take = Signal()
         m.d.comb += take.eq(self.hit)
         if folding.keeps_least:
             kept = value[: folding.operand_bits].as_signed()
-            better = ~self.o.found | ~at_most(m, kept, self.operand)
+            better = ~folded.found | ~at_most(m, kept, self.operand)
             m.d.comb += take.eq(self.hit & ((~self.least | better) if folding.adds else better))
         if folding.places:
             tested = self.tested
             with m.If(self.live):
                 m.d.sync += tested.eq(tested + 1)
             with m.If(take):
-                m.d.sync += self.o.position.eq(tested)
+                m.d.sync += folded.position.eq(tested)
             with m.If(self.clear):
                 m.d.sync += tested.eq(0)
         if not folding.adds:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 
-from amaranth.hdl import Module, Mux, Signal, ValueLike, signed
+from amaranth.hdl import Const, Module, Mux, Signal, ValueLike, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -13,10 +15,10 @@ from penstock.passes import Pass
 from .block import back_layout
 from .chain import TaskPorts, task_members
 from .config import JoinConfig
-from .flit import Kind, flit_layout
+from .flit import Kind, flit_layout, registered, report_layout
 from .modes import keep_control
 from .occupancy import Closed, Count, Moves, Turn, Values
-from .ranges import Ends, Next, Place
+from .ranges import Due, Ends, Next, Place
 
 
 def merge(
@@ -52,9 +54,9 @@ class Head(TaskPorts):
 
     One flit per cycle, one cycle after a window tuple and two after a stream tuple, which is taken
     ahead of its load; ``load_flits + 1`` flits per stream tuple, one per window tuple, and two
-    cycles plus ``config.settle_cycles`` per pass; a pass that was not there before the CLEAR of
-    the last one begins a cycle later. Window tuples wait while ``i_back.room`` is low; the other
-    flits cause no records and do not wait.
+    cycles plus ``config.settle_cycles`` per pass; the first pass of a task, and one that was not
+    there before the CLEAR of the last one, begin a cycle later. Window tuples wait while
+    ``i_back.room`` is low; the other flits cause no records and do not wait.
 
     In a task that folds matches a unit stays occupied until its tuple's value was collected. A
     COLLECT is sent for each tuple, in their order, as soon as ``config.fold_cycles`` have passed
@@ -81,8 +83,9 @@ class Head(TaskPorts):
         Reports of the blocks. ``room`` gates window tuples, ``quiet`` gates ``o_report``,
         ``collect`` gates collections.
     i_halt : In(1)
-        Stop at the next boundary between flits of different tuples. What was not taken from the
-        inputs stays there; one stream tuple may have been taken that was not loaded, and is lost.
+        Stop at the next boundary between flits of different tuples, a cycle later. What was not
+        taken from the inputs stays there; one stream tuple may have been taken that was not loaded,
+        and is lost. A pass may be withdrawn while it is high, and when the report is taken.
     o : Out
         The chain.
     o_report : Out(stream)
@@ -113,45 +116,42 @@ class Head(TaskPorts):
         self._send(m, flit)
 
         moves = Moves()
-        new = self.i_pass.payload
-        last = Signal()
-        report = self.o_report.payload
+        report = Signal(report_layout(config), reset_less=True)
+        m.d.comb += self.o_report.payload.eq(report)
         loaded = Signal(config.position_bits)
-        part = Signal(range(config.load_flits))
-        place = Place(m, config, self.i_pass, moves)
-        following = Next(m, config, self.i_tuple, new.tuples, place, moves)
+        part, part_next = (Signal(range(config.load_flits), name=name) for name in ("part", "to"))
+        place = Place(m, config, self.i_pass, moves, platform)
+        tuples = self.i_pass.payload.tuples
+        following = Next(m, config, self.i_tuple, tuples, place, moves, platform)
         units = config.units
         active = Count(m, "active", units, up=moves.load, down=moves.retire, clear=moves.clear)
-        full = active.at_least(units)
         load = Turn(m, "load", units, step=moves.load, clear=moves.clear)
         retire = Turn(m, "retire", units, step=moves.retire, clear=moves.clear)
-        ends = Ends(m, config, following.payload.end, load.slot, active, place, moves)
+        end = following.payload.end
+        ends = Ends(m, config, end, load.slot, active, place, moves, platform)
+        due = Due(m, place, following, ends, active, units, moves)
         closed = Closed(m, config, moves)
         values = Values(m, config, self.i_entry, self.i_back, moves) if config.folding else None
         rest = config.drain_cycles + config.settle_cycles
         wait, waits = Signal(range(rest + 1)), Signal()
         with m.If(waits):
             m.d.sync += [wait.eq(wait - 1), waits.eq(wait != 1)]
+        # The states BEGIN, MERGE and STOP as registers, NEXT once its wait is over, and the halt a
+        # cycle later: the paths of all moves begin here, and end far away.
+        names = ("opens", "between", "merging", "stops", "halt", "goes", "configures")
+        opens, between, merging, stops, halt, goes, configures = (
+            Signal(name=name) for name in names
+        )
+        # A tuple whose load has begun is loaded, whatever halts.
+        halts, merges = self.i_halt & (part_next == 0), Signal(name="merges")
+        m.d.sync += [halt.eq(halts), part.eq(part_next)]
+        m.d.sync += [merging.eq(merges), goes.eq(merges & ~halts)]
+        m.d.comb += [merges.eq(merging), part_next.eq(part)]
 
         def wait_for(cycles: int) -> None:
             m.d.sync += [wait.eq(cycles), waits.eq(cycles != 0)]
 
-        def begin() -> None:
-            m.d.comb += moves.begin.eq(1)
-            m.d.sync += last.eq(new.last)
-            m.next = "MERGE"
-
-        def clear(*, ends_task: object) -> None:
-            m.d.comb += [
-                flit.kind.eq(Kind.CLEAR),
-                flit.lap.eq(ends_task),
-                moves.clear.eq(1),
-            ]
-            m.d.sync += part.eq(0)
-
-        def finish() -> None:
-            clear(ends_task=1)
-            kept = values.kept(active.value) if values else active.value
+        def finish(kept: ValueLike) -> None:
             m.d.sync += [
                 report.complete.eq(loaded - kept),
                 report.loaded.eq(loaded),
@@ -159,106 +159,115 @@ class Head(TaskPorts):
             wait_for(rest)
             m.next = "REPORT"
 
-        def send_part() -> None:
-            keys, size = following.payload["keys"], config.part_bits
-            m.d.comb += [flit.kind.eq(Kind.LOAD), flit.lap.eq(load.lap)]
-            with m.Switch(part):
-                for word in range(config.load_flits):
-                    with m.Case(word):
-                        m.d.comb += flit.payload.eq(keys[word * size : (word + 1) * size])
-            m.d.sync += part.eq(part + 1)
-            with m.If(part == config.load_flits - 1):
-                m.d.comb += [flit.kind.eq(Kind.LOAD_LAST), moves.load.eq(1)]
-                m.d.sync += [part.eq(0), loaded.eq(loaded + 1)]
+        def stop(*, fault: bool) -> None:
+            m.d.comb += merges.eq(0)
+            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), between.eq(0)]
+            m.next = "STOP"
 
-        def send_retire() -> None:
-            m.d.comb += [
-                flit.kind.eq(Kind.RETIRE),
-                flit.lap.eq(retire.lap),
-                moves.retire.eq(1),
-            ]
+        # A tuple's payload is chosen by what is due, not by what is done: the kind says the rest.
+        keys, size = following.payload["keys"], config.part_bits
+        m.d.comb += flit.payload.eq(self.i_window.payload[: config.key_bits_of_window])
+        with m.If(due.load), m.Switch(part):
+            for word in range(config.load_flits):
+                with m.Case(word):
+                    m.d.comb += flit.payload.eq(keys[word * size : (word + 1) * size])
 
-        def send_window() -> None:
-            with m.If(~self.i_window.valid):
-                m.d.comb += self.o_starved.eq(1)
-            with m.Elif(~self.i_back.room):
-                m.d.comb += self.o_stalled.eq(1)
-            with m.Else():
-                m.d.comb += [
-                    flit.kind.eq(Kind.WINDOW),
-                    flit.payload.eq(self.i_window.payload[: config.key_bits_of_window]),
-                    self.i_window.ready.eq(1),
-                    moves.window.eq(1),
-                ]
+        first = values.due if values else Const(0, 1)
+        uncollected = values.some if values else Const(0, 1)
+        shut = closed.all | values.all if values else closed.all
+        sends_part = goes & due.load & ~(first | shut)
+        can_send = goes & due.window & ~first
+        m.d.comb += [
+            moves.retire.eq(goes & due.retire),
+            moves.load.eq(sends_part & (part == config.load_flits - 1)),
+            moves.window.eq(can_send & self.i_window.valid & self.i_back.room),
+            moves.clear.eq(stops | (goes & due.end & ~uncollected)),
+            self.i_window.ready.eq(moves.window),
+            self.o_starved.eq(goes & due.tuple | can_send & ~self.i_window.valid),
+            self.o_stalled.eq(can_send & self.i_window.valid & ~self.i_back.room),
+        ]
+        with m.If(sends_part):
+            m.d.comb += part_next.eq(part + 1)
+        with m.If(moves.load):
+            m.d.comb += part_next.eq(0)
+            m.d.sync += loaded.eq(loaded + 1)
+        follows = between & place.shown & ~(halt | self.i_halt)
+        m.d.comb += moves.begin.eq(opens | follows)
+        with m.If(moves.begin):
+            m.d.comb += merges.eq(1)
+            m.d.sync += [opens.eq(0), between.eq(0)]
+        with m.If(moves.clear):
+            m.d.comb += [part_next.eq(0), merges.eq(0)]
+            m.d.sync += stops.eq(0)
+        m.d.comb += flit.lap.eq(
+            Mux(due.load, load.lap, Mux(due.retire, retire.lap, stops | place.last))
+        )
+        kinds = {
+            Kind.LOAD: sends_part & ~moves.load,
+            Kind.LOAD_LAST: moves.load,
+            Kind.WINDOW: moves.window,
+            Kind.RETIRE: moves.retire,
+            Kind.CLEAR: moves.clear,
+            Kind.CONFIG: configures,
+        }
+        if values:
+            last_ones = due.end & values.some & values.settled
+            m.d.comb += values.collect.eq(
+                goes & (last_ones | ~(place.at_stop | due.retire) & values.due)
+            )
+            kinds[Kind.COLLECT] = values.collect
+            with m.If(values.collect):
+                m.d.comb += flit.lap.eq(values.lap)
 
-        def send_collect_if(possible: ValueLike) -> None:
-            assert values is not None
-            with m.If(possible):
-                m.d.comb += [
-                    flit.kind.eq(Kind.COLLECT),
-                    flit.lap.eq(values.lap),
-                    values.collect.eq(1),
-                ]
+        # At most one of them is high.
+        m.d.comb += flit.kind.eq(
+            Kind(reduce(or_, (Mux(sent, kind.value, 0) for kind, sent in kinds.items())))
+        )
 
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [loaded.eq(0), self.o_fault.eq(0)]
-                begins = place.shown
+                takes = place.shown
                 if config.entry_bits:
-                    begins = begins & ~self.i_entry.valid
-                    m.d.comb += self.i_entry.ready.eq(1)
-                    with m.If(self.i_entry.valid):
-                        m.d.comb += [
-                            flit.kind.eq(Kind.CONFIG),
-                            flit.payload.eq(self.i_entry.payload),
-                        ]
-                with m.If(begins):
-                    m.d.comb += self.i_pass.ready.eq(1)
-                    begin()
-            with m.State("NEXT"):
-                with m.If(self.i_halt):
-                    finish()
-                with m.Elif(~waits):
+                    takes = takes & ~self.i_entry.valid
                     m.d.comb += [
-                        self.i_pass.ready.eq(place.shown),
-                        self.o_starved.eq(~self.i_pass.valid),
+                        self.i_entry.ready.eq(1),
+                        flit.payload.eq(self.i_entry.payload),
+                        configures.eq(self.i_entry.valid),
                     ]
-                    with m.If(place.shown):
-                        begin()
+                m.d.comb += self.i_pass.ready.eq(takes)
+                with m.If(takes & self.i_pass.valid):
+                    m.d.sync += opens.eq(1)
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.next = "MERGE"
+            with m.State("NEXT"):
+                with m.If(halt):
+                    stop(fault=False)
+                with m.Elif(between):
+                    m.d.comb += [
+                        self.i_pass.ready.eq(follows),
+                        self.o_starved.eq(~place.shown),
+                    ]
+                    with m.If(follows):
+                        m.next = "MERGE"
+                with m.Elif(wait == 1):
+                    m.d.sync += between.eq(1)
             with m.State("MERGE"):
                 m.d.sync += report.position.eq(place.position)
-                with m.If(self.i_halt & (part == 0)):
-                    finish()
-                with m.Elif(place.at_stop & (following.valid | following.more)):
-                    m.next = "FAULT"
-                if values:
-                    with m.Elif(place.at_stop & values.some):
-                        send_collect_if(values.settled)
-                with m.Elif(place.at_stop & last):
+                with m.If(halt):
+                    stop(fault=False)
+                with m.Elif(due.fault):
+                    stop(fault=True)
+                with m.Elif(moves.clear & place.last):
                     # All ranges end by here, so the tuples that are still active are complete.
-                    finish()
-                    m.d.sync += report.complete.eq(loaded)
-                with m.Elif(place.at_stop):
-                    clear(ends_task=0)
+                    finish(0)
+                with m.Elif(moves.clear):
                     wait_for(config.settle_cycles)
+                    m.d.sync += between.eq(config.settle_cycles == 0)
                     m.next = "NEXT"
-                with m.Elif(ends.here):
-                    send_retire()
-                if values:
-                    with m.Elif(values.due):
-                        send_collect_if(1)
-                with m.Elif(following.missing):
-                    m.d.comb += self.o_starved.eq(1)
-                with m.Elif(following.starts):
-                    with m.If(~following.fits | full):
-                        m.next = "FAULT"
-                    with m.Elif(~(closed.all | values.all if values else closed.all)):
-                        send_part()
-                with m.Else():
-                    send_window()
-            with m.State("FAULT"):
-                finish()
-                m.d.sync += self.o_fault.eq(1)
+            with m.State("STOP"):
+                finish(values.kept(active.value) if values else active.value)
             with m.State("REPORT"):
                 m.d.comb += self.o_report.valid.eq(~waits & self.i_back.quiet)
                 with m.If(self.o_report.valid & self.o_report.ready):
@@ -268,7 +277,7 @@ class Head(TaskPorts):
     def _send(self, m: Module, flit: data.View) -> None:
         """Register the flit; its operand a cycle later than the keys."""
         config = self.config
-        m.d.sync += self.o.eq(flit)
+        m.d.comb += self.o.eq(registered(m, flit))
         if config.folding is None or not config.value_bits:
             return
         entry = self.i_entry
@@ -277,9 +286,7 @@ class Head(TaskPorts):
             written = entry.valid & entry.ready
             keep_control(m, config.folding, name, entry.payload.mode, signal, written)
         given = self.i_window.payload[config.key_bits_of_window :]
-        operand = Signal(signed(config.value_bits))
+        operand = Signal(signed(config.value_bits), reset_less=True)
         inverted = given ^ told["inverse"].replicate(config.value_bits)
-        m.d.sync += [
-            operand.eq(Mux(told["one"], 1, inverted)),
-            self.o.operand.eq(operand),
-        ]
+        m.d.sync += operand.eq(Mux(told["one"], 1, inverted))
+        m.d.comb += flit.operand.eq(operand)

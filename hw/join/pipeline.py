@@ -55,6 +55,8 @@ class Collector(wiring.Component):
         m = Module()
         blocks = range(self.config.blocks)
         chosen, latest = Signal(blocks), Signal(blocks)
+        result = Signal(result_layout(self.config), reset_less=True)
+        m.d.comb += self.o.payload.eq(result)
         with m.Switch(latest):
             for block in blocks:
                 with m.Case(block):
@@ -73,8 +75,8 @@ class Collector(wiring.Component):
                         m.d.sync += [
                             latest.eq(block),
                             self.o.valid.eq(1),
-                            self.o.payload.block.eq(block),
-                            self.o.payload.record.eq(self.i[block].payload),
+                            result.block.eq(block),
+                            result.record.eq(self.i[block].payload),
                         ]
         return m
 

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from ..hls.datapath import Datapath
 from .band import BandTest
 from .config import JoinConfig
-from .flit import Kind, flit_layout, tail_layout
+from .flit import Kind, flit_layout, registered, tail_layout
 from .fold import Fold
 
 
@@ -89,7 +89,8 @@ class Unit(wiring.Component):
     least, one, inverse : In(1)
         How the task's mode folds, see :class:`penstock.hw.join.modes.Folding`; where it matters.
     hit : Out(1)
-        Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago.
+        Whether the window tuple matches that was at ``o`` ``config.test_cycles`` ago. Where there
+        was none, it is low in a build with aggregates and in general form, and else anything.
 
     Attributes
     ----------
@@ -131,9 +132,8 @@ class Unit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        flit = Signal(flit_layout(config))
+        flit = registered(m, self.i)
         phase, stored = self.phase, self.stored
-        m.d.sync += flit.eq(self.i)
         m.d.comb += [self.o.kind.eq(flit.kind), self.o.lap.eq(flit.lap)]
         if config.folding or not self.last:
             m.d.comb += self.o.payload.eq(flit.payload)
@@ -161,8 +161,11 @@ class Unit(wiring.Component):
                     m.d.comb += self.o.payload[: config.folding.layout.size].eq(self.fold.o)
 
         m.submodules.test = test = self._test(m, flit, stored)
+        # No window flit makes a unit active or idle, so the next cycle knows as well; what a match
+        # of another flit would be matters to folds only.
+        times = not config.is_band or config.folding
         m.d.comb += [
-            test.valid.eq(self.active & (flit.kind == Kind.WINDOW)),
+            test.valid.eq(self.active & (flit.kind == Kind.WINDOW) if times else self.active),
             self.hit.eq(test.o),
         ]
         if config.folding:
@@ -201,7 +204,7 @@ class Unit(wiring.Component):
                 test.w.as_value().eq(flit.payload),
             ]
             return test
-        test = BandTest(config)
+        test = BandTest(config, late=config.folding is None)
         m.d.comb += [
             test.keys.as_value().eq(flit.payload),
             test.bounds.as_value().eq(stored),

@@ -1,1 +1,1 @@
-"""The kernel: a join pipeline behind AXI, as Vitis and PYNQ expect it."""
+"""What every kernel is made of: registers, memory ports, and the shell that runs an engine."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import IntEnum
+from functools import reduce
+from operator import or_
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .registers import RANGE_BYTES, Ctrl, Gier, IpIer, IpIsr, RegisterMap
+from .registers import CONTROLS, RANGE_BYTES, RegisterMap
 
 ADDRESS_BITS = (RANGE_BYTES - 1).bit_length()
+
+#: Word addresses of the control registers.
+_CTRL, _GIER, _IER, _ISR = range(len(CONTROLS))
 
 #: Signals of the slave: name, direction as the slave sees it, width.
 LITE = {
@@ -62,43 +65,12 @@ def arguments_layout(registers: RegisterMap) -> data.StructLayout:
     return data.StructLayout({name: register.bits for register, name, _ in registers.arguments})
 
 
-def judge(
-    m: Module, has_no_place: Value, refusals: Sequence[tuple[Value, IntEnum]]
-) -> tuple[Signal, Signal, Signal]:
-    """What is wrong with a task's arguments, in registers.
-
-    Arguments keep their values from the cycle before a start on, so their comparisons need not be
-    made in the cycle that they decide.
-
-    Parameters
-    ----------
-    m : Module
-        The shell that runs the task.
-    has_no_place : Value
-        Whether a header cannot be written either.
-    refusals : sequence of (Value, IntEnum)
-        What may be wrong, and the status that says so; the first one that holds counts.
-
-    Returns
-    -------
-    refused, verdict, nowhere : Signal
-        Whether the task is refused, its status, and ``has_no_place``.
-    """
-    refused, verdict, nowhere = Signal(), Signal(type(refusals[0][1])), Signal()
-    m.d.sync += [refused.eq(1), nowhere.eq(has_no_place)]
-    for number, (wrong, status) in enumerate(refusals):
-        with m.Elif(wrong) if number else m.If(wrong):
-            m.d.sync += verdict.eq(status)
-    with m.Else():
-        m.d.sync += refused.eq(0)
-    return refused, verdict, nowhere
-
-
 class RegisterFile(wiring.Component):
     """Control registers and arguments.
 
-    Accepts an address and its data in any order, one access of each kind at a time; answers the
-    cycle after. Addresses without a register read 0 and ignore writes. Master stalls hold answers.
+    Accepts an address and its data in any order, one access of each kind at a time; answers two
+    cycles after, when a write has been done. Addresses without a register read 0 and ignore
+    writes. Master stalls hold answers.
 
     Parameters
     ----------
@@ -143,7 +115,20 @@ class RegisterFile(wiring.Component):
                 "o_interrupt": Out(1),
             }
         )
-        # The write that is gathered, and bits of CTRL: members, so that proofs can name them.
+        #: Word addresses of all registers.
+        self.places = [*range(len(CONTROLS))] + [
+            (offset >> 2) + word
+            for register, _, offset in (*registers.statuses, *registers.arguments)
+            for word in range(register.bits // 32)
+        ]
+        #: Low in reset, which lasts longer inside than outside: nothing is taken in it.
+        self.awake = Signal()
+        # The read that was taken, the write that is gathered, and bits of CTRL: members, so that
+        # proofs can name them.
+        self.asked = Signal()
+        self.read_hits = Signal(len(self.places))
+        self.written = Signal()
+        self.write_hits = Signal(len(self.places))
         self.address = Signal(ADDRESS_BITS)
         self.value = Signal(32)
         self.strobe = Signal(4)
@@ -158,9 +143,16 @@ class RegisterFile(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         bus = self.bus
-        written, value, strobe, address = self._writes(m)
-        read = Signal()
-        m.d.comb += [read.eq(bus.ARVALID & bus.ARREADY), bus.ARREADY.eq(~bus.RVALID)]
+        m.d.sync += self.awake.eq(1)
+        # Which register it is, a bit each, is known a cycle before it counts.
+        hits, value, strobe = self.write_hits, self.value, self.strobe
+        self._writes(m)
+        read = self.asked
+        m.d.comb += bus.ARREADY.eq(self.awake & ~read & ~bus.RVALID)
+        m.d.sync += [
+            read.eq(bus.ARVALID & bus.ARREADY),
+            self.read_hits.eq(Cat(bus.ARADDR[2:] == place for place in self.places)),
+        ]
 
         done, ready, restart, enable = self.done, self.ready, self.restart, Signal()
         interrupts, causes = Signal(2), Signal(2)
@@ -169,39 +161,31 @@ class RegisterFile(wiring.Component):
             control.eq(Cat(self.o_start, done, self.i_idle, ready, Const(0, 3), restart)),
             self.o_interrupt.eq(enable & causes.any()),
         ]
-        values: dict[int, Value] = {
-            Ctrl.offset: control,
-            Gier.offset: enable,
-            IpIer.offset: interrupts,
-            IpIsr.offset: causes,
-        }
-        for register, name, offset in self.registers.statuses:
-            status = self.status(name)
-            values[offset] = status if register.bits == 32 else status[:32]
-            if register.bits == 64:
-                values[offset + 4] = self._high_word(m, read, offset, status)
-        for register, name, offset in self.registers.arguments:
-            for word in range(register.bits // 32):
-                values[offset + 4 * word] = self.o_arguments[name][32 * word : 32 * word + 32]
+        values: list[Value] = [control, enable, interrupts, causes]
+        values += [self.status(name) for _, name, _ in self.registers.statuses]
+        arguments = [
+            self.o_arguments[name][32 * word : 32 * word + 32]
+            for register, name, _ in self.registers.arguments
+            for word in range(register.bits // 32)
+        ]
 
         toggle = Signal(2)
-        with m.If(read & (bus.ARADDR[2:] == Ctrl.offset >> 2)):
+        with m.If(read & self.read_hits[_CTRL]):
             m.d.sync += [done.eq(0), ready.eq(0)]
-        with m.If(written), m.Switch(address[2:]):
-            with m.Case(Ctrl.offset >> 2), m.If(strobe[0]):
-                m.d.sync += restart.eq(value[7])
-                with m.If(value[0]):
-                    m.d.sync += self.o_start.eq(1)
-            with m.Case(Gier.offset >> 2), m.If(strobe[0]):
-                m.d.sync += enable.eq(value[0])
-            with m.Case(IpIer.offset >> 2), m.If(strobe[0]):
-                m.d.sync += interrupts.eq(value)
-            with m.Case(IpIsr.offset >> 2), m.If(strobe[0]):
-                m.d.comb += toggle.eq(value)
-            for register, name, offset in self.registers.arguments:
-                for word in range(register.bits // 32):
-                    with m.Case(offset // 4 + word):
-                        self._store(m, self.o_arguments[name], word, value, strobe)
+        with m.If(hits[_CTRL] & strobe[0]):
+            m.d.sync += restart.eq(value[7])
+            with m.If(value[0]):
+                m.d.sync += self.o_start.eq(1)
+        with m.If(hits[_GIER] & strobe[0]):
+            m.d.sync += enable.eq(value[0])
+        with m.If(hits[_IER] & strobe[0]):
+            m.d.sync += interrupts.eq(value)
+        with m.If(hits[_ISR] & strobe[0]):
+            m.d.comb += toggle.eq(value)
+        for hit, argument in zip(hits[len(values) :], arguments, strict=True):
+            for byte in range(4):
+                with m.If(hit & strobe[byte]):
+                    m.d.sync += argument.word_select(byte, 8).eq(value.word_select(byte, 8))
         event = Cat(self.i_done, self.i_done) & interrupts
         m.d.sync += causes.eq((causes ^ toggle) | event)
         with m.If(self.i_done):
@@ -210,45 +194,37 @@ class RegisterFile(wiring.Component):
         with m.If(bus.RREADY):
             m.d.sync += bus.RVALID.eq(0)
         with m.If(read):
-            m.d.sync += [bus.RVALID.eq(1), bus.RDATA.eq(0)]
-            with m.Switch(bus.ARADDR[2:]):
-                for offset, source in values.items():
-                    with m.Case(offset >> 2):
-                        m.d.sync += bus.RDATA.eq(source)
+            m.d.sync += bus.RVALID.eq(1)
+            chosen = (
+                Mux(hit, source, 0)
+                for hit, source in zip(self.read_hits, values + arguments, strict=True)
+            )
+            m.d.sync += bus.RDATA.eq(reduce(or_, chosen))
         return m
 
-    def _writes(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
-        """Gather address and data; returns (both are there, data, strobes, address)."""
+    def _writes(self, m: Module) -> None:
+        """Gather address and data, and find the register that both are for, a cycle after."""
         bus = self.bus
         addressed, filled, both = (
             Signal(name=name) for name in ("addressed", "filled", "write_both")
         )
-        address, value, strobe = self.address, self.value, self.strobe
+        address, written = self.address, self.written
         m.d.comb += [
-            bus.AWREADY.eq(~addressed),
-            bus.WREADY.eq(~filled),
-            both.eq(addressed & filled & ~bus.BVALID),
+            bus.AWREADY.eq(self.awake & ~addressed),
+            bus.WREADY.eq(self.awake & ~filled),
+            both.eq(addressed & filled & ~written & ~bus.BVALID),
         ]
         with m.If(bus.AWVALID & bus.AWREADY):
             m.d.sync += [addressed.eq(1), address.eq(bus.AWADDR)]
         with m.If(bus.WVALID & bus.WREADY):
-            m.d.sync += [filled.eq(1), value.eq(bus.WDATA), strobe.eq(bus.WSTRB)]
+            m.d.sync += [filled.eq(1), self.value.eq(bus.WDATA), self.strobe.eq(bus.WSTRB)]
+        m.d.sync += [
+            written.eq(both),
+            self.write_hits.eq(Cat(both & (address[2:] == place) for place in self.places)),
+        ]
+        with m.If(both):
+            m.d.sync += [addressed.eq(0), filled.eq(0)]
         with m.If(bus.BREADY):
             m.d.sync += bus.BVALID.eq(0)
-        with m.If(both):
-            m.d.sync += [addressed.eq(0), filled.eq(0), bus.BVALID.eq(1)]
-        return both, value, strobe, address
-
-    def _high_word(self, m: Module, read: Signal, offset: int, value: Signal) -> Signal:
-        """The high word of a status that changes, as it was when its low word was read."""
-        kept = Signal(32, name=f"high_word_{offset:x}")
-        with m.If(read & (self.bus.ARADDR[2:] == offset >> 2)):
-            m.d.sync += kept.eq(value[32:])
-        return kept
-
-    @staticmethod
-    def _store(m: Module, target: Signal, word: int, value: Signal, strobe: Signal) -> None:
-        for byte in range(4):
-            low = 32 * word + 8 * byte
-            with m.If(strobe[byte]):
-                m.d.sync += target[low : low + 8].eq(value[8 * byte : 8 * byte + 8])
+        with m.If(written):
+            m.d.sync += bus.BVALID.eq(1)

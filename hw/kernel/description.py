@@ -5,43 +5,39 @@ The table is all that host software reads; it never imports the hardware's sourc
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, ClassVar
 from xml.etree import ElementTree as xml
 
-from .config import WORD_BYTES
-from .registers import RANGE_BYTES, Register, RegisterMap
+from .registers import ARRAY_LENGTH, RANGE_BYTES, STATUS, Register, RegisterMap
+from .sizes import ALIGN_BYTES, PortSizes
+from .status import Status
 
 #: The register file's port.
 CONTROL = "s_axi_control"
 
-#: Registers of an array in the largest build, for the document.
-_MOST_INSTANCES = 8
-
 
 @dataclass(frozen=True)
-class StreamPort:
-    """An AXI4-Stream port.
+class Port:
+    """A memory port.
 
     Parameters
     ----------
     carries : str
         What goes through it.
-    data_bits : int
-        Width of TDATA.
-    is_input : bool
-        Whether the kernel takes what comes.
-    fields : mapping of str to int
-        Widths of what TDATA holds, from bit 0 on.
+    pointers : tuple of Register
+        Where in memory that is.
+    writes : bool
+        Whether the kernel writes; else it reads.
+    is_shared : bool
+        Whether all kernels of a card use the same buffers.
     """
 
     carries: str
-    data_bits: int
-    is_input: bool
-    fields: Mapping[str, int]
+    pointers: tuple[Register, ...]
+    writes: bool = False
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +53,18 @@ class Description:
     prefix : str
         What names in C begin with.
     registers : RegisterMap
-    ports : mapping of str to str
-        Memory ports and what they carry.
-    shared : tuple of str
-        Memory ports whose buffers all kernels of a card read.
-    streams : mapping of str to StreamPort
-        AXI4-Stream ports.
-    status : type of IntEnum, or None
+    sizes : PortSizes
+    ports : mapping of str to Port
+    status : tuple of Status
         How a task may end.
     header : mapping of str to int
         Fields of the result header and their widths, from bit 0 on.
+    counters : mapping of str to int
+        Those of the fields that count something, and the most that they count in a cycle, in bits.
+    room : str
+        The counter of what results have room for.
     geometry : mapping
-        Sizes of the build.
+        Sizes of the build, besides those of the ports.
     modes : mapping of str to int, or None
         Modes of the build by their C names, with their codes; None where there are no modes.
     constants : mapping of str to (str, int)
@@ -79,12 +75,13 @@ class Description:
     library: str
     prefix: str
     registers: RegisterMap
-    ports: Mapping[str, str] = field(default_factory=dict)
-    shared: tuple[str, ...] = ()
-    streams: Mapping[str, StreamPort] = field(default_factory=dict)
-    status: type[IntEnum] | None = None
-    header: Mapping[str, int] = field(default_factory=dict)
-    geometry: Mapping[str, Any] = field(default_factory=dict)
+    sizes: PortSizes
+    ports: Mapping[str, Port]
+    status: tuple[Status, ...]
+    header: Mapping[str, int]
+    counters: Mapping[str, int]
+    room: str
+    geometry: Mapping[str, Any]
     modes: Mapping[str, int] | None = None
     constants: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     #: In the kernel's identifier.
@@ -96,41 +93,60 @@ class Description:
         """Vendor, library, name and version, by which tools know the kernel."""
         return f"{self.vendor}:{self.library}:{self.kernel}:{self.version}"
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Memory ports whose buffers all kernels of a card use."""
+        return tuple(name for name, port in self.ports.items() if port.is_shared)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Memory ports that the kernel reads through."""
+        return tuple(name for name, port in self.ports.items() if not port.writes)
+
+    @property
+    def writes(self) -> str:
+        """The memory port that the kernel writes its results through."""
+        (name,) = (name for name, port in self.ports.items() if port.writes)
+        return name
+
+    @property
+    def watched(self) -> dict[str, int]:
+        """Registers that the host reads, but for the status, with their widths."""
+        return {
+            name: register.bits
+            for register, name, _ in self.registers.statuses
+            if register is not STATUS
+        }
+
+    def port_of(self, register: Register) -> str | None:
+        """The memory port of a pointer; None if the register is none."""
+        found = (name for name, port in self.ports.items() if register in port.pointers)
+        return next(found, None)
+
     def table(self) -> dict[str, Any]:
         """Registers, memory layout and geometry, as values that JSON can hold."""
+        words = {"word_bytes": self.sizes.word_bytes, "align_bytes": ALIGN_BYTES}
         described: dict[str, Any] = {
             "kernel": self.kernel,
-            "geometry": dict(self.geometry),
+            "geometry": {**self.geometry, **words},
             "registers": [
                 e for register in self.registers.registers for e in self._table(register)
             ],
-            "ports": dict(self.ports),
+            "ports": {name: port.carries for name, port in self.ports.items()},
+            "status": {status.name: status.value for status in self.status},
         }
-        if self.streams:
-            described["streams"] = {
-                name: {
-                    "direction": "in" if port.is_input else "out",
-                    "data_bits": port.data_bits,
-                    "fields": dict(port.fields),
-                }
-                for name, port in self.streams.items()
-            }
-        if self.status is not None:
-            described["status"] = {status.name: status.value for status in self.status}
         if self.modes is not None:
             described["modes"] = {name.lower(): code for name, code in self.modes.items()}
-        if self.header:
-            described["header"] = dict(self.header)
-        return described
+        return {**described, "header": dict(self.header)}
 
-    def _table(self, register: type[Register]) -> list[dict[str, Any]]:
+    def _table(self, register: Register) -> list[dict[str, Any]]:
         entry: dict[str, Any] = {
             "bits": register.bits,
             "access": register.access.value,
-            "text": _text(register),
+            "text": register.text,
         }
-        if register.port:
-            entry["port"] = register.port
+        if port := self.port_of(register):
+            entry["port"] = port
         if register.fields:
             entry["fields"] = {name: bit for name, (bit, _) in register.fields.items()}
         return [
@@ -144,7 +160,7 @@ class Description:
         lines = [f"/* {self.kernel}: generated, do not edit. */", f"#ifndef {guard}"]
         lines += [f"#define {guard}", ""]
         for register in self.registers.registers:
-            lines += [f"/* {line} */" for line in _text(register).splitlines()]
+            lines.append(f"/* {register.text} */")
             for name, offset in self.registers.instances(register):
                 lines.append(f"#define {prefix}_{name.upper()} 0x{offset:02X}u")
             for name, (bit, _) in register.fields.items():
@@ -152,23 +168,19 @@ class Description:
                     f"#define {prefix}_{register.name.upper()}_{name.upper()} (1u << {bit})"
                 )
             lines.append("")
-        if self.status is not None:
-            lines.append("/* How a task ended. */")
-            lines += [f"#define {prefix}_STATUS_{s.name} {s.value}u" for s in self.status]
-            lines.append("")
+        lines.append("/* How a task ended. */")
+        lines += [f"#define {prefix}_STATUS_{s.name} {s.value}u" for s in self.status]
+        lines.append("")
         if self.modes is not None:
             lines.append("/* Modes of this build. */")
             lines += [f"#define {prefix}_MODE_{name} {code}u" for name, code in self.modes.items()]
             lines.append("")
-        if self.header:
-            lines.append("/* Bytes of the header's fields, from its address. */")
-            at = 0
-            for name, bits in self.header.items():
-                lines.append(
-                    f"#define {prefix}_HEADER_{name.upper()} {at // 8}u  /* {bits} bits */"
-                )
-                at += bits
-            lines.append("")
+        lines.append("/* Bytes of the header's fields, from its address. */")
+        at = 0
+        for name, bits in self.header.items():
+            lines.append(f"#define {prefix}_HEADER_{name.upper()} {at // 8}u  /* {bits} bits */")
+            at += bits
+        lines.append("")
         for name, (meaning, value) in self.constants.items():
             lines += [f"/* {meaning} */", f"#define {prefix}_{name} {value}u", ""]
         return "\n".join([*lines, "#endif", ""])
@@ -177,13 +189,13 @@ class Description:
         """The registers as a table in Markdown, with arrays as large as they can be."""
         lines = ["| offset | register | access | meaning |", "|---|---|---|---|"]
         for register in self.registers.registers:
-            text = _text(register).replace("\n", " ")
-            text += "".join(
+            text = register.text + "".join(
                 f"; bit {bit} `{name}`: {what}" for name, (bit, what) in register.fields.items()
             )
-            offset = f"0x{register.offset:02X}"
-            if register.stride:
-                last = register.offset + (_MOST_INSTANCES - 1) * register.stride
+            first = self.registers.offset(register)
+            offset = f"0x{first:02X}"
+            if register.is_array:
+                last = first + (ARRAY_LENGTH - 1) * register.stride
                 offset += f" .. 0x{last:02X}, every {register.stride}"
             if register.bits == 64:
                 text += " Low word, then high word."
@@ -208,60 +220,31 @@ class Description:
         ports = xml.SubElement(kernel, "ports")
         _port(ports, CONTROL, "slave", f"0x{RANGE_BYTES:X}", 32)
         for port in self.ports:
-            _port(ports, port, "master", "0xFFFFFFFFFFFFFFFF", 8 * WORD_BYTES)
-        for name, stream in self.streams.items():
-            xml.SubElement(
-                ports,
-                "port",
-                name=name,
-                mode="read_only" if stream.is_input else "write_only",
-                dataWidth=str(stream.data_bits),
-                portType="stream",
-            )
+            _port(ports, port, "master", "0xFFFFFFFFFFFFFFFF", self.sizes.word_bits)
         self._arguments(xml.SubElement(kernel, "args"))
         xml.indent(root)
         declaration = '<?xml version="1.0" encoding="UTF-8"?>\n'
         return declaration + xml.tostring(root, encoding="unicode") + "\n"
 
     def _arguments(self, args: xml.Element) -> None:
-        number = 0
-        for register, name, offset in self.registers.arguments:
+        for number, (register, name, offset) in enumerate(self.registers.arguments):
             size = f"0x{register.bits // 8:X}"
             # PYNQ knows few names of types, and "unsigned long" as one of 32 bits.
             scalar = "uint" if register.bits == 32 else "unsigned long long"
+            port = self.port_of(register)
             xml.SubElement(
                 args,
                 "arg",
                 name=name,
-                addressQualifier="1" if register.port else "0",
+                addressQualifier="1" if port else "0",
                 id=str(number),
-                port=register.port or CONTROL,
+                port=port or CONTROL,
                 size=size,
                 offset=f"0x{offset:X}",
-                type="void*" if register.port else scalar,
+                type="void*" if port else scalar,
                 hostOffset="0x0",
                 hostSize=size,
             )
-            number += 1
-        for name, stream in self.streams.items():
-            xml.SubElement(
-                args,
-                "arg",
-                name=name,
-                addressQualifier="4",
-                id=str(number),
-                port=name,
-                size="0x4",
-                offset="0x0",
-                type=f"stream<ap_axiu<{stream.data_bits},0,0,0>>",
-                hostOffset="0x0",
-                hostSize="0x4",
-            )
-            number += 1
-
-
-def _text(register: type[Register]) -> str:
-    return inspect.cleandoc(register.__doc__ or "")
 
 
 def _port(parent: xml.Element, name: str, mode: str, size: str, bits: int) -> None:

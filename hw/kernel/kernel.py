@@ -1,56 +1,90 @@
-"""The kernel: what Vitis packages and PYNQ drives."""
+"""A kernel: a shell and its register file behind the ports that tools expect."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Module
+from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetSignal, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from .axi import MemoryPort, memory_members
-from .config import KernelConfig, register_map
-from .frame import Frame
+from .control import LITE, RegisterFile
+from .description import CONTROL
+from .engine import Engine
+from .registers import STATUS
 from .shell import Shell
 
-#: Name of the module, and of the kernel.
-KERNEL = "penstock_kernel"
 
-#: Memory ports and what they carry.
-PORTS = {
-    "m_axi_gmem0": "passes and stream tuples",
-    "m_axi_gmem1": "window",
-    "m_axi_gmem2": "results",
-}
-#: Those whose buffers all kernels of a card read: a window is brought to the card once.
-SHARED = ("m_axi_gmem1",)
-
-
-class Kernel(Frame):
-    """A shell and its register file behind the ports that tools expect.
+class Kernel(wiring.Component):
+    """What Vitis packages and PYNQ drives.
 
     Parameters
     ----------
-    config : KernelConfig
-        The build.
+    engine : Engine
+        What it runs.
 
     Members
     -------
-    m_axi_gmem0_..., m_axi_gmem1_..., m_axi_gmem2_... : AXI4
-        Memory ports, 512 bits wide (:data:`PORTS`). Others are those of
-        :class:`penstock.hw.kernel.frame.Frame`.
+    ap_clk, ap_rst_n : In(1)
+        Clock, and reset, active low.
+    interrupt : Out(1)
+        Interrupt line.
+    s_axi_control_... : AXI4-Lite
+        Registers (:mod:`penstock.hw.kernel.registers`).
+    m_axi_..._... : AXI4
+        The description's memory ports.
     """
 
-    def __init__(self, config: KernelConfig) -> None:
-        self.config = config
+    ap_clk: Signal
+    ap_rst_n: Signal
+    interrupt: Signal
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         members: dict[str, wiring.Member] = {}
-        for port in PORTS:
-            members |= memory_members(port)
-        super().__init__(register_map(config), members)
+        for port in engine.description.ports:
+            members |= memory_members(port, engine.description.sizes.word_bits)
+        super().__init__(
+            {
+                "ap_clk": In(1),
+                "ap_rst_n": In(1),
+                "interrupt": Out(1),
+                **{f"{CONTROL}_{name}": member for name, member in LITE.items()},
+                **members,
+            }
+        )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        shell = Shell(self.config)
-        registers = self.frame(m, shell)
-        m.d.comb += registers.status("status").eq(shell.o_status)
-        MemoryPort(m, self, "m_axi_gmem0").read(shell.o_task_port)
-        MemoryPort(m, self, "m_axi_gmem1").read(shell.o_window_port)
-        MemoryPort(m, self, "m_axi_gmem2").write(shell.o_result_port)
+        description = self.engine.description
+        m.domains.sync = ClockDomain("sync")
+        # Two registers: the reset of so many starts from one nearby, and leaves all together.
+        resets = Signal(2, init=3)
+        m.domains.outer = ClockDomain("outer", reset_less=True)
+        m.d.comb += [
+            ClockSignal("outer").eq(self.ap_clk),
+            ClockSignal().eq(self.ap_clk),
+            ResetSignal().eq(resets[1]),
+        ]
+        m.d.outer += resets.eq(resets << 1 | ~self.ap_rst_n)
+        m.submodules.registers = registers = RegisterFile(description.registers)
+        m.submodules.shell = shell = Shell(self.engine)
+        for name, member in LITE.items():
+            outer, inner = getattr(self, f"{CONTROL}_{name}"), getattr(registers.bus, name)
+            m.d.comb += inner.eq(outer) if member.flow == In else outer.eq(inner)
+        m.d.comb += [
+            shell.i_arguments.eq(registers.o_arguments),
+            shell.i_start.eq(registers.o_start),
+            registers.i_done.eq(shell.o_done),
+            registers.i_idle.eq(shell.o_idle),
+            self.interrupt.eq(registers.o_interrupt),
+            registers.status(STATUS.name).eq(shell.o_status),
+        ]
+        for name in description.watched:
+            m.d.comb += registers.status(name).eq(getattr(shell, f"o_{name}"))
+        for name, port in description.ports.items():
+            outside = MemoryPort(m, self, name, description.sizes.word_bits)
+            if port.writes:
+                outside.write(shell.o_result_port)
+            else:
+                outside.read(getattr(shell, f"o_{name}"))
         return m

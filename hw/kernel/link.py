@@ -9,7 +9,6 @@ from penstock.constraints.templates import fill
 
 from ..checks import check_integer
 from .description import Description
-from .kernel import KERNEL
 
 #: Memory resources that ``v++`` connects ports to.
 _MEMORIES = ("HBM", "DDR")
@@ -17,7 +16,7 @@ _MEMORIES = ("HBM", "DDR")
 LINK = "link.cfg"
 
 
-def compute_units(kernels: int, kernel: str = KERNEL) -> list[str]:
+def compute_units(kernels: int, kernel: str) -> list[str]:
     """Names of the kernels of a card."""
     return [f"{kernel}_{number}" for number in range(1, kernels + 1)]
 
@@ -75,9 +74,8 @@ def link_config(description: Description, card: Board, kernels: int) -> str:
     for (number, port), reached in dealt.items():
         first, last = reached[0], reached[-1]
         resource = f"{card.memory}[{first}]" if first == last else f"{card.memory}[{first}:{last}]"
-        for register in description.registers.registers:
-            if register.port == port:
-                lines.append(f"sp={units[number]}.{register.name}:{resource}")
+        for pointer in description.ports[port].pointers:
+            lines.append(f"sp={units[number]}.{pointer.name}:{resource}")
     if card.slrs > 1:
         lines += [f"slr={unit}:SLR{die_of(number, card)}" for number, unit in enumerate(units)]
     return fill(LINK, connectivity="\n".join(lines))

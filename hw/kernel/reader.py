@@ -9,19 +9,19 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from .axi import READ_PORT, ReadPort
-from .config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
+from .axi import ReadPort, read_port
+from .sizes import PortSizes
 
-#: Words of memory to fetch, from an address that is a multiple of 64.
+#: Words of memory to fetch, from an address that is a multiple of theirs.
 FETCH = data.StructLayout({"address": 64, "words": 33})
 
 
-def bursts(address: int, words: int, burst_words: int) -> Iterator[tuple[int, int]]:
+def bursts(address: int, words: int, sizes: PortSizes) -> Iterator[tuple[int, int]]:
     """Reference: the bursts of a range as (address, words), none across a multiple of a burst."""
     while words:
-        length = min(words, burst_words - address // WORD_BYTES % burst_words)
+        length = min(words, sizes.burst_words - address // sizes.word_bytes % sizes.burst_words)
         yield address, length
-        address += length * WORD_BYTES
+        address += length * sizes.word_bytes
         words -= length
 
 
@@ -30,12 +30,11 @@ class Reader(wiring.Component):
 
     Asks for a burst only when its FIFO has room for all of it, so what memory returns is never
     kept waiting. One word per cycle; a burst takes three cycles to ask for, while others return.
-    A burst ends at a multiple of ``config.burst_words``, so none crosses 4 KiB.
+    A burst ends at a multiple of ``sizes.burst_words``, so none crosses 4 KiB.
 
     Parameters
     ----------
-    config : MasterSizes
-        The build.
+    sizes : PortSizes
     ident : int
         ID of its bursts; words with another one are somebody else's.
 
@@ -62,14 +61,14 @@ class Reader(wiring.Component):
     o_idle: Signal
     o_error: Signal
 
-    def __init__(self, config: MasterSizes, ident: int = 0) -> None:
-        self.config = config
+    def __init__(self, sizes: PortSizes, ident: int = 0) -> None:
+        self.sizes = sizes
         self.ident = ident
         super().__init__(
             {
                 "i_fetch": In(stream.Signature(FETCH)),
-                "o": Out(stream.Signature(WORD_BITS)),
-                "o_port": Out(READ_PORT),
+                "o": Out(stream.Signature(sizes.word_bits)),
+                "o_port": Out(read_port(sizes.word_bits)),
                 "i_cancel": In(1),
                 "o_idle": Out(1),
                 "o_error": Out(1),
@@ -78,9 +77,9 @@ class Reader(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config = self.config
-        depth = config.read_words
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=WORD_BITS, depth=depth)
+        sizes = self.sizes
+        depth, log2 = sizes.read_words, sizes.word_log2
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=sizes.word_bits, depth=depth)
         word = self.o_port.word
         ours = Signal()
         m.d.comb += [
@@ -95,13 +94,14 @@ class Reader(wiring.Component):
         with m.If(ours & word.payload.error):
             m.d.sync += self.o_error.eq(1)
 
-        page = Signal(64 - (WORD_BYTES.bit_length() - 1))  # address in words
+        page = Signal(64 - log2, reset_less=True)  # address in words
         left = Signal(33)
-        length = Signal(range(PAGE_WORDS + 1))
+        length = Signal(range(sizes.burst_words + 1))
+        less = Signal(range(sizes.burst_words))
         burst = self.o_port.burst
         # Words asked for and not taken from the FIFO; those not yet returned.
         claimed, awaited = Signal(range(depth + 1)), Signal(range(depth + 1))
-        asked = Signal(range(PAGE_WORDS + 1))
+        asked = Signal(range(sizes.burst_words + 1))
         taken = self.o.valid & self.o.ready
         m.d.comb += asked.eq(Mux(burst.valid & burst.ready, length, 0))
         m.d.sync += [
@@ -109,18 +109,19 @@ class Reader(wiring.Component):
             awaited.eq(awaited + asked - ours),
         ]
         m.d.comb += [
-            burst.payload.address.eq(page << (WORD_BYTES.bit_length() - 1)),
-            burst.payload.length.eq(length - 1),
+            burst.payload.address.eq(page << log2),
+            less.eq(length - 1),
+            burst.payload.length.eq(less),
             burst.payload.id.eq(self.ident),
         ]
-        until = Signal(range(config.burst_words + 1))  # words to the next boundary
-        m.d.comb += until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1])
+        until = Signal(range(sizes.burst_words + 1))  # words to the next boundary
+        m.d.comb += until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1])
 
         with m.FSM() as machine:
             with m.State("IDLE"):
                 m.d.comb += self.i_fetch.ready.eq(~self.i_cancel)
                 m.d.sync += [
-                    page.eq(self.i_fetch.payload.address[WORD_BYTES.bit_length() - 1 :]),
+                    page.eq(self.i_fetch.payload.address[log2:]),
                     left.eq(self.i_fetch.payload.words),
                 ]
                 with m.If(self.i_fetch.valid & ~self.i_cancel):
@@ -141,5 +142,6 @@ class Reader(wiring.Component):
                 with m.If(burst.ready):
                     m.d.sync += [page.eq(page + length), left.eq(left - length)]
                     m.next = "CUT"
-        m.d.comb += self.o_idle.eq(machine.ongoing("IDLE") & (awaited == 0))
+        begins = self.i_fetch.valid & self.i_fetch.ready
+        m.d.sync += self.o_idle.eq(machine.ongoing("IDLE") & (awaited == 0) & ~begins)
         return m

@@ -1,8 +1,7 @@
-"""The kernel's control registers, declared once.
+"""Control registers: what one is, where it lies, and those that every kernel has.
 
-Each class is a register; its docstring is its documentation. Decoder, host table, C header,
-documentation and ``kernel.xml`` follow from the :class:`RegisterMap` of a kernel; :data:`REGISTERS`
-are those of the join kernel.
+A kernel lists its registers once, in the order of their addresses; decoder, host table, C header,
+documentation and ``kernel.xml`` follow from its :class:`RegisterMap`.
 """
 
 from __future__ import annotations
@@ -10,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
 
 #: Bytes of the register file's address range, as Vitis gives every kernel.
 RANGE_BYTES = 0x1000
+
+#: Address of the first register that is no control register.
+_FIRST = 0x10
+
+#: Registers that an array has room for.
+ARRAY_LENGTH = 8
 
 
 class Access(Enum):
@@ -27,144 +31,85 @@ class Access(Enum):
     STATUS = "status"
 
 
+@dataclass(frozen=True)
 class Register:
     """One register, or an array of 32-bit registers.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Name, also that of the kernel's argument.
-    offset : int
-        Address, in bytes.
+    text : str
+        What it means.
     bits : int
-        32, or 64: low word, then high word. Reading the low word of a status keeps the high word
-        that belongs to it until that is read.
+        32; of an argument also 64: low word, then high word.
     access : Access
-    port : str
-        Memory port that a pointer points to.
-    stride : int
-        Bytes from one register of an array to the next; 0 for a single one.
-    fields : dict
+    is_array : bool
+        Whether there are several, up to :data:`ARRAY_LENGTH`.
+    fields : mapping of str to (int, str)
         Bits with a name, as bit number and meaning.
     """
 
     name: str
-    offset: int
+    text: str
     bits: int = 32
     access: Access = Access.ARGUMENT
-    port: str = ""
-    stride: int = 0
-    fields: ClassVar[dict[str, tuple[int, str]]] = {}
+    is_array: bool = False
+    fields: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one register to the next, which Vitis keeps a word apart."""
+        return self.bits // 8 + 4
 
 
-class Ctrl(Register):
-    """Block control."""
+def pointer(name: str, to: str) -> Register:
+    """A register with an address in memory."""
+    return Register(name, f"Address of {to}, a multiple of 64.", bits=64)
 
-    name, offset, access = "CTRL", 0x00, Access.CONTROL
-    fields: ClassVar = {
+
+CTRL = Register(
+    "CTRL",
+    "Block control.",
+    access=Access.CONTROL,
+    fields={
         "ap_start": (0, "set to start; cleared when the task has ended"),
         "ap_done": (1, "a task has ended; cleared by reading"),
         "ap_idle": (2, "no task is running"),
         "ap_ready": (3, "the next task may be started; cleared by reading"),
         "auto_restart": (7, "start again at the end of each task"),
-    }
+    },
+)
+GIER = Register(
+    "GIER",
+    "Global interrupt enable.",
+    access=Access.CONTROL,
+    fields={"enable": (0, "whether the interrupt is driven")},
+)
+IP_IER = Register(
+    "IP_IER",
+    "Interrupt enable.",
+    access=Access.CONTROL,
+    fields={"done": (0, "interrupt on ap_done"), "ready": (1, "interrupt on ap_ready")},
+)
+IP_ISR = Register(
+    "IP_ISR",
+    "Interrupt status; a 1 written toggles a bit.",
+    access=Access.CONTROL,
+    fields={"done": (0, "ap_done occurred"), "ready": (1, "ap_ready occurred")},
+)
+#: Registers of the ap_ctrl_hs protocol, a word each from address 0 on.
+CONTROLS = (CTRL, GIER, IP_IER, IP_ISR)
 
-
-class Gier(Register):
-    """Global interrupt enable."""
-
-    name, offset, access = "GIER", 0x04, Access.CONTROL
-    fields: ClassVar = {"enable": (0, "whether the interrupt is driven")}
-
-
-class IpIer(Register):
-    """Interrupt enable."""
-
-    name, offset, access = "IP_IER", 0x08, Access.CONTROL
-    fields: ClassVar = {"done": (0, "interrupt on ap_done"), "ready": (1, "interrupt on ap_ready")}
-
-
-class IpIsr(Register):
-    """Interrupt status; a 1 written toggles a bit."""
-
-    name, offset, access = "IP_ISR", 0x0C, Access.CONTROL
-    fields: ClassVar = {"done": (0, "ap_done occurred"), "ready": (1, "ap_ready occurred")}
-
-
-class Passes(Register):
-    """Address of the task's passes, a multiple of 64."""
-
-    name, offset, bits, port = "passes", 0x10, 64, "m_axi_gmem0"
-
-
-class Tuples(Register):
-    """Address of the stream tuples, a multiple of 64."""
-
-    name, offset, bits, port = "tuples", 0x1C, 64, "m_axi_gmem0"
-
-
-class Window(Register):
-    """Address of the window, a multiple of 64."""
-
-    name, offset, bits, port = "window", 0x28, 64, "m_axi_gmem1"
-
-
-class Results(Register):
-    """Address of the results, a multiple of 64: one header word, then records."""
-
-    name, offset, bits, port = "results", 0x34, 64, "m_axi_gmem2"
-
-
-class PassCount(Register):
-    """Number of passes."""
-
-    name, offset = "pass_count", 0x40
-
-
-class TupleCount(Register):
-    """Number of stream tuples."""
-
-    name, offset = "tuple_count", 0x48
-
-
-class WindowCount(Register):
-    """Length of the window; no pass may end beyond it."""
-
-    name, offset = "window_count", 0x50
-
-
-class ResultWords(Register):
-    """Room for results, in 512-bit words, without the header."""
-
-    name, offset = "result_words", 0x58
-
-
-class Table(Register):
-    """Truth table of a band kernel, 32 entries per register, entry 0 in bit 0 of the first."""
-
-    name, offset, stride = "table", 0x60, 8
-
-
-class StatusCode(Register):
-    """How the latest task ended, as in the header. Also where the header could not be written."""
-
-    name, offset, access = "status", 0xA0, Access.STATUS
-
-
-class ModeCode(Register):
-    """What becomes of matches: the code of one of the build's modes, 0 to write them as records."""
-
-    name, offset = "mode", 0xA8
-
-
-#: All registers, in the order of their addresses.
-REGISTERS: tuple[type[Register], ...] = (
-    *(Ctrl, Gier, IpIer, IpIsr),
-    *(Passes, Tuples, Window, Results),
-    *(PassCount, TupleCount, WindowCount, ResultWords),
-    Table,
-    StatusCode,
-    ModeCode,
+RESULTS = pointer("results", "the results, which begin with the header")
+TUPLE_COUNT = Register("tuple_count", "Number of tuples that the task reads.")
+RESULT_WORDS = Register(
+    "result_words", "Room for results behind the header, in words of the memory ports."
+)
+STATUS = Register(
+    "status",
+    "How the latest task ended, as in the header. Also where the header could not be written.",
+    access=Access.STATUS,
 )
 
 
@@ -174,25 +119,38 @@ class RegisterMap:
 
     Parameters
     ----------
-    registers : tuple of type
-        In the order of their addresses.
+    own : tuple of Register
+        Those besides :data:`CONTROLS`, in the order of their addresses.
     counts : mapping of str to int
         Registers of each array in this build.
     """
 
-    registers: tuple[type[Register], ...]
+    own: tuple[Register, ...]
     counts: Mapping[str, int] = field(default_factory=dict)
 
-    def instances(self, register: type[Register]) -> list[tuple[str, int]]:
+    @property
+    def registers(self) -> tuple[Register, ...]:
+        """All, in the order of their addresses."""
+        return CONTROLS + self.own
+
+    def offset(self, register: Register) -> int:
+        """Address of a register, or of the first of an array."""
+        if register in CONTROLS:
+            return 4 * CONTROLS.index(register)
+        before = self.own[: self.own.index(register)]
+        return _FIRST + sum(r.stride * (ARRAY_LENGTH if r.is_array else 1) for r in before)
+
+    def instances(self, register: Register) -> list[tuple[str, int]]:
         """Names and addresses of a register, or of an array's registers."""
-        if not register.stride:
-            return [(register.name, register.offset)]
+        first = self.offset(register)
+        if not register.is_array:
+            return [(register.name, first)]
         return [
-            (f"{register.name}_{index}", register.offset + index * register.stride)
+            (f"{register.name}_{index}", first + index * register.stride)
             for index in range(self.counts[register.name])
         ]
 
-    def entries(self, access: Access) -> list[tuple[type[Register], str, int]]:
+    def entries(self, access: Access) -> list[tuple[Register, str, int]]:
         """All registers of a kind, as (register, name, address)."""
         return [
             (register, name, offset)
@@ -202,11 +160,11 @@ class RegisterMap:
         ]
 
     @property
-    def arguments(self) -> list[tuple[type[Register], str, int]]:
+    def arguments(self) -> list[tuple[Register, str, int]]:
         """The kernel's arguments, as (register, name, address)."""
         return self.entries(Access.ARGUMENT)
 
     @property
-    def statuses(self) -> list[tuple[type[Register], str, int]]:
+    def statuses(self) -> list[tuple[Register, str, int]]:
         """What the host may read, as (register, name, address)."""
         return self.entries(Access.STATUS)

@@ -7,8 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from .axi import WRITE_PORT, WritePort
-from .config import PAGE_WORDS, WORD_BITS, WORD_BYTES, MasterSizes
+from .axi import WritePort, write_port
+from .sizes import PortSizes
 
 #: Bursts that may wait for their words, and bursts whose answer may be outstanding.
 BURSTS_AHEAD = 8
@@ -19,20 +19,19 @@ class Writer(wiring.Component):
     """Write master.
 
     A burst is asked for when all its words are there, so it never keeps memory waiting. Bursts
-    end at multiples of ``config.burst_words``; shorter ones are written on ``i_flush``. One word
+    end at multiples of ``sizes.burst_words``; shorter ones are written on ``i_flush``. One word
     per cycle, with the next burst asked for while one is written.
 
     Parameters
     ----------
-    config : MasterSizes
-        The build.
+    sizes : PortSizes
 
     Members
     -------
     i : In(stream)
         Words.
     i_start, i_address : In
-        The next word goes to this address, a multiple of 64. Only while idle.
+        The next word goes to this address, a multiple of a word. Only while idle.
     i_flush : In(1)
         Write what is there, without waiting for full bursts.
     o_port : Out
@@ -51,15 +50,15 @@ class Writer(wiring.Component):
     o_idle: Signal
     o_error: Signal
 
-    def __init__(self, config: MasterSizes) -> None:
-        self.config = config
+    def __init__(self, sizes: PortSizes) -> None:
+        self.sizes = sizes
         super().__init__(
             {
-                "i": In(stream.Signature(WORD_BITS)),
+                "i": In(stream.Signature(sizes.word_bits)),
                 "i_start": In(1),
                 "i_address": In(64),
                 "i_flush": In(1),
-                "o_port": Out(WRITE_PORT),
+                "o_port": Out(write_port(sizes.word_bits)),
                 "o_idle": Out(1),
                 "o_error": Out(1),
             }
@@ -67,9 +66,9 @@ class Writer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        config = self.config
-        depth = config.write_words
-        m.submodules.fifo = fifo = SyncFIFOBuffered(width=WORD_BITS, depth=depth)
+        sizes = self.sizes
+        depth, log2 = sizes.write_words, sizes.word_log2
+        m.submodules.fifo = fifo = SyncFIFOBuffered(width=sizes.word_bits, depth=depth)
         m.submodules.lengths = lengths = SyncFIFO(width=8, depth=BURSTS_AHEAD)
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
@@ -78,18 +77,20 @@ class Writer(wiring.Component):
         ]
 
         burst, word, answer = self.o_port.burst, self.o_port.word, self.o_port.done
-        page = Signal(64 - (WORD_BYTES.bit_length() - 1))  # address in words
+        page = Signal(64 - log2)  # address in words
         fresh = Signal(range(depth + 1))  # words of no burst
         out = Signal(range(BURSTS_OUT + 1))  # bursts without an answer
-        length = Signal(range(PAGE_WORDS + 1))
+        length = Signal(range(sizes.burst_words + 1))
+        less = Signal(range(sizes.burst_words))
         until, asked = Signal.like(length), Signal.like(length)
         asks = burst.valid & burst.ready
         ends = answer.valid & answer.ready
         m.d.comb += [
-            until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1]),
+            until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1]),
             asked.eq(Mux(asks, length, 0)),
-            burst.payload.address.eq(page << (WORD_BYTES.bit_length() - 1)),
-            burst.payload.length.eq(length - 1),
+            burst.payload.address.eq(page << log2),
+            less.eq(length - 1),
+            burst.payload.length.eq(less),
             answer.ready.eq(1),
         ]
         m.d.sync += [
@@ -105,7 +106,7 @@ class Writer(wiring.Component):
                 enough = (fresh >= until) | (self.i_flush & (fresh != 0))
                 with m.If(self.i_start):
                     m.d.sync += [
-                        page.eq(self.i_address[WORD_BYTES.bit_length() - 1 :]),
+                        page.eq(self.i_address[log2:]),
                         self.o_error.eq(0),
                     ]
                 with m.Elif(enough & lengths.w_rdy & (out != BURSTS_OUT)):
@@ -113,22 +114,34 @@ class Writer(wiring.Component):
             with m.State("ASK"):
                 m.d.comb += burst.valid.eq(1)
                 with m.If(burst.ready):
-                    m.d.comb += [lengths.w_en.eq(1), lengths.w_data.eq(length - 1)]
+                    m.d.comb += [lengths.w_en.eq(1), lengths.w_data.eq(less)]
                     m.d.sync += page.eq(page + length)
                     m.next = "GATHER"
 
+        # The burst that is written: words behind the next one, and whether there are none.
+        writes = Signal()
         number = Signal(8)
+        last = Signal()
+        # Words of the burst that is written next, less one, if there is one.
+        queued = Signal()
+        behind = Signal(8)
+        moves = word.valid & word.ready
+        begins = ~writes | (moves & last)
         m.d.comb += [
             word.payload.data.eq(fifo.r_data),
-            word.payload.last.eq(number == lengths.r_data),
-            word.valid.eq(lengths.r_rdy & fifo.r_rdy),
+            word.payload.last.eq(last),
+            word.valid.eq(writes & fifo.r_rdy),
+            fifo.r_en.eq(moves),
+            lengths.r_en.eq(~queued),
         ]
-        with m.If(word.valid & word.ready):
-            m.d.comb += fifo.r_en.eq(1)
-            m.d.sync += number.eq(number + 1)
-            with m.If(word.payload.last):
-                m.d.comb += lengths.r_en.eq(1)
-                m.d.sync += number.eq(0)
+        with m.If(~queued):
+            m.d.sync += [queued.eq(lengths.r_rdy), behind.eq(lengths.r_data)]
+        with m.If(begins):
+            m.d.sync += [writes.eq(queued), number.eq(behind), last.eq(behind == 0)]
+            with m.If(queued):
+                m.d.sync += queued.eq(0)
+        with m.Elif(moves):
+            m.d.sync += [number.eq(number - 1), last.eq(number == 1)]
         comes = self.i.valid & self.i.ready
         done = machine.ongoing("GATHER") & (fresh == 0) & (out == 0)
         m.d.sync += self.o_idle.eq(done & ~comes)

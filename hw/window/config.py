@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from penstock.program import MAX_BAND_TESTS
 
@@ -12,9 +13,20 @@ from ..join.config import JoinConfig
 #: Most queue banks that are read per cycle.
 MAX_BANKS = 64
 
-#: Groups of results that may still come after the output layer says stop: those that are being read
-#: and compared, and the one that is sent in the same cycle.
-IN_FLIGHT = 3
+#: Results of a group that are taken out of it at once, to leave one by one.
+CHUNK = 8
+
+#: What the tuples of a queue lie in: what the tools choose, block RAM or for short banks LUTs; or
+#: UltraRAM.
+MemoryKind = Literal["auto", "uram"]
+
+#: Cycles from the step of a scan to the results of its row, without those of the memory: the
+#: address, the tests' comparisons, their truth table.
+_TEST_CYCLES = 3
+
+#: Cycles from a group of results at the output layer to the stop that it may cause: it is counted,
+#: then the count is there, then the stop.
+_STOP_CYCLES = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +54,8 @@ class WindowConfig:
         Results that can leave per cycle, 1 or 2. With 2, each side has a place of its own.
     records : int
         Groups with results that each side's output can hold.
+    memory_a, memory_b : str
+        What the tuples of each side lie in, see :data:`MemoryKind`.
     counter_bits : int
         Width of the counters of tuples.
     """
@@ -55,7 +69,9 @@ class WindowConfig:
     payload_b_bits: int = 32
     parallel: bool = True
     outputs: int = 1
-    records: int = 8
+    records: int = 16
+    memory_a: MemoryKind = "auto"
+    memory_b: MemoryKind = "auto"
     counter_bits: int = 32
 
     def __post_init__(self) -> None:
@@ -74,7 +90,10 @@ class WindowConfig:
         if not isinstance(self.parallel, bool):
             raise TypeError(f"parallel must be a bool, not {self.parallel!r}")
         check_range("outputs", self.outputs, 1, 2)
-        check_range("records", self.records, IN_FLIGHT, 1 << 10)
+        for name in ("memory_a", "memory_b"):
+            if getattr(self, name) not in get_args(MemoryKind):
+                raise ValueError(f"{name} must be auto or uram, not {getattr(self, name)!r}")
+        check_range("records", self.records, self.in_flight, 1 << 10)
         check_range("counter_bits", self.counter_bits, 1, 64)
 
     @property
@@ -113,9 +132,36 @@ class WindowConfig:
         return self.depth.bit_length() - 1
 
     @property
-    def fifo_depth(self) -> int:
-        """Depth of an output FIFO; it may refuse the last word while its output register fills."""
-        return self.records + 1
+    def memories(self) -> tuple[MemoryKind, MemoryKind]:
+        """What the tuples of sides A and B lie in."""
+        return self.memory_a, self.memory_b
+
+    @property
+    def read_cycles(self) -> int:
+        """Cycles from a row's address to its tuples: UltraRAM needs its output register."""
+        return 2 if "uram" in self.memories else 1
+
+    @property
+    def result_cycles(self) -> int:
+        """Cycles from the step of a scan to the results of its row."""
+        return _TEST_CYCLES + self.read_cycles
+
+    @property
+    def in_flight(self) -> int:
+        """Groups of results that may still come when the output layer says stop."""
+        return self.result_cycles + _STOP_CYCLES
+
+    @property
+    def chunk(self) -> int:
+        """Results of a group that are taken out of it at once."""
+        return min(self.banks, CHUNK)
+
+    @property
+    def held_results(self) -> int:
+        """Most results, of both sides together, between the scans and the output port."""
+        groups = (self.records + self.in_flight) * self.banks
+        chunks = 3 * self.chunk  # two in the stage behind the groups, one that is expanded
+        return 2 * (groups + chunks) + 2 * self.outputs
 
     def round_cycles(self, rows_a: int, rows_b: int) -> int:
         """Cycles from one start of a round to the next while the output never stops it.

@@ -59,13 +59,15 @@ def _rest(config: WindowConfig, side: Side) -> dict[str, int]:
     return {**time, "payload": config.payload_bits[side.value]}
 
 
-def record_layout(config: WindowConfig, side: Side) -> data.StructLayout:
-    """Results of one cycle of the match unit of a side: its tuple, and those of P banks."""
+def record_layout(config: WindowConfig, side: Side, banks: int | None = None) -> data.StructLayout:
+    """Results of one cycle of the match unit of a side: its tuple, and those of all banks, or of
+    some neighbouring ones."""
+    banks = config.banks if banks is None else banks
     return data.StructLayout(
         {
-            "mask": config.banks,
+            "mask": banks,
             "probe": config.payload_bits[side.value],
-            "window": data.ArrayLayout(config.payload_bits[side.other.value], config.banks),
+            "window": data.ArrayLayout(config.payload_bits[side.other.value], banks),
         }
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Member, Out
 
@@ -20,12 +22,15 @@ from .layout import (
 from .pair import PairTest
 from .queue import Queue
 
+#: Cycles from a row's tuples to the record of their results: comparisons, truth table.
+_RECORD_CYCLES = 2
+
 
 class MatchUnit(wiring.Component):
     """Matches tuples of one side with the queue of the other, P queue tuples per cycle.
 
-    READY, MATCH and WAIT as in paper 4, figure 8. Results follow two cycles after their row was
-    read; ``stop`` holds back the next row and nothing else.
+    READY, MATCH and WAIT as in paper 4, figure 8. Results follow ``config.result_cycles`` after the
+    step of the scan that reads their row; ``stop`` holds back the next step and nothing else.
 
     Parameters
     ----------
@@ -37,9 +42,9 @@ class MatchUnit(wiring.Component):
     Members
     -------
     i_probe, start : In
-        A tuple to match, taken with ``start``. It must not follow while rows are read or their
-        results are on the way: the unit is READY, and was in the cycle before.
-    i_window, push, rows : In
+        A tuple to match, taken with ``start``. It must not follow while rows are read: the unit is
+        READY, and was in the cycle before.
+    i_window, push, rows, still : In
         See :class:`penstock.hw.window.queue.Queue`.
     before, after : In
         Times before and after that of a tuple at which tuples of the other side join it. Only with
@@ -52,8 +57,12 @@ class MatchUnit(wiring.Component):
     o_open : Out(1)
         In this cycle the other side's next tuple may be written: its slot is no longer of use. Not
         in sequential builds, which write a tuple only when nothing is matched.
+    o_stale : Out(1)
+        See :class:`penstock.hw.window.queue.Queue`.
     o_record, o_write : Out
-        Results of a row, and whether there are any.
+        Results of a row, if there are any, and whether one was read.
+    o_busy : Out(1)
+        Results may be on the way.
     """
 
     i_probe: data.View
@@ -61,6 +70,7 @@ class MatchUnit(wiring.Component):
     i_window: data.View
     push: Signal
     rows: Signal
+    still: Signal
     before: Signal
     after: Signal
     i_entry: data.View
@@ -68,8 +78,10 @@ class MatchUnit(wiring.Component):
     stop: Signal
     state: Signal
     o_open: Signal
+    o_stale: Signal
     o_record: data.View
     o_write: Signal
+    o_busy: Signal
 
     def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
@@ -81,10 +93,13 @@ class MatchUnit(wiring.Component):
             "i_window": In(entry_layout(config, side.other)),
             "push": In(1),
             "rows": In(config.slot_bits + 1),
+            "still": In(1),
             "stop": In(1),
             "state": Out(State),
+            "o_stale": Out(1),
             "o_record": Out(record_layout(config, side)),
             "o_write": Out(1),
+            "o_busy": Out(1),
         }
         if config.parallel:
             members["o_open"] = Out(1)
@@ -97,15 +112,17 @@ class MatchUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.queue = queue = self.queue
-        probe = Signal(probe_layout(self.config, self.side))
+        probe = Signal(probe_layout(self.config, self.side), reset_less=True)
         m.d.comb += [
             queue.i.eq(self.i_window),
             queue.push.eq(self.push),
             queue.rows.eq(self.rows),
+            queue.still.eq(self.still),
             queue.start.eq(self.start),
+            self.o_stale.eq(queue.o_stale),
         ]
         if self.config.parallel:
-            m.d.comb += self.o_open.eq(~queue.o_first | queue.step)
+            m.d.comb += self.o_open.eq(~queue.o_first)
         with m.If(self.start):
             m.d.sync += probe.eq(self.i_probe)
 
@@ -114,21 +131,25 @@ class MatchUnit(wiring.Component):
         with m.Elif(queue.o_left):
             m.d.comb += [self.state.eq(State.MATCH), queue.step.eq(1)]
 
-        tests = self._tests(m, probe)
-        m.d.comb += [
-            self.o_record.mask.eq(Cat(test.o for test in tests)),
-            # The round lasts until its last results are out, so the tuple is still there.
-            self.o_record.probe.eq(probe.payload),
-            self.o_write.eq(self.o_record.mask.any()),
-        ]
-        m.d.sync += [
-            self.o_record.window[bank].eq(queue.o_tuples[bank].payload)
-            for bank in range(self.config.banks)
-        ]
+        # The next tuple may come with the last row's comparison if the memory takes one cycle.
+        waits = self.config.read_cycles - 1
+        tests = self._tests(m, probe, _later(m, probe, "probe", waits))
+        m.d.sync += self.o_record.mask.eq(Cat(test.o for test in tests))
+        payload = _later(m, probe.payload, "own", waits + _RECORD_CYCLES)
+        m.d.comb += self.o_record.probe.eq(payload)
+        for bank in range(self.config.banks):
+            payload = _later(m, queue.o_tuples[bank].payload, f"payload_{bank}", _RECORD_CYCLES)
+            m.d.comb += self.o_record.window[bank].eq(payload)
+        busy, valid = queue.o_busy, queue.o_valid
+        for stage in range(_RECORD_CYCLES):
+            before, valid = valid, Signal(name=f"results_{stage}")
+            m.d.sync += valid.eq(before)
+            busy |= valid
+        m.d.comb += [self.o_write.eq(valid), self.o_busy.eq(busy)]
         return m
 
-    def _tests(self, m: Module, probe: data.View) -> list[PairTest]:
-        """A test per bank."""
+    def _tests(self, m: Module, early: data.View, probe: data.View) -> list[PairTest]:
+        """A test per bank; the tuple is there early for the arithmetic of its times."""
         config = self.config
         tests = [PairTest(config) for _ in range(config.banks)]
         for bank, test in enumerate(tests):
@@ -141,7 +162,7 @@ class MatchUnit(wiring.Component):
         if config.is_band:
             self._connect_table(m, tests)
         if config.time_bits:
-            self._connect_times(m, tests, probe)
+            self._connect_times(m, tests, early)
         return tests
 
     def _connect_table(self, m: Module, tests: list[PairTest]) -> None:
@@ -156,11 +177,12 @@ class MatchUnit(wiring.Component):
 
     def _connect_times(self, m: Module, tests: list[PairTest], probe: data.View) -> None:
         bits = self.config.time_bits
-        early, late = Signal(signed(bits + 1)), Signal(bits + 1)
-        earliest, latest = Signal(bits), Signal(bits)
-        m.d.comb += [early.eq(probe.time - self.before), late.eq(probe.time + self.after)]
-        # The first queue tuple comes a cycle after these registers have the new tuple's times.
+        early, late = Signal(signed(bits + 1), reset_less=True), Signal(bits + 1, reset_less=True)
+        earliest, latest = Signal(bits, reset_less=True), Signal(bits, reset_less=True)
+        # The first queue tuple comes when both steps have the new tuple's times.
         m.d.sync += [
+            early.eq(probe.time - self.before),
+            late.eq(probe.time + self.after),
             earliest.eq(Mux(early < 0, 0, early)),
             latest.eq(Mux(late[bits], -1, late)),
         ]
@@ -172,17 +194,27 @@ class MatchUnit(wiring.Component):
             ]
 
 
+def _later(m: Module, value: data.View | Value, name: str, cycles: int) -> Any:
+    """A value some cycles later."""
+    for cycle in range(cycles):
+        before, value = value, Signal(value.shape(), name=f"{name}_{cycle}", reset_less=True)
+        m.d.sync += value.eq(before)
+    return value
+
+
 class MatchLayer(wiring.Component):
     """Takes waiting tuples, matches them, and writes them into their queues.
 
     Work goes in rounds. A round takes the tuple that waits, or both if both wait: each is matched
     with the other side's queue. The first tuple is written into its queue in the cycle in which the
-    round starts; the second once the other unit has read the slot that it takes, so the first does
-    not see it and still sees the oldest tuple. The second starts at the same time, one slot later,
-    and sees the first last. So each pair is found once, by the tuple that was written later.
+    round starts; the second in the cycle after the other unit's first step, which reads the slot
+    that it takes, so the first does not see it and still sees the oldest tuple. The second starts
+    at the same time, one slot later, and sees the first last. So each pair is found once, by the
+    tuple that was written later.
 
-    With one bank a round takes ROWS + 2 cycles for ROWS tuples in the larger queue
-    (``config.round_cycles``), more where an output has no room.
+    A round's last results come when the next may have begun. With one bank a round takes ROWS + 2
+    cycles for ROWS tuples in the larger queue (``config.round_cycles``), more where an output has
+    no room.
 
     Parameters
     ----------
@@ -195,7 +227,8 @@ class MatchLayer(wiring.Component):
         See :class:`penstock.hw.window.input.InputLayer`. A tuple is taken in the cycle in which it
         is written into its queue.
     rows_a, rows_b : In
-        Sizes of the windows over A and over B, sampled when a round starts.
+        Sizes of the windows over A and over B. A change holds for the tuples that wait from the
+        next cycle on, and for those before that no round has taken.
     before, after : In
         A tuple b joins a if ``-before <= b.time - a.time <= after``. Only with timestamps.
     i_entry, write : In
@@ -206,7 +239,7 @@ class MatchLayer(wiring.Component):
     o_record_a, o_write_a, o_record_b, o_write_b : Out
         Results of both units.
     o_idle : Out(1)
-        No round is under way and the results of the last one were written.
+        No round is under way, none starts, and the results of the last one were written.
     """
 
     i_a: stream.Interface
@@ -254,12 +287,16 @@ class MatchLayer(wiring.Component):
             Side.A: self.i_a.valid & ~(self.i_b.valid & self.i_b_first),
             Side.B: self.i_b.valid & ~(self.i_a.valid & ~self.i_b_first),
         }
-        open_, starts = Signal(), Signal()
+        open_ = Signal()
+        starts = Signal()
+        still = Signal()
+        stale = self.units[Side.A].o_stale | self.units[Side.B].o_stale
         m.d.comb += starts.eq(open_ & (self.i_a.valid | self.i_b.valid))
         quiet = (self.units[Side.A].state == State.READY) & (
             self.units[Side.B].state == State.READY
         )
-        m.d.sync += open_.eq(quiet & ~starts)
+        calm = quiet & ~starts
+        m.d.sync += [open_.eq(calm & ~stale), still.eq(calm & stale)]
 
         for side, unit in self.units.items():
             m.submodules[f"unit_{side.name.lower()}"] = unit
@@ -271,10 +308,11 @@ class MatchLayer(wiring.Component):
                     m.d.sync += second.eq(1)
                 with m.Elif(unit.o_open):
                     m.d.sync += second.eq(0)
-                start, push = starts & own.valid, push | second & unit.o_open
+                start, push = open_ & own.valid, push | second & unit.o_open
             m.d.comb += [
                 unit.start.eq(start),
                 unit.push.eq(push),
+                unit.still.eq(still),
                 other.ready.eq(unit.push),
                 unit.stop.eq(self.stop[side.value]),
                 unit.i_window.payload.eq(other.payload.payload),
@@ -291,10 +329,7 @@ class MatchLayer(wiring.Component):
             self.o_write_a.eq(a.o_write),
             self.o_write_b.eq(b.o_write),
         ]
-        # The last results of a round are written in the cycle in which the next may start.
-        idle = Signal()
-        m.d.sync += idle.eq(open_ & ~starts)
-        m.d.comb += self.o_idle.eq(idle & open_)
+        m.d.comb += self.o_idle.eq(open_ & ~starts & ~a.o_busy & ~b.o_busy)
         return m
 
     def _connect_keys(self, m: Module, unit: MatchUnit, own: data.View, other: data.View) -> None:

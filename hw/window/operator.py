@@ -38,8 +38,9 @@ class WindowJoin(wiring.Component):
         Entries of the truth tables, always taken. All are 0 after reset; they must not change while
         tuples are matched. Only in band form.
     rows_a, rows_b, before, after : In
-        See :class:`penstock.hw.window.match.MatchLayer`. They may change at any time and hold from
-        the next round on; ``before`` and ``after`` must not change while tuples are matched.
+        See :class:`penstock.hw.window.match.MatchLayer`. They may change at any time and hold for
+        the tuples that the inputs take from the next cycle on, and for those before that no round
+        has taken. ``before`` and ``after`` must not change while tuples are matched.
     shed : In(1)
         The policy; may change at any time.
     o : Out(stream)
@@ -100,6 +101,8 @@ class WindowJoin(wiring.Component):
         connect(m, taken.o_a, match.i_a)
         connect(m, taken.o_b, match.i_b)
         connect(m, output.o, flipped(self.o))
+        rests = Signal()
+        m.d.sync += rests.eq(match.o_idle & output.o_idle)
         m.d.comb += [
             taken.shed.eq(self.shed),
             match.i_b_first.eq(taken.o_b_first),
@@ -110,7 +113,8 @@ class WindowJoin(wiring.Component):
             output.write_b.eq(match.o_write_b),
             self.o_state_a.eq(match.state_a),
             self.o_state_b.eq(match.state_b),
-            self.o_idle.eq(~taken.o_a.valid & ~taken.o_b.valid & match.o_idle & output.o_idle),
+            # What was at rest stays so until a tuple waits.
+            self.o_idle.eq(~taken.o_a.valid & ~taken.o_b.valid & rests),
             self.o_admitted[0].eq(taken.o_a.valid & taken.o_a.ready),
             self.o_admitted[1].eq(taken.o_b.valid & taken.o_b.ready),
             self.o_dropped.eq(taken.o_dropped),

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.fifo import SyncFIFOBuffered
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from .config import IN_FLIGHT, WindowConfig
+from ..kernel.skid import Skid
+from .config import WindowConfig
 from .layout import Side, record_layout, result_layout, word_layout
 
 
-class Expander(wiring.Component):
-    """Holds groups of results of one side and gives their results one by one.
-
-    One result per cycle, the lowest bank of a group first; the first two cycles after its group
-    was written.
+class Groups(wiring.Component):
+    """Holds groups of results of one side and gives them in chunks, those without results left out.
 
     Parameters
     ----------
@@ -30,73 +25,195 @@ class Expander(wiring.Component):
     Members
     -------
     i, write : In
-        A group, and whether to take it.
+        A group, and whether to take it. One without results is forgotten.
     o_stop : Out(1)
-        There is no room for one more group than those that may be on their way: one for each of
-        the ``IN_FLIGHT - 1`` cycles before.
+        There is no room for more groups than may be on their way: ``config.in_flight``, that of
+        this cycle included.
     o : Out(stream)
-        Results.
+        Results of ``config.chunk`` neighbouring banks; the lowest banks first.
+    o_idle : Out(1)
+        No group is here.
     """
 
     i: data.View
     write: Signal
     o_stop: Signal
     o: stream.Interface
+    o_idle: Signal
 
     def __init__(self, config: WindowConfig, side: Side) -> None:
         self.config = config
-        self.side = side
         self.layout = record_layout(config, side)
-        self.fifo = SyncFIFOBuffered(width=self.layout.size, depth=config.fifo_depth)
         super().__init__(
             {
                 "i": In(self.layout),
                 "write": In(1),
                 "o_stop": Out(1),
-                "o": Out(stream.Signature(result_layout(config))),
+                "o": Out(stream.Signature(record_layout(config, side, config.chunk))),
+                "o_idle": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        banks = self.config.banks
-        m.submodules.fifo = fifo = self.fifo
-        group = data.View(self.layout, fifo.r_data)
-        sent = Signal(banks)
-        rest, lowest = Signal(banks), Signal(banks)
-        m.d.comb += [
-            fifo.w_data.eq(self.i),
-            fifo.w_en.eq(self.write),
-            self.o_stop.eq(fifo.r_level > self.config.records - IN_FLIGHT),
-            rest.eq(group.mask & ~sent),
-            lowest.eq(rest & -rest),
-            self.o.valid.eq(fifo.r_rdy),
-        ]
-        with m.If(self.o.valid & self.o.ready):
-            with m.If(rest == lowest):
-                m.d.comb += fifo.r_en.eq(1)
-                m.d.sync += sent.eq(0)
-            with m.Else():
-                m.d.sync += sent.eq(sent | lowest)
+        config = self.config
+        chunk, chunks = config.chunk, config.banks // config.chunk
+        bits = (config.records - 1).bit_length()
+        m.submodules.records = groups = Memory(shape=self.layout, depth=1 << bits, init=[])
+        m.submodules.parts = parts = Memory(shape=chunks, depth=1 << bits, init=[])
+        # The next slots to write and to read, and the slot of the group that is given.
+        put = Signal(bits)
+        get = Signal(bits)
+        slot = Signal(bits)
+        # Chunks of that group with results that are left, and whether they are several.
+        rest = Signal(chunks)
+        more = Signal()
+        busy = Signal()
+        load = Signal()
+        some = Cat(self.i.mask.word_select(k, chunk).any() for k in range(chunks))
+        write_group, write_parts = groups.write_port(), parts.write_port()
+        for port, value in ((write_group, self.i), (write_parts, some)):
+            m.d.comb += [port.addr.eq(put), port.data.eq(value), port.en.eq(self.write)]
+        read_group, read_parts = groups.read_port(domain="comb"), parts.read_port(domain="comb")
+        m.d.comb += [read_group.addr.eq(slot), read_parts.addr.eq(get)]
 
-        window = Signal(self.config.payload_bits[self.side.other.value])
-        m.d.comb += window.eq(
-            reduce(or_, (Mux(lowest[bank], group.window[bank], 0) for bank in range(banks)))
+        keeps = self.write & some.any()
+        with m.If(keeps):
+            m.d.sync += put.eq(put + 1)
+        m.d.comb += [
+            load.eq((~busy | ~more & self.o.ready) & (put != get)),
+            self.o.valid.eq(busy),
+            self.o_idle.eq(~busy & (put == get)),
+        ]
+        with m.If(load):
+            m.d.sync += [busy.eq(1), slot.eq(get), get.eq(get + 1)]
+            m.d.sync += [rest.eq(read_parts.data), more.eq(_others(read_parts.data).any())]
+        with m.Elif(self.o.ready & busy):
+            m.d.sync += [busy.eq(more), rest.eq(_others(rest))]
+            m.d.sync += more.eq(_others(_others(rest)).any())
+
+        group, place = read_group.data, _lowest(m, rest)
+        window = group.window.as_value()
+        width = len(window) // chunks
+        m.d.comb += [
+            self.o.payload.mask.eq(
+                Array(group.mask[k * chunk : (k + 1) * chunk] for k in range(chunks))[place]
+            ),
+            self.o.payload.probe.eq(group.probe),
+            self.o.payload.window.as_value().eq(
+                Array(window[k * width : (k + 1) * width] for k in range(chunks))[place]
+            ),
+        ]
+
+        level = Signal(range(config.records + 1))
+        came = Signal()
+        went = Signal()
+        m.d.sync += [
+            came.eq(keeps),
+            went.eq(busy & ~more & self.o.ready),
+            level.eq(level + came - went),
+            self.o_stop.eq(level > config.records - config.in_flight),
+        ]
+        return m
+
+
+class Expander(wiring.Component):
+    """Gives the results of one side one by one, one per cycle, the lowest bank of a group first.
+
+    Parameters
+    ----------
+    config : WindowConfig
+        The build.
+    side : Side
+        Whose tuples were matched.
+
+    Members
+    -------
+    i, write, o_stop : In, In(1), Out(1)
+        See :class:`Groups`.
+    o : Out(stream)
+        Results.
+    o_idle : Out(1)
+        No result is here.
+    """
+
+    i: data.View
+    write: Signal
+    o_stop: Signal
+    o: stream.Interface
+    o_idle: Signal
+
+    def __init__(self, config: WindowConfig, side: Side) -> None:
+        self.config = config
+        self.side = side
+        super().__init__(
+            {
+                "i": In(record_layout(config, side)),
+                "write": In(1),
+                "o_stop": Out(1),
+                "o": Out(stream.Signature(result_layout(config))),
+                "o_idle": Out(1),
+            }
         )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        layout = record_layout(self.config, self.side, self.config.chunk)
+        m.submodules.groups = groups = Groups(self.config, self.side)
+        m.submodules.stage = stage = Skid(layout)
+        wiring.connect(m, groups.o, stage.i)
+        probe = Signal(layout["probe"].shape, reset_less=True)
+        window = Signal(layout["window"].shape, reset_less=True)
+        # Results that are left, and whether they are several.
+        rest = Signal(self.config.chunk)
+        more = Signal()
+        m.d.comb += [
+            groups.i.eq(self.i),
+            groups.write.eq(self.write),
+            self.o_stop.eq(groups.o_stop),
+            stage.o.ready.eq(~self.o.valid | self.o.ready & ~more),
+            self.o_idle.eq(groups.o_idle & ~stage.o.valid & ~self.o.valid),
+        ]
+        with m.If(stage.o.ready):
+            m.d.sync += [
+                self.o.valid.eq(stage.o.valid & stage.o.payload.mask.any()),
+                rest.eq(stage.o.payload.mask),
+                more.eq(_others(stage.o.payload.mask).any()),
+                probe.eq(stage.o.payload.probe),
+                window.eq(stage.o.payload.window),
+            ]
+        with m.Elif(self.o.ready):
+            m.d.sync += [rest.eq(_others(rest)), more.eq(_others(_others(rest)).any())]
         own, other = ("a", "b") if self.side is Side.A else ("b", "a")
         m.d.comb += [
-            self.o.payload[own].eq(group.probe),
-            self.o.payload[other].eq(window),
+            self.o.payload[own].eq(probe),
+            self.o.payload[other].eq(
+                Array(window[bank] for bank in range(len(rest)))[_lowest(m, rest)]
+            ),
             self.o.payload.later.eq(self.side),
         ]
         return m
+
+
+def _others(bits: Value) -> Value:
+    """All bits but the lowest; a subtraction would be a carry chain on a long path."""
+    return Cat(bits[place] & bits[:place].any() for place in range(len(bits)))
+
+
+def _lowest(m: Module, bits: Signal) -> Signal:
+    """The place of the lowest bit."""
+    place = Signal(range(len(bits)), name="lowest")
+    for number in reversed(range(len(bits))):
+        with m.If(bits[number]):
+            m.d.comb += place.eq(number)
+    return place
 
 
 class OutputLayer(wiring.Component):
     """Results of both match units, through one port.
 
     With ``config.outputs`` 1 one result per cycle, the sides in turn where both have some; with 2
-    one of each side. A word follows its results by one cycle and stays while the port stalls.
+    one of each side. A word stays while the port stalls.
 
     Parameters
     ----------
@@ -108,7 +225,7 @@ class OutputLayer(wiring.Component):
     i_a, write_a, i_b, write_b : In
         Groups of results, and whether to take them.
     o_stop : Out(2)
-        See :class:`Expander`; bit 0 is side A.
+        See :class:`Groups`; bit 0 is side A.
     o : Out(stream)
         Results.
     o_idle : Out(1)
@@ -141,37 +258,44 @@ class OutputLayer(wiring.Component):
         m = Module()
         m.submodules.expand_a = a = Expander(self.config, Side.A)
         m.submodules.expand_b = b = Expander(self.config, Side.B)
+        m.submodules.stage = stage = Skid(word_layout(self.config))
+        wiring.connect(m, stage.o, wiring.flipped(self.o))
         m.d.comb += [
             a.i.eq(self.i_a),
             a.write.eq(self.write_a),
             b.i.eq(self.i_b),
             b.write.eq(self.write_b),
             self.o_stop.eq(Cat(a.o_stop, b.o_stop)),
-            self.o_idle.eq((a.fifo.r_level == 0) & (b.fifo.r_level == 0) & ~self.o.valid),
+            self.o_idle.eq(a.o_idle & b.o_idle & ~self.o.valid),
+            stage.i.valid.eq(a.o.valid | b.o.valid),
         ]
-        with m.If(self.o.ready | ~self.o.valid):
-            m.d.sync += self.o.valid.eq(a.o.valid | b.o.valid)
-            if self.config.outputs == 1:
-                self._take_one(m, a, b)
-            else:
-                self._take_both(m, a, b)
+        if self.config.outputs == 1:
+            self._take_one(m, stage.i, a.o, b.o)
+        else:
+            self._take_both(m, stage.i, a.o, b.o)
         return m
 
-    def _take_one(self, m: Module, a: Expander, b: Expander) -> None:
+    def _take_one(
+        self, m: Module, word: stream.Interface, a: stream.Interface, b: stream.Interface
+    ) -> None:
         latest_is_a = Signal()
-        takes_a = a.o.valid & ~(b.o.valid & latest_is_a)
-        m.d.comb += [a.o.ready.eq(takes_a), b.o.ready.eq(~takes_a)]
-        with m.If(a.o.valid | b.o.valid):
-            m.d.sync += [
-                latest_is_a.eq(takes_a),
-                self.o.payload.present.eq(1),
-                self.o.payload.results[0].eq(
-                    Mux(takes_a, a.o.payload.as_value(), b.o.payload.as_value())
-                ),
-            ]
+        takes_a = a.valid & ~(b.valid & latest_is_a)
+        m.d.comb += [
+            a.ready.eq(takes_a & word.ready),
+            b.ready.eq(~takes_a & word.ready),
+            word.payload.present.eq(1),
+            word.payload.results[0].eq(Mux(takes_a, a.payload.as_value(), b.payload.as_value())),
+        ]
+        with m.If(word.valid & word.ready):
+            m.d.sync += latest_is_a.eq(takes_a)
 
-    def _take_both(self, m: Module, a: Expander, b: Expander) -> None:
-        m.d.comb += [a.o.ready.eq(1), b.o.ready.eq(1)]
-        m.d.sync += self.o.payload.present.eq(Cat(a.o.valid, b.o.valid))
-        for place, expander in zip(self.o.payload.results, (a, b), strict=True):
-            m.d.sync += place.eq(expander.o.payload)
+    def _take_both(
+        self, m: Module, word: stream.Interface, a: stream.Interface, b: stream.Interface
+    ) -> None:
+        m.d.comb += [
+            a.ready.eq(word.ready),
+            b.ready.eq(word.ready),
+            word.payload.present.eq(Cat(a.valid, b.valid)),
+        ]
+        for place, results in zip(word.payload.results, (a, b), strict=True):
+            m.d.comb += place.eq(results.payload)

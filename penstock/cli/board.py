@@ -56,13 +56,17 @@ class VirtualBoard:
         if self.package:
             return [Package.read(one) for one in self.package]
         from penstock.hw.join.config import JoinConfig
-        from penstock.hw.kernel.config import KernelConfig
+        from penstock.hw.join.kernel.config import KernelConfig
         from penstock.sim.pipeline_device import block_of
         from penstock.sim.virtual_board.deploy import virtual_package
 
         block = block_of(self.units)
         join = JoinConfig(units=self.units, units_per_block=block, tests=2, key_bits=32)
-        configs = [KernelConfig.fit(join), kernel_build.window_config()]
+        entry = find_board(board)
+        configs = [
+            KernelConfig.fit(join, word_bits=entry.port_bits),
+            kernel_build.window_config(entry),
+        ]
         return [
             virtual_package(config, board, folder / f"default-{number}")
             for number, config in enumerate(configs)
@@ -149,7 +153,7 @@ def package(
         raise UsageError("--leds is for virtual Zynq boards; an overlay has what its design has")
     if virtual and clock_mhz is not None:
         raise UsageError("--clock-mhz is for an --overlay; a virtual board has its board's clock")
-    config = kernel.config(units, query)
+    config = kernel.config(units, query, find_board(board))
     from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
     from penstock.sim.virtual_board.deploy import virtual_package
@@ -181,7 +185,8 @@ def make(
 
     The vendor's tools must be on the path. Takes an hour for a small board, many for a card.
     """
-    config = kernel.config(units, build.BuildQuery())
+    entry = find_board(board, clock_mhz)
+    config = kernel.config(units, build.BuildQuery(), entry)
     from penstock.hw.board.build import build_overlay, check_tools
     from penstock.hw.board.scripts import build_scripts
     from penstock.hw.export import write_package
@@ -189,7 +194,6 @@ def make(
     from penstock.sim.builds import build_of
     from penstock.sim.deploy import made_package
 
-    entry = find_board(board, clock_mhz)
     if not scripts_only:
         check_tools(entry)
     made_kernel = build_of(config)

@@ -8,10 +8,15 @@ import typer
 
 from penstock.host.device.base import PAIRS, Device
 from penstock.host.device.registry import device_names, open_device
+from penstock.host.devices.narrow.device import NARROW_WIDTHS
+from penstock.host.execute.units import UnitSample
 from penstock.host.join.table.directions import Direction
 from penstock.host.join.table.table_join import TableJoin
+from penstock.host.keys.encoders import width_for
+from penstock.host.keys.layouts import BandLayout, Layout
 from penstock.host.keys.prepare import MOST_SEARCHED, layout
 from penstock.host.prune.expectation import expectation
+from penstock.host.windows.run import still
 
 from ..errors import DeviceError, PenstockError, QueryError
 from ..expr.columns import Vector
@@ -117,9 +122,11 @@ class _Explanation:
         if part.modes != (Mode.PAIRS,):
             _line("modes", ", ".join(mode.value for mode in part.modes))
         prepared, values = inputs.keys_of(self.join.tables.sides, form)
-        program = layout(form, prepared, values, device.key_widths).program
+        made = layout(form, prepared, values, device.key_widths)
+        program = made.program
         if isinstance(form.form, BandForm) and isinstance(program, BandProgram):
             self.band(form.form, program, prepared)
+            self.units(direction, made, prepared)
         elif isinstance(form.form, GeneralForm) and isinstance(program, GeneralProgram):
             _line("form", f"general, because {form.why_general(self.names)}")
             self.keys(form.form, program, prepared, values)
@@ -167,6 +174,36 @@ class _Explanation:
             _line("  and where", self.text(form.need))
         if form.payload is not None:
             _line("folded", f"{self.text(form.payload)} of the window tuple")
+
+    def units(self, direction: Direction, made: Layout, prepared: Sequence[Vector]) -> None:
+        """Print the width of the units that hardware gets, and what narrower ones would find."""
+        program, modes = made.program, direction.evaluation.modes
+        assert isinstance(made, BandLayout)
+        assert isinstance(program, BandProgram)
+        exact = width_for(made.encoders, (*NARROW_WIDTHS, program.key_bits))
+        narrower = [bits for bits in NARROW_WIDTHS if bits < exact]
+        if narrower and modes != (Mode.PAIRS,):
+            _line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")
+            return
+        if not narrower:
+            _line("units", f"{exact} bits, which hold every code")
+            return
+        window = self.join.tables.sides[direction.evaluation.form.window]
+        stream = self.join.tables.sides[direction.side].pick(direction.rows)
+        run = still(window.time, prepared)
+        sample = UnitSample.take(made, run, stream.columns, direction.start, direction.end)
+        for bits in narrower:
+            expected = sample.expected(bits)
+            maps = ", ".join(
+                f"t{test} by {'frame' if one.is_frame else 'rank'}"
+                for test, one in enumerate(expected.maps)
+            )
+            share = f"{100 * expected.share:.2g} % of the pairs that they find are expected to be"
+            taken = "" if expected.is_good else ", too many"
+            _line("units", f"{bits} bits, {maps}: {share} false{taken}")
+            if expected.is_good:
+                return
+        _line("units", f"{exact} bits, which hold every code")
 
     def bound(self, bound: Bound, sign: str) -> str:
         shown = sign if bound.open else f"{sign}="

@@ -8,9 +8,7 @@ import typer
 
 from penstock.constraints.boards import BOARDS, Flow
 from penstock.constraints.boards import board as find_board
-from penstock.host.device.operator import Operator
 
-from ..errors import UsageError
 from . import build, kernel_build
 from .options import grouped
 from .terminal import NUMBERS, count, results, say, table
@@ -37,9 +35,6 @@ def command(
         typer.Option(help="Kernels on the board; of a card, link.cfg connects them to its memory."),
     ] = 1,
     kernel: kernel_build.KernelArguments,
-    streams: Annotated[
-        bool, typer.Option("--streams", help="Window kernel: AXI4-Stream ports, not memory.")
-    ] = False,
     query: build.BuildQuery,
 ) -> None:
     """Write a kernel for a board: Verilog, register table, C header, kernel.xml, link.cfg.
@@ -47,15 +42,13 @@ def command(
     A band kernel (--band) runs every predicate in band form with as many tests or fewer. With
     --sql the kernel is as wide as the query and its files need; a predicate that has no band form
     is built in. With --modes it also folds matches: what tasks then ask for is an argument of
-    theirs. With --operator window it is the window-join operator, fed from memory or, with
-    --streams, from stream ports. The same input gives the same bytes on every machine.
+    theirs. With --operator window it is the window-join operator. Memory ports are as wide as the
+    board's. The same input gives the same bytes on every machine.
     """
     entry = find_board(board)
-    if streams and kernel.operator is Operator.RANGE:
-        raise UsageError("--streams is for --operator window: add it")
-    config = kernel.config(units, query)
+    config = kernel.config(units, query, entry)
     from penstock.hw.export import export_kernel
-    from penstock.hw.kernel.config import KernelConfig
+    from penstock.hw.join.kernel.config import KernelConfig
     from penstock.hw.window.kernel.export import export_window_kernel
 
     with build.building():
@@ -64,10 +57,8 @@ def command(
             many = f"{kernel.pipelines} pipelines, each " if kernel.pipelines > 1 else ""
             kind = f"{many}{build.describe(config.join)}"
         else:
-            made = config.window if streams else config
-            files = export_window_kernel(made, board, out, kernels=kernels)
-            fed = "from stream ports" if streams else "from memory"
-            kind = f"{kernel_build.describe_window(config.window)}, fed {fed}"
+            files = export_window_kernel(config, board, out, kernels=kernels)
+            kind = kernel_build.describe_window(config.window)
     shown = table("", "", right=NUMBERS)
     for file in files:
         shown.add_row(str(file), f"{count(file.stat().st_size)} bytes")

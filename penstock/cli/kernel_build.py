@@ -14,7 +14,8 @@ from . import build
 from .options import group, option
 
 if TYPE_CHECKING:
-    from penstock.hw.kernel.config import KernelConfig
+    from penstock.constraints.boards import Board
+    from penstock.hw.join.kernel.config import KernelConfig
     from penstock.hw.window.config import WindowConfig
     from penstock.hw.window.kernel.config import WindowKernelConfig
 
@@ -36,8 +37,10 @@ class KernelArguments:
     pipelines: int = option("Pipelines that share the memory ports.", default=1)
     pipeline: build.PipelineArguments
 
-    def config(self, units: int, query: build.BuildQuery) -> KernelConfig | WindowKernelConfig:
-        """Describe the kernel; a window kernel is fed from memory.
+    def config(
+        self, units: int, query: build.BuildQuery, board: Board
+    ) -> KernelConfig | WindowKernelConfig:
+        """Describe the kernel for a board.
 
         Raises
         ------
@@ -54,26 +57,28 @@ class KernelArguments:
             if self.pipelines != 1:
                 raise UsageError("--pipelines is for range joins; a window kernel has --banks")
             tests, key_bits = self.pipeline.band, self.pipeline.key_bits
-            return window_config(tests, key_bits, self.rows_depth, self.banks)
+            return window_config(board, tests, key_bits, self.rows_depth, self.banks)
         if self.banks is not None or self.rows_depth is not None:
             raise UsageError("--rows-depth and --banks are for --operator window: add it")
         join = self.pipeline.config(units, query)
-        from penstock.hw.kernel.config import KernelConfig
+        from penstock.hw.join.kernel.config import KernelConfig
 
         with build.building():
-            return KernelConfig.fit(join, self.pipelines)
+            return KernelConfig.fit(join, self.pipelines, board.port_bits)
 
 
 def window_config(
+    board: Board,
     tests: int | None = None,
     key_bits: int | None = None,
     depth: int | None = None,
     banks: int | None = None,
 ) -> WindowKernelConfig:
-    """Describe a window kernel that is fed from memory; see :meth:`KernelArguments.config`."""
+    """Describe a window kernel for a board; see :meth:`KernelArguments.config`."""
     with build.building():
         from penstock.hw.window.config import WindowConfig
         from penstock.hw.window.kernel.config import WindowKernelConfig
+        from penstock.hw.window.memories import placed
 
         window = WindowConfig(
             depth=DEPTH if depth is None else depth,
@@ -81,7 +86,7 @@ def window_config(
             tests=build.TESTS if tests is None else tests,
             key_bits=build.KEY_BITS if key_bits is None else key_bits,
         )
-        return WindowKernelConfig(window=window)
+        return WindowKernelConfig(window=placed(window, board), word_bits=board.port_bits)
 
 
 def describe_window(window: WindowConfig) -> str:

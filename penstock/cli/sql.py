@@ -39,6 +39,7 @@ class DeviceArguments:
     threads: int | None = option("Cores of the cpu device.")
     units: int | None = option("Join units of a simulated device.")
     pipelines: int | None = option("Pipelines of the rtl device, each with so many units.")
+    key_bits: int | None = option("Widest codes of a simulated device's units, such as 16.")
     operator: Operator = option(
         "What the device does: range joins, or the window-join operator (ROWS windows).",
         default=Operator.RANGE,

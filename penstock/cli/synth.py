@@ -157,8 +157,8 @@ def kernel_paths(config: JoinConfig) -> list[TimedPath]:
         Yosys is not installed.
     """
     from penstock.hw.export import kernel_verilog
-    from penstock.hw.kernel.config import KernelConfig
-    from penstock.hw.kernel.kernel import KERNEL
+    from penstock.hw.join.kernel.config import KernelConfig
+    from penstock.hw.join.kernel.describe import KERNEL
     from penstock.hw.paths import longest_paths
 
     text = kernel_verilog(KernelConfig.fit(config))

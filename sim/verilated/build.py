@@ -25,7 +25,7 @@ from penstock.hw.tools import run_tool
 #: Prefix of Verilator's classes, which the harness names.
 _PREFIX = "Vpenstock_kernel"
 
-_VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert"]
+_VERILATE = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "unique", "--no-assert"]
 _VERILATE += ["-Wno-lint", "-Wno-SYMRSVDWORD", "--output-split", "20000", "--prefix", _PREFIX]
 #: Limits the size of functions: compilers take ten times as long for one of some megabytes.
 _VERILATE += ["--output-split-cfuncs", "2000"]
@@ -108,7 +108,7 @@ def load(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(folder.place(path.name))
 
 
-def board_library(verilog: str, top: str, ports: Iterable[str]) -> Path:
+def board_library(verilog: str, top: str, ports: Iterable[str], word_bytes: int) -> Path:
     """The library of a kernel in front of a model of its memory, see :func:`library`.
 
     Parameters
@@ -117,10 +117,13 @@ def board_library(verilog: str, top: str, ports: Iterable[str]) -> Path:
         As for :func:`library`.
     ports : iterable of str
         The kernel's memory ports.
+    word_bytes : int
+        Bytes of their words.
     """
     own = files("penstock.sim.verilated").joinpath("harness.cpp").read_text(encoding="utf-8")
     named = " ".join(f"X({port})" for port in ports)
-    return library(verilog, top, f"#define PENSTOCK_PORTS(X) {named}\n{own}")
+    defined = f"#define PENSTOCK_PORTS(X) {named}\n#define PENSTOCK_WORD_BYTES {word_bytes}\n"
+    return library(verilog, top, defined + own)
 
 
 def library(verilog: str, top: str, harness: str) -> Path:

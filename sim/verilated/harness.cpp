@@ -3,7 +3,8 @@
 // Time passes in tick(): inputs are set with the clock low, handshakes are read, the clock rises.
 // Memory answers a burst after a latency, at most so many words per cycle and port, and holds
 // back any channel at random. What the AXI standard forbids a master is checked in each cycle.
-// PENSTOCK_PORTS(X), defined before this text, names the kernel's memory ports as X(a) X(b).
+// Defined before this text: PENSTOCK_PORTS(X) names the kernel's memory ports as X(a) X(b), and
+// PENSTOCK_WORD_BYTES is how wide they are.
 
 #include <array>
 #include <cstdint>
@@ -19,14 +20,15 @@
 
 namespace {
 
-constexpr std::size_t kWordBytes = 64;
+constexpr std::size_t kWordBytes = PENSTOCK_WORD_BYTES;
 constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kWholeWord = ~std::uint64_t{0} >> (64 - kWordBytes);  // strobes
 constexpr std::size_t kBursts = 64;        // bursts that a port of the memory holds
 constexpr int kLiteCycles = 10000;         // patience with the register file
 constexpr std::uint8_t kSlaveError = 2;    // answers of the memory
 constexpr std::uint8_t kDecodeError = 3;
 
-using Word = VlWide<16>;
+using Word = std::array<std::uint8_t, kWordBytes>;
 
 struct Region {
   std::uint64_t address;
@@ -59,8 +61,9 @@ struct Pins {
   CData *awid, *awlen, *awsize, *awburst, *awvalid, *awready;
   CData *wlast, *wvalid, *wready;
   CData *bid, *bresp, *bvalid, *bready;
-  Word *rdata, *wdata;
-  QData *wstrb;
+  // Of a type that depends on the width.
+  void *rdata;
+  const void *wdata, *wstrb;
 };
 
 #define PENSTOCK_PINS(top, port)                                                               \
@@ -107,6 +110,9 @@ class Port {
       : pins_(pins), timing_(timing), memory_(memory), random_(random), violation_(violation),
         name_(name), number_(number) {}
 
+  // No answer yet.
+  void silence() { *pins_.rvalid = *pins_.bvalid = 0; }
+
   // With the clock low, before the kernel's outputs settle.
   void drive(std::uint64_t cycle) {
     *pins_.arready = reads_.size() < kBursts && !stall() && !held;
@@ -128,7 +134,7 @@ class Port {
             {*pins_.araddr, *pins_.arlen, *pins_.arid}, nullptr, "AR");
     promise(write_promise_, *pins_.awvalid, *pins_.awready,
             {*pins_.awaddr, *pins_.awlen, *pins_.awid}, nullptr, "AW");
-    promise(data_promise_, *pins_.wvalid, *pins_.wready, {*pins_.wstrb, *pins_.wlast},
+    promise(data_promise_, *pins_.wvalid, *pins_.wready, {strobe(), *pins_.wlast},
             pins_.wdata, "W");
     taken_read_ = *pins_.rvalid && *pins_.rready;
     taken_answer_ = *pins_.bvalid && *pins_.bready;
@@ -163,6 +169,12 @@ class Port {
            std::uniform_real_distribution<double>(0.0, 1.0)(random_) < timing_.stalls;
   }
 
+  std::uint64_t strobe() const {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, pins_.wstrb, (kWordBytes + 7) / 8);
+    return bits;
+  }
+
   double refill(double credit) const {
     credit += timing_.bandwidth;
     return credit > 2.0 ? 2.0 : credit;
@@ -173,22 +185,22 @@ class Port {
   }
 
   void promise(Promise &last, bool valid, bool ready, std::array<std::uint64_t, 8> request,
-               const Word *word, const char *channel) {
+               const void *word, const char *channel) {
     if (last.waiting) {
       bool same = valid && request == last.request;
-      if (word != nullptr) same = same && std::memcmp(word, &last.word, sizeof(Word)) == 0;
+      if (word != nullptr) same = same && std::memcmp(word, last.word.data(), kWordBytes) == 0;
       if (!same) report((std::string(channel) + " changed before it was taken").c_str());
     }
     last.waiting = valid && !ready;
     last.request = request;
-    if (word != nullptr && last.waiting) last.word = *word;
+    if (word != nullptr && last.waiting) std::memcpy(last.word.data(), word, kWordBytes);
   }
 
   Burst burst(std::uint64_t address, unsigned length, unsigned size, unsigned kind,
               std::uint8_t id, std::uint64_t cycle) {
     unsigned words = length + 1;
     std::uint64_t last = address + std::uint64_t{words} * kWordBytes - 1;
-    if (size != 6) report("a burst of narrow words");
+    if (std::size_t{1} << size != kWordBytes) report("a burst of narrow words");
     if (kind != 1) report("a burst that is not INCR");
     if (address % kWordBytes != 0) report("a misaligned burst");
     if (address / kPageBytes != last / kPageBytes) report("a burst across 4 KiB");
@@ -235,7 +247,7 @@ class Port {
         memory_.find(current.address + std::uint64_t{current.done} * kWordBytes, number_, answer);
     if (data != nullptr) std::memcpy(data, pins_.wdata, kWordBytes);
     if (answer > current.answer) current.answer = answer;
-    if (*pins_.wstrb != ~QData{0}) report("a word with bytes left out");
+    if (strobe() != kWholeWord) report("a word with bytes left out");
     bool last = ++current.done == current.words;
     if (last != static_cast<bool>(*pins_.wlast)) report("WLAST is not with the last word");
     if (!last) return;
@@ -258,16 +270,26 @@ class Port {
   std::uint64_t words_read_ = 0, words_written_ = 0;
 };
 
+// A context whose designs begin with any values, as registers without reset do.
+VerilatedContext *arbitrary(VerilatedContext &context, std::uint64_t seed) {
+  context.randReset(2);
+  context.randSeed(static_cast<int>(seed & 0x7FFFFFFE) + 1);  // 0 would be another seed each time
+  return &context;
+}
+
 }  // namespace
 
 struct Board {
   Board(unsigned latency, double bandwidth, double stalls, std::uint64_t seed)
       : timing{latency, bandwidth, stalls}, random(seed),
-        top(std::make_unique<Vpenstock_kernel>(&context, "kernel")) {
+        top(std::make_unique<Vpenstock_kernel>(arbitrary(context, seed), "kernel")) {
 #define PENSTOCK_PORT(port) \
   ports.emplace_back(PENSTOCK_PINS(*top, port), timing, memory, random, violation, #port, \
                      static_cast<unsigned>(ports.size()));
     PENSTOCK_PORTS(PENSTOCK_PORT)
+    for (Port &port : ports) port.silence();
+    top->s_axi_control_AWVALID = top->s_axi_control_WVALID = top->s_axi_control_ARVALID = 0;
+    top->s_axi_control_BREADY = top->s_axi_control_RREADY = 0;
     top->ap_rst_n = 0;
     for (int k = 0; k < 4; ++k) tick();
     top->ap_rst_n = 1;

@@ -9,7 +9,7 @@ from penstock.constraints.boards import board as find_board
 from penstock.host.devices.board.package import Package
 from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import register_range
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.kernel.link import compute_units, link_config
 from penstock.hw.window.kernel.config import WindowKernelConfig
 

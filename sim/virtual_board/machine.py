@@ -184,7 +184,9 @@ class Machine:
         """
         if image.part != self.entry.part:
             raise DeviceError(f"the overlay is for {image.part}, this is {self.entry.part}")
-        path = board_library(image.verilog, image.top, image.table["ports"])
+        path = board_library(
+            image.verilog, image.top, image.table["ports"], image.table["geometry"]["word_bytes"]
+        )
         self.unload()
         if banks is not None:
             self.memory = Memory(banks)

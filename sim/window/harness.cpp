@@ -76,6 +76,8 @@ void write_entries(T &top, const Job &job, Tick tick) {
 // False if there is no room for the results or a rule of the output stream is broken.
 bool run(Job &job) {
   VerilatedContext context;
+  context.randReset(2);  // registers without a reset begin with anything
+  context.randSeed(1);
   auto top = std::make_unique<Top>(&context);
   std::mt19937_64 random(job.seed);
   std::uniform_real_distribution<double> share(0, 1);
@@ -85,7 +87,7 @@ bool run(Job &job) {
     top->clk = 0;
     top->eval();
   };
-  top->clk = 0;
+  top->clk = top->i_a___05Fvalid = top->i_b___05Fvalid = top->o___05Fready = 0;
   top->rst = 1;
   top->eval();
   tick();

@@ -21,9 +21,8 @@ from penstock.host.devices.kernel.window_driver import (
 )
 from penstock.hw.hls.compare import SIMULATION
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.describe import table
+from penstock.hw.window.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.kernel.export import window_kernel_verilog
-from penstock.hw.window.kernel.kernel import KERNEL, PORTS
 from penstock.program import WindowProgram
 
 from ..verilated.board import Board, MemoryModel
@@ -67,7 +66,7 @@ class Lender(Protocol):
 def _built(config: WindowKernelConfig, fast: bool) -> Path:
     platform = SIMULATION if fast else None
     verilog = window_kernel_verilog(config, cache=cache_folder(), platform=platform)
-    return board_library(verilog, KERNEL, PORTS)
+    return board_library(verilog, KERNEL, PORTS, config.word_bytes)
 
 
 class RtlWindowKernel(DrivenWindowKernel):

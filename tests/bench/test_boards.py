@@ -19,6 +19,7 @@ from bench.boards.sizes import (
     WindowSizes,
     errors,
     queue_rams,
+    queue_urams,
 )
 from penstock.constraints.boards import BOARDS
 from penstock.hw.cells import Cells
@@ -63,6 +64,7 @@ def test_the_largest_fits_and_takes_most_of_its_share(
     assert used[found.limit] > share * (1 - 2 * BOARDS[name].slrs / blocks)
     window = largest_window(name, share, WindowSizes.fit(counts))
     assert window is None or window.cells.bram <= share * BOARDS[name].bram
+    assert window is None or window.urams <= share * BOARDS[name].uram
 
 
 def test_memory_slows_the_small_board_only(counts: Counts) -> None:
@@ -82,6 +84,33 @@ def test_watts() -> None:
 
 def test_rams_of_a_bank() -> None:
     assert [queue_rams(n) for n in (512, 1024, 2048, 4096, 65536)] == [1.5, 3, 5.5, 11, 192]
+
+
+def test_urams_of_a_bank() -> None:
+    assert [queue_urams(n) for n in (512, 4096, 8192)] == [2, 2, 4]
+
+
+#: A window kernel of any size that takes few cells, and no block RAM but for its queues.
+SMALL = WindowSizes(
+    *({"lut": n, "ff": n, "bram": 0, "dsp": 0} for n in (1000.0, 100.0, 0.0)),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "urams", "limit"),
+    [
+        # 64 banks of 8192 slots have 512 UltraRAMs of 960; twice as many are too many.
+        ("u280", "524,288 × 64", 512, "URAM"),
+        # It has no UltraRAM.
+        ("pynq-z2", "8,192 × 16", 0, "block RAM"),
+    ],
+)
+def test_queues_lie_in_uram_where_block_ram_is_short(
+    name: str, size: str, urams: int, limit: str
+) -> None:
+    found = largest_window(name, 0.6, SMALL)
+    assert found is not None
+    assert (found.what, found.urams, found.limit) == (size, urams, limit)
 
 
 @pytest.mark.slow

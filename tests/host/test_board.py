@@ -21,8 +21,8 @@ from penstock.host.devices.board.package import DESCRIPTION, Package
 from penstock.host.devices.board.selftest import selftest
 from penstock.hw.export import kernel_verilog
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.program import BandProgram, Mode
 from penstock.sim.deploy import deploy
 from penstock.sim.verilated.board import MemoryModel

@@ -27,6 +27,7 @@ from penstock.host.device.registry import device_names, open_device
 from penstock.host.device.search import SPARE_ROWS
 from penstock.host.device.storage import key_dtype
 from penstock.host.devices.cpu import CpuDevice
+from penstock.host.devices.narrow.device import NarrowDevice
 from penstock.host.execute.run import run_task
 from penstock.host.prune.search import Part
 from penstock.program import BandProgram, GeneralProgram, Mode, Program
@@ -96,8 +97,11 @@ class Subject:
 SUBJECTS = {
     "cpu": ("cpu", {}, (60, 700, 60)),
     "amaranth": ("amaranth", {"units": effort(8, 3)}, (6, effort(24, 16), 3)),
+    "cpu as narrow units": ("narrow", {"bits": 5}, (60, 700, 60)),
+    "amaranth, narrow": ("amaranth", {"units": 3, "key_bits": 8}, (6, effort(24, 16), 3)),
     "rtl": ("rtl", {"units": 4}, (30, 200, 8)),
-    "rtl, two pipelines": ("rtl", {"units": 2, "pipelines": 2}, (30, 200, 8)),
+    "rtl, narrow": ("rtl", {"units": 4, "key_bits": 16}, (30, 200, 8)),
+    "rtl, narrow ports": ("rtl", {"units": 2, "pipelines": 2, "word_bits": 64}, (30, 200, 8)),
     "fjoin": ("fjoin", {"units": 4}, (30, 200, 2)),
     "board": ("board", {"board_name": "zcu104", "units": 2}, (30, 200, 4)),
     "card": ("board", {"board_name": "u280", "units": 2}, (30, 200, 4)),
@@ -108,7 +112,8 @@ SUBJECTS = {
 }
 SLOW = (
     "rtl",
-    "rtl, two pipelines",
+    "rtl, narrow ports",
+    "rtl, narrow",
     "fjoin",
     "board",
     "card",
@@ -127,6 +132,11 @@ def made(name: str, options: dict) -> Iterator[Device]:
             serving_cpu(widths) as address,
             open_device(name, address=address, transport=options["transport"]) as device,
         ):
+            yield device
+        return
+    if name == "narrow":
+        with NarrowDevice(CpuDevice(1), **options) as device:
+            device.name = name
             yield device
         return
     if name == "fjoin-amaranth":

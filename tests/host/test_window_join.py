@@ -41,7 +41,7 @@ SUBJECTS = {
         {"rows_depth": 32, "banks": 4, "latency_cycles": 9, "stalls": 0.4, "bandwidth": 0.5},
         300,
     ),
-    "rtl, two lanes": ("rtl", {"rows_depth": 16, "banks": 1, "lanes": 2}, 300),
+    "rtl, two lanes": ("rtl", {"rows_depth": 16, "banks": 1, "lanes": 2, "word_bits": 64}, 300),
     "board": ("board", {"board_name": "zcu104", "depth": 16, "kernels": 2}, 300),
     "board, stalls": (
         "board",

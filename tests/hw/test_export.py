@@ -12,7 +12,7 @@ from penstock.hw.cells import _cells
 from penstock.hw.export import TOP, export, export_kernel
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.program import GeneralProgram, Mode
 from penstock.types import BOOL, int_of
 from tests.hw.kit import needs_yosys, tools_accept

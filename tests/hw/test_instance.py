@@ -51,11 +51,11 @@ def test_the_verilog_is_proved_equal_to_what_is_elaborated(build, tmp_path):
 
 @needs_yosys
 def test_the_proof_notices_a_change(tmp_path):
-    text = verilog(Block(TINY, 1), TOP)
+    text = verilog(Block(FOLDING, 1), TOP)
     assert "live <= valid" in text
     changed = text.replace("live <= valid", "live <= 1'h1")
     with pytest.raises(DeviceError, match="unproven"):
-        prove(Block(TINY, 1), changed, tmp_path)
+        prove(Block(FOLDING, 1), changed, tmp_path)
 
 
 def test_names_of_different_components():

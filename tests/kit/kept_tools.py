@@ -102,7 +102,7 @@ def _version(package: str) -> str:
 def kept_tools() -> Iterator[None]:
     """Within it, Yosys and the prover run on what they have not seen yet only."""
     from penstock.hw import verilog
-    from penstock.hw.formal import sby
+    from tests.hw.formal import sby
 
     kept = Kept(cache_folder("test-tools"))
 

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from penstock.errors import DeviceError
 from penstock.expr import ops
 from penstock.host.device.base import Pause, Task
+from penstock.host.devices.narrow.kernel import NarrowKernel
 from penstock.hw.join.flit import Kind
 from penstock.program import BandProgram, GeneralProgram
 from penstock.sim.amaranth_device import AmaranthDevice
@@ -30,6 +33,21 @@ def test_bad_units():
         AmaranthDevice(units=1)
     with pytest.raises(TypeError, match="units must be an integer, not 'many'"):
         AmaranthDevice(units="many")
+
+
+def test_bits_of_units():
+    with pytest.raises(
+        DeviceError, match="amaranth has units of 8, 16, 24, 32, 48, 64 bits, not 17"
+    ):
+        AmaranthDevice(key_bits=17)
+    wide = BandProgram(tests=1, table=0b10, key_bits=32)
+    with AmaranthDevice(units=2, key_bits=16) as device:
+        assert device.narrow_widths == (16,)
+        assert device.open(wide).bits == 16
+    with AmaranthDevice(units=2) as device:
+        assert device.narrow_widths == (16, 24)
+        assert not isinstance(device.open(wide), NarrowKernel)
+        assert device.open(replace(wide, unit_bits=24)).bits == 24
 
 
 def test_refuses_floats():

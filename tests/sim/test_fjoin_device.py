@@ -42,6 +42,8 @@ def random_join(seed, rows, window):
 def test_bad_options():
     with pytest.raises(ValueError, match="units must be 2 to 65536, not 1"):
         FJoinAmaranthDevice(units=1)
+    with pytest.raises(DeviceError, match="has its predicate built in, in full width"):
+        FJoinAmaranthDevice(key_bits=16)
 
 
 def test_aggregates_are_refused():

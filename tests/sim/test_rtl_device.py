@@ -12,10 +12,9 @@ from penstock.host.device.base import Task
 from penstock.host.devices.kernel.packing import Packing, header_fields
 from penstock.hw.export import kernel_verilog
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import table
-from penstock.hw.kernel.kernel import KERNEL, PORTS
-from penstock.hw.kernel.layout import Status
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import KERNEL, PORTS, table
+from penstock.hw.kernel.status import Status
 from penstock.passes import plan, recover
 from penstock.program import BandProgram
 from penstock.sim.rtl_device import RtlDevice
@@ -91,7 +90,7 @@ def test_the_cache_is_this_user_s_alone(monkeypatch, tmp_path):
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
     (tmp_path / "verilated").symlink_to(tmp_path)
     with pytest.raises(FileError, match=r"verilated is no folder but a link"):
-        board_library("module kernel; endmodule", "kernel", ["a"])
+        board_library("module kernel; endmodule", "kernel", ["a"], 64)
 
 
 # -- packing --------------------------------------------------------------------------------------
@@ -105,6 +104,7 @@ def packing(window_bits, stream_bits=(8,), slot=64, ordinal_bits=31, pipelines=1
         "tuple_slot_bits": 128,
         "pass_slot_bits": 128,
         "word_bytes": 64,
+        "align_bytes": 64,
         "lanes": 8,
         "ordinal_bits": ordinal_bits,
         "units_per_block": 32,
@@ -180,7 +180,9 @@ class Job:
 def path():
     if not tools_are_there():
         pytest.skip("Verilator or g++ is not installed")
-    return board_library(kernel_verilog(CONFIG, cache=cache_folder()), KERNEL, PORTS)
+    return board_library(
+        kernel_verilog(CONFIG, cache=cache_folder()), KERNEL, PORTS, CONFIG.word_bytes
+    )
 
 
 def run(path, job, memory=None):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from penstock.errors import DeviceError
-from penstock.program import AnyProgram, Mode, WindowProgram
+from penstock.program import AnyProgram, BandProgram, Mode, WindowProgram
 
 from ...device.base import PAIRS, Device, Kernel
 from ...device.cut import TASK_EVALUATIONS
+from ..narrow.device import narrow_refusal, open_narrow
 from .instances import KernelInstances
 from .kernel import BoardKernel, BoardWindowKernel
 from .link import TIMEOUT_S, BoardLink
@@ -44,7 +47,8 @@ class BoardDevice(Device):
     Attributes
     ----------
     packages : list of Package
-        Packages to load from; of several that run a program, the first is taken.
+        Packages to load from; of several that run a program, the first is taken. Where none has
+        codes as wide as a program's, the widest units find its pairs by narrow codes.
     """
 
     name = "board"
@@ -71,7 +75,11 @@ class BoardDevice(Device):
         most = max(len(package.instances) for package in self.packages)
         self.lanes = len(self.links) * most
         widths = {p.table["geometry"]["key_bits"] for p in self.packages} - {0}
-        self.key_widths = tuple(w for w in (16, 32, 64) if w <= max(widths, default=64))
+        # Narrow units take wider codes; what a wide build takes is encoded for it.
+        widest = max(max(widths, default=64), 32)
+        self.key_widths = tuple(sorted({w for w in (16, 32, 64) if w <= widest} | widths))
+        ranges = [p.table["geometry"]["key_bits"] for p in self.packages if not p.is_window]
+        self.narrow_widths = tuple(sorted(set(ranges) - {0}))
         slowest = min(package.evaluations_per_cycle for package in self.packages)
         self.task_evaluations = min(TASK_EVALUATIONS, slowest * _TASK_CYCLES)
         self._threads = ThreadPoolExecutor(self.lanes, thread_name_prefix="penstock-board")
@@ -94,13 +102,39 @@ class BoardDevice(Device):
 
     def open(self, program: AnyProgram, modes: frozenset[Mode] = PAIRS) -> Kernel:
         try:
-            package = self._choose(program, modes)
+            package, bits = self._choose(program, modes)
         except DeviceError as error:
             raise DeviceError(f"the board device cannot run this program: {error}") from error
-        return self.open_with(package, program, modes)
+        if bits is None:
+            return self.open_with(package, program, modes)
+        assert isinstance(program, BandProgram)
+        return open_narrow(program, bits, partial(self.open_with, package), self.count)
 
-    def _choose(self, program: AnyProgram, modes: frozenset[Mode]) -> Package:
-        return choose(self.packages, lambda package: package.refuses(program, modes))
+    def _choose(self, program: AnyProgram, modes: frozenset[Mode]) -> tuple[Package, int | None]:
+        """The package that runs a program, and the width of its units if codes are wider."""
+
+        def runs(wanted: AnyProgram, packages: Iterable[Package]) -> Package:
+            return choose(packages, lambda package: package.refuses(wanted, modes))
+
+        if not isinstance(program, BandProgram):
+            return runs(program, self.packages), None
+        narrower = [bits for bits in self.narrow_widths if bits < program.key_bits]
+        asked, refusal = program.unit_bits or program.key_bits, None
+        ways = [bits for bits in narrower if asked <= bits] if modes <= PAIRS else []
+        for bits in (*ways, None, *reversed(narrower)):
+            try:
+                if bits is None:
+                    return runs(program, self.packages), None
+                own = [p for p in self.packages if p.table["geometry"]["key_bits"] == bits]
+                found = runs(replace(program, key_bits=bits), own)
+            except DeviceError as error:
+                refusal = refusal or error
+                continue
+            if reason := narrow_refusal(program, modes, bits):
+                raise DeviceError(reason)
+            return found, bits
+        assert refusal is not None
+        raise refusal
 
     def open_with(
         self, package: Package, program: AnyProgram, modes: frozenset[Mode] = PAIRS

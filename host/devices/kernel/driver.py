@@ -83,7 +83,7 @@ class KernelDriver:
         if work.mode is Mode.PAIRS:
             room = self._geometry["least_result_words"] + min(work.room, self._result_words)
         else:
-            room = -(-len(start) // packing.values_per_word)
+            room = packing.value_words(len(start))
         counts = np.array([part.stop - part.first for part in passes])
         return JoinKernelTask(
             work=work,
@@ -92,7 +92,7 @@ class KernelDriver:
                 "passes": packing.passes(counts, begins, ends),
                 "tuples": packing.tuples(work.columns, start, end),
             },
-            result_bytes=(room + 1) * packing.word_bytes,
+            result_bytes=packing.header_bytes + room * packing.word_bytes,
             arguments={
                 "pass_count": len(passes),
                 "tuple_count": len(start),
@@ -118,9 +118,9 @@ class KernelDriver:
         DeviceError
             The task ended with a status that has no result.
         """
-        size = self.packing.word_bytes
-        header, paused = read_header(self.table, results[:size])
-        words = results[size : (header["words"] + 1) * size]
+        begin = self.packing.header_bytes
+        header, paused = read_header(self.table, results[:begin])
+        words = results[begin : begin + header["words"] * self.packing.word_bytes]
         work, passes, geometry = job.work, job.passes, self._geometry
         counters = {name: header[name] for name in _COUNTERS} | {"result_words": header["words"]}
         if work.mode is not Mode.PAIRS:

@@ -40,18 +40,24 @@ class KernelLayout:
 
     @property
     def word_bytes(self) -> int:
+        """Bytes of a result word."""
         return self._geometry["word_bytes"]
 
+    @property
+    def header_bytes(self) -> int:
+        """Bytes of the header before the result words, and what all addresses are multiples of."""
+        return self._geometry["align_bytes"]
+
     def _whole(self, rows: np.ndarray) -> np.ndarray:
-        """Slots of items one after the other, padded with zeros to whole words."""
+        """Slots of items one after the other, padded with zeros to the next address."""
         flat = rows.reshape(-1)
         padded = np.zeros(self._rounded(len(flat)), np.uint8)
         padded[: len(flat)] = flat
         return padded
 
     def _rounded(self, size: int) -> int:
-        """A number of bytes, rounded up to whole words."""
-        return -(-size // self.word_bytes) * self.word_bytes
+        """A number of bytes, rounded up to the next address."""
+        return -(-size // self.header_bytes) * self.header_bytes
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,9 @@ class Packing(KernelLayout):
 
     def positions(self, size: int) -> int:
         """Window tuples that so many bytes hold."""
-        return size // self.word_bytes * self.word_bytes * 8 // self._geometry["window_slot_bits"]
+        return (
+            size // self.header_bytes * self.header_bytes * 8 // self._geometry["window_slot_bits"]
+        )
 
     def window(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """Window keys and values, a row of bytes per position."""
@@ -103,10 +111,10 @@ class Packing(KernelLayout):
             fields.append(tuples // pipelines)
         return self._whole(item_slots(fields, [32] * len(fields), bits))
 
-    @property
-    def values_per_word(self) -> int:
-        """Aggregates in a word."""
-        return 8 * self.word_bytes // self._geometry["value_slot_bits"]
+    def value_words(self, count: int) -> int:
+        """Result words of so many aggregates."""
+        slot, word = self._geometry["value_slot_bits"] // 8, self.word_bytes
+        return count * (slot // word) if slot > word else -(-count * slot // word)
 
     def values(self, words: np.ndarray, count: int) -> list[int]:
         """Aggregates of ``count`` stream tuples from result words (bytes), each as one integer."""

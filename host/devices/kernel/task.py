@@ -28,9 +28,9 @@ class KernelTask:
     Parameters
     ----------
     images : mapping of str to ndarray of uint8
-        Contents of memory, in whole words, by the argument that points to them.
+        Contents of memory by the argument that points to them.
     result_bytes : int
-        Room for the results; their first word is the header.
+        Room for the results, the header first.
     arguments : mapping of str to int
         Values of all registers except pointers.
     """
@@ -48,7 +48,7 @@ def read_header(table: Mapping[str, Any], word: np.ndarray) -> tuple[dict[str, i
     table : mapping
         The kernel's exported table.
     word : ndarray of uint8
-        First word of the results.
+        Bytes of the header.
 
     Raises
     ------

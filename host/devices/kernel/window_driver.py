@@ -82,7 +82,7 @@ class WindowDriver:
         return WindowKernelTask(
             task=task,
             images={"tuples": packing.tuples(task.tuples)},
-            result_bytes=(room + 1) * packing.word_bytes,
+            result_bytes=packing.header_bytes + room * packing.word_bytes,
             arguments={
                 "tuple_count": task.rows,
                 "history_count": task.history,
@@ -107,9 +107,9 @@ class WindowDriver:
         DeviceError
             The task ended with a status that has no result.
         """
-        task, size = job.task, self._packing.word_bytes
-        header, _ = read_header(self._table, results[:size])
-        words = results[size : (header["words"] + 1) * size]
+        task, begin = job.task, self._packing.header_bytes
+        header, _ = read_header(self._table, results[:begin])
+        words = results[begin : begin + header["words"] * self._packing.word_bytes]
         numbers = self._packing.results(words, header["results"])
         number, done = task.tuples.number, header["tuples"]
         a, b = (number[numbers[side]].astype(np.uint32) for side in (0, 1))

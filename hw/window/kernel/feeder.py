@@ -6,8 +6,7 @@ from amaranth.hdl import Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from ...kernel.axi import READ_PORT, ReadPort
-from ...kernel.feeder import words_of
+from ...kernel.axi import ReadPort, read_port
 from ...kernel.reader import Reader
 from ...kernel.skid import Skid
 from ...kernel.slots import Unpacker
@@ -63,7 +62,7 @@ class TupleReader(wiring.Component):
                 "i_cancel": In(1),
                 "i_clear": In(1),
                 "o": Out(stream.Signature(item_layout(config.window))),
-                "o_port": Out(READ_PORT),
+                "o_port": Out(read_port(config.word_bits)),
                 "o_idle": Out(1),
                 "o_error": Out(1),
             }
@@ -71,7 +70,7 @@ class TupleReader(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        slots = item_slots(self.config.window)
+        slots = item_slots(self.config)
         reader = Reader(self.config)
         items = Unpacker(slots, item_layout(self.config.window))
         clear = ResetInserter(self.i_clear)
@@ -92,7 +91,7 @@ class TupleReader(wiring.Component):
         for port, values in (
             (
                 reader.i_fetch,
-                {"address": self.i_job.address, "words": words_of(slots, self.i_job.tuples)},
+                {"address": self.i_job.address, "words": slots.words_of(self.i_job.tuples)},
             ),
             (items.i_run, {"first": 0, "count": self.i_job.tuples}),
         ):

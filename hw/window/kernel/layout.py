@@ -1,12 +1,12 @@
-"""Layout of the memory of the memory-fed window kernel.
+"""Layout of the window kernel's memory.
 
-Everything is made of 512-bit words, little-endian, at addresses that are multiples of 64; slots are
-those of :class:`penstock.hw.kernel.layout.Slots`.
+Everything is made of words of the memory ports, little-endian, at addresses that are multiples of
+64; items lie in slots (:class:`penstock.hw.kernel.slots.Slots`).
 
 =========  =======================================================================================
 tuples     of both sides in order of arrival: in band form D codes, D low bounds and D high bounds,
            else the key; the time, in builds with timestamps; the side, 1 bit (0 is A)
-results    one header word (:data:`HEADER`), then words of eight results: the number of the tuple of
+results    the header (:data:`HEADER`), 64 bytes; then words of results: the number of the tuple of
            A and that of B, 32 bits each. The last word is filled up with zeros
 =========  =======================================================================================
 
@@ -15,42 +15,15 @@ A tuple's number is its place in the task, from 0. The larger number of a result
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from amaranth.lib import data
 
-from ...kernel.layout import Slots
-from ...kernel.layout import Status as JoinStatus
+from ...kernel.slots import Slots
 from ..config import WindowConfig
 from ..layout import Side, tuple_layout
-from .config import NUMBER_BITS
-
-
-class Status(IntEnum):
-    """How a task ended; codes of what both kernels have are the same."""
-
-    #: Complete.
-    OK = JoinStatus.OK
-    #: Out of room for results. All results of the first ``tuples`` tuples are there, no others.
-    PAUSED = JoinStatus.PAUSED
-    #: An address is not a multiple of 64. A misaligned results address leaves no header.
-    MISALIGNED = JoinStatus.MISALIGNED
-    #: No tuples.
-    EMPTY = JoinStatus.EMPTY
-    #: Less room for results than the kernel needs for progress.
-    NO_ROOM = JoinStatus.NO_ROOM
-    #: Memory answered a read with an error.
-    READ_ERROR = JoinStatus.READ_ERROR
-    #: Memory answered a write with an error.
-    WRITE_ERROR = JoinStatus.WRITE_ERROR
-    #: More tuples of history than tuples.
-    BAD_HISTORY = 16
-    #: A window larger than the depth of the build.
-    BAD_ROWS = 17
-
+from .config import NUMBER_BITS, WindowKernelConfig
 
 #: Counters, and the width of what each adds per cycle.
-STEPS = {
+COUNTERS = {
     "cycles": 1,
     "results": 1,
     "words": 1,
@@ -58,7 +31,7 @@ STEPS = {
     "memory_waits": 1,
 }
 
-#: Header word: fields and their widths, from bit 0 on.
+#: Header: fields and their widths, from bit 0 on.
 HEADER = {
     "status": 32,
     "words": 32,
@@ -73,13 +46,6 @@ HEADER = {
 #: A result in memory.
 RESULT = data.StructLayout({"a": NUMBER_BITS, "b": NUMBER_BITS})
 
-RESULT_SLOTS = Slots(RESULT.size)
-
-
-def header_layout() -> data.StructLayout:
-    """The header as hardware sees it."""
-    return data.StructLayout(dict(HEADER))
-
 
 def item_layout(config: WindowConfig) -> data.StructLayout:
     """A tuple in memory: what enters the operator, with its side in the place of its payload."""
@@ -88,5 +54,9 @@ def item_layout(config: WindowConfig) -> data.StructLayout:
     return data.StructLayout({**fields, "side": Side})
 
 
-def item_slots(config: WindowConfig) -> Slots:
-    return Slots(item_layout(config).size)
+def item_slots(config: WindowKernelConfig) -> Slots:
+    return Slots(item_layout(config.window).size, config.word_bits)
+
+
+def result_slots(config: WindowKernelConfig) -> Slots:
+    return Slots(RESULT.size, config.word_bits)

@@ -27,8 +27,8 @@ from penstock.host.devices.board.link import BoardLink
 from penstock.host.devices.board.package import Package
 from penstock.host.devices.board.selftest import selftest
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.link import link_config
 from penstock.program import BandProgram
 from penstock.sim import deploy

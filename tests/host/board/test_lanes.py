@@ -20,7 +20,7 @@ from penstock.host.devices.cpu import CpuDevice
 from penstock.host.execute.running import Running
 from penstock.host.join.stream import Flow, JoinStream
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.program import BandProgram
 from penstock.query import compile_query
 from penstock.sim.virtual_board.deploy import virtual_package

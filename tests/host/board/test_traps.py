@@ -18,7 +18,7 @@ from penstock.host.devices.board.package import Package
 from penstock.host.devices.board.port import BoardMemory, Port
 from penstock.hw.board.placement import clock_of, register_range, system_of
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.sim.virtual_board.deploy import virtual_package
 from penstock.sim.virtual_board.service import Server
 from tests.host.kit.virtual_board import serve

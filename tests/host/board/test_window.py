@@ -25,7 +25,7 @@ from penstock.host.devices.board.package import Package
 from penstock.host.devices.board.selftest import selftest
 from penstock.host.execute.run_window import run_window_join
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import describe

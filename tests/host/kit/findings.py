@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.host.devices.board.device import BoardDevice
 from penstock.host.devices.board.selftest import Finding, selftest
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.sim.virtual_board.deploy import virtual_package
 from tests.host.kit.virtual_board import serve

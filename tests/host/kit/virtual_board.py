@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.constraints.boards import Flow, board
-from penstock.host.device.base import PAIRS
+from penstock.host.device.base import PAIRS, Kernel
 from penstock.host.devices.board.device import BoardDevice
-from penstock.host.devices.board.kernel import BoardKernel
 from penstock.host.devices.board.link import BoardLink
 from penstock.host.devices.board.package import Package
 from penstock.hw.export import kernel_verilog
@@ -92,12 +91,13 @@ class VirtualBoard(Simulated):
     """Refuses what the rtl device refuses; each program gets a package as it is opened."""
 
     def __init__(self, board_name: str, units: int = 4, kernels: int = 1, **memory: Any) -> None:
-        self._planner = RtlDevice(units)
+        self._planner = RtlDevice(units, word_bits=board(board_name).port_bits)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
         self._kernels = kernels
         self._board_name = board_name
         super().__init__(board_name, self._package(BandProgram(tests=1, table=2), PAIRS), **memory)
-        self.key_widths = self._planner.key_widths
+        # A program of any width gets units as wide.
+        self.key_widths, self.narrow_widths = (32, 64), ()
 
     def _package(self, program: Program, modes: frozenset[Mode]) -> Package:
         # Small buffers do the same and are compiled in half the time.
@@ -113,8 +113,8 @@ class VirtualBoard(Simulated):
     def refuses(self, program: Program, modes: frozenset[Mode] = PAIRS) -> str | None:
         return self._planner.refuses(program, modes)
 
-    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> BoardKernel:
-        if super().refuses(program, modes) is not None:
+    def open(self, program: Program, modes: frozenset[Mode] = PAIRS) -> Kernel:
+        if all(package.refuses(program, modes) is not None for package in self.packages):
             self.packages.append(self._package(program, modes))
         return super().open(program, modes)
 
@@ -132,7 +132,9 @@ class VirtualWindowBoard(Simulated):
     ) -> None:
         window = WindowConfig(depth=depth, banks=banks, tests=2, key_bits=32)
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-packages-")
-        config, folder = WindowKernelConfig(window=window, **_BUFFERS), Path(self._folder.name)
+        width = board(board_name).port_bits
+        config = WindowKernelConfig(window=window, word_bits=width, **_BUFFERS)
+        folder = Path(self._folder.name)
         package = virtual_package(config, board_name, folder, kernels=kernels)
         super().__init__(board_name, package, **memory)
 

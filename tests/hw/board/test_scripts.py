@@ -17,19 +17,17 @@ from penstock.hw.board.hwh import handoff
 from penstock.hw.board.placement import clock_of, register_range, system_of
 from penstock.hw.board.scripts import DESIGN, PACKAGE, PBLOCKS, XDC, build_scripts
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.link import LINK, compute_units, link_config
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import describe as describe_window
-from penstock.hw.window.kernel.stream_kernel import describe_stream
 from tests.hw.board import vendor
 
 KERNEL = describe(KernelConfig.fit(JoinConfig(units=4, units_per_block=2, tests=2, key_bits=32)))
 WINDOW = describe_window(WindowKernelConfig(window=WindowConfig(depth=16, tests=2)))
-STREAM = describe_stream(WindowConfig(depth=16, tests=2))
 KERNELS = [pytest.param(KERNEL, id="join"), pytest.param(WINDOW, id="window")]
 VENDOR = Path(__file__).with_name("vendor.tcl")
 ZYNQ = [name for name, entry in BOARDS.items() if entry.flow is Flow.VIVADO]
@@ -136,12 +134,6 @@ def test_design(name: str, kernel: Description, copies: int, tmp_path: Path) -> 
     handed = handoff(kernel, entry, units)
     for number in range(copies):
         assert f'BASEVALUE="0x{register_range(entry, number).start:08X}"' in handed
-
-
-@needs_tcl
-def test_a_stream_kernel_has_no_memory(tmp_path: Path) -> None:
-    design, _ = replayed(written("zcu104", tmp_path, STREAM, 1)[DESIGN], STREAM)
-    assert not [name for name in design.cells if name.startswith("memory")]
 
 
 @needs_tcl
@@ -305,7 +297,7 @@ def test_cards_have_no_design(tmp_path: Path) -> None:
 
 def test_a_lower_clock(tmp_path: Path) -> None:
     entry = board("zcu104", 150)
-    texts = build_scripts(KERNEL, entry, compute_units(1))
+    texts = build_scripts(KERNEL, entry, compute_units(1, KERNEL.kernel))
     assert "PL0_REF_CTRL__FREQMHZ 150 " in texts[DESIGN]
     assert "set_property value 150000000 $frequency" in texts[PACKAGE]
     assert "timing is not met at 150 MHz" in texts[DESIGN]

@@ -16,7 +16,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiSlave
 
 from penstock.host.devices.kernel.packing import Packing, header_fields
-from penstock.hw.kernel.describe import table
+from penstock.hw.join.kernel.describe import table
 from penstock.hw.kernel.description import CONTROL
 from penstock.hw.kernel.writer import BURSTS_OUT
 from penstock.passes import recover
@@ -194,7 +194,7 @@ class Board:
         window = np.zeros(packing.window_bytes(len(task.window[0])), np.uint8)
         rows = packing.window(task.window).reshape(-1)
         window[: len(rows)] = rows
-        self.results = np.zeros((result_words + 1) * packing.word_bytes, np.uint8)
+        self.results = np.zeros(packing.header_bytes + result_words * packing.word_bytes, np.uint8)
         self.memory.clear()
         self.memory.put(PASSES, packing.passes(counts, begin, end))
         self.memory.put(TUPLES, packing.tuples(task.stream, task.start, task.end))
@@ -215,10 +215,12 @@ class Board:
 
     def found(self, task: Task) -> tuple[dict[str, Any], np.ndarray]:
         """The header and the pairs that lie in memory, one a row, in the order of memory."""
-        join, size = self.build.config.join, self.packing.word_bytes
+        join, size = self.build.config.join, self.packing.header_bytes
         header = header_fields(self.described, self.results[:size])
         header["status"] = self.status[header["status"]]
-        records = self.packing.records(self.results[size : (header["words"] + 1) * size])
+        records = self.packing.records(
+            self.results[size : size + header["words"] * self.packing.word_bytes]
+        )
         passes = join.plan(task.start, task.end)
         pairs = recover(passes, task.start, join.units, records.unit, records.ordinal)
         return header, np.stack(pairs, axis=1)

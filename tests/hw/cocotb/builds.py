@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.expr import ops
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.program import GeneralProgram
 from penstock.types import int_of
 

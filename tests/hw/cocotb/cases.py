@@ -212,7 +212,7 @@ async def impossible_arguments(dut):
     ):
         kernel.results[:] = 0
         assert await kernel.run(good | wrong) == status, wrong
-        header = header_fields(kernel.described, kernel.results[: kernel.packing.word_bytes])
+        header = header_fields(kernel.described, kernel.results[: kernel.packing.header_bytes])
         if "results" not in wrong:
             assert kernel.status[header["status"]] == status, wrong
         else:

@@ -13,6 +13,11 @@ _DRIVEN = {"AR": _REQUEST, "AW": _REQUEST, "W": ("DATA", "STRB", "LAST")}
 _LITE_DRIVEN = {"B": ("RESP",), "R": ("DATA", "RESP")}
 
 
+#: Cycles from the reset until all outputs are defined: it comes in after an edge, and through two
+#: registers.
+_RESET_CYCLES = 4
+
+
 class _Channel:
     """Signals of a channel."""
 
@@ -88,7 +93,7 @@ class Monitor:
             try:
                 if not int(self._reset.value):
                     in_reset += 1
-                    if in_reset > 1:
+                    if in_reset > _RESET_CYCLES:
                         self._silent()
                     continue
                 in_reset = 0

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
-from penstock.hw.kernel.kernel import KERNEL
+from penstock.hw.join.kernel.describe import KERNEL
 from penstock.sim.verilated.build import Tools
 from tests.hw.cocotb.names import BUILD_VARIABLE, REPORT_VARIABLE
 
@@ -72,6 +72,8 @@ class Simulation:
         self._top = top
         self._cases = cases
         self._environment = _environment(simulator)
+        # Registers without reset begin with any values; in Icarus they are undefined.
+        self._plusargs = ["+verilator+rand+reset+2"] if simulator == "verilator" else []
         folder.mkdir(parents=True, exist_ok=True)
         source = folder / "kernel.v"
         source.write_text(verilog, encoding="utf-8")
@@ -80,7 +82,7 @@ class Simulation:
             ports = "".join(f'public_flat_rw -module "{top}" -var "{names}"\n' for names in _PORTS)
             (folder / "ports.vlt").write_text(f"`verilator_config\n{ports}", encoding="utf-8")
             sources.insert(0, folder / "ports.vlt")
-            options["build_args"] = ["-Wno-fatal", "--no-public-flat-rw"]
+            options["build_args"] = ["-Wno-fatal", "--no-public-flat-rw", "--x-initial", "unique"]
         with _set(self._environment):
             self._runner = get_runner(simulator)
             self._runner.build(
@@ -118,6 +120,7 @@ class Simulation:
                     results_xml=str(results),
                     extra_env={BUILD_VARIABLE: build, REPORT_VARIABLE: str(report)},
                     log_file=self._folder / "test.log",
+                    plusargs=self._plusargs,
                 )
             except SystemExit:
                 if not results.is_file():

@@ -6,10 +6,11 @@ from types import ModuleType
 import pytest
 
 from penstock.hw.export import kernel_verilog
-from penstock.hw.formal.proof import Mutation, mutant
-from penstock.hw.kernel import axi, feeder, kernel, reader, shell, writer
+from penstock.hw.join.kernel import feeder
+from penstock.hw.kernel import axi, kernel, reader, shell, writer
 from tests.hw.cocotb.builds import BUILDS
 from tests.hw.cocotb.simulators import Simulation, missing
+from tests.hw.formal.proof import Mutation, mutant
 
 pytestmark = pytest.mark.skipif(bool(missing("icarus")), reason=missing("icarus") or "is there")
 
@@ -78,8 +79,8 @@ FAULTS = {
         "Writer",
         shell,
         Mutation(
-            "word.payload.last.eq(number == lengths.r_data)",
-            "word.payload.last.eq((number == lengths.r_data) | (number == 2))",
+            "word.payload.last.eq(last)",
+            "word.payload.last.eq(last | (number == 2))",
         ),
         "m_axi_gmem2: WLAST before the last word",
     ),
@@ -95,8 +96,8 @@ FAULTS = {
         "Reader",
         feeder,
         Mutation(
-            "until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1])",
-            "until.eq(config.burst_words)",
+            "until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1])",
+            "until.eq(sizes.burst_words)",
         ),
         "a burst across 4 KiB",
     ),
@@ -105,8 +106,8 @@ FAULTS = {
         "Writer",
         shell,
         Mutation(
-            "until.eq(config.burst_words - page[: config.burst_words.bit_length() - 1])",
-            "until.eq(config.burst_words)",
+            "until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1])",
+            "until.eq(sizes.burst_words)",
         ),
         "m_axi_gmem2: a burst across 4 KiB",
     ),

@@ -7,7 +7,7 @@ from penstock.errors import DeviceError
 from penstock.hw.join.band import band_match
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form, manhattan
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.join.kernel.config import KernelConfig
 from penstock.passes import Pass, plan_batches, recover
 from penstock.program import BandProgram, Mode
 from tests.penstock.kit.reference import evaluate

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 from amaranth.hdl import Elaboratable, Module, Signal
+from amaranth.lib.memory import Memory
 
 from penstock.errors import MissingToolError
-from penstock.hw.formal import sby
-from penstock.hw.formal.inside import Inside
-from penstock.hw.formal.proof import Mutation, mutant
-from penstock.hw.formal.properties import AnySeq, Assert
-from penstock.hw.formal.registry import PROOFS, document
+from tests.hw.formal import sby
+from tests.hw.formal.inside import Inside
+from tests.hw.formal.proof import Mutation, mutant
+from tests.hw.formal.properties import AnySeq, Assert
+from tests.hw.formal.registry import PROOFS, document
 
 REASON = sby.missing_tool()
 needs_tools = pytest.mark.skipif(REASON is not None, reason=REASON or "all tools are there")
@@ -46,6 +47,39 @@ class Counter(Elaboratable):
         return m
 
 
+class Payload(Elaboratable):
+    """A register that is written now and then; its proof relies on a zero before."""
+
+    def __init__(self, *, reset_less):
+        self.reset_less = reset_less
+
+    def elaborate(self, platform):
+        m = Module()
+        payload, valid, written = Signal(4, reset_less=self.reset_less), Signal(), Signal()
+        m.d.comb += [written.eq(AnySeq(1)), Assert(valid | (payload == 0))]
+        with m.If(written):
+            m.d.sync += [payload.eq(AnySeq(4)), valid.eq(1)]
+        return m
+
+
+class Stored(Elaboratable):
+    """Reads a memory that nobody wrote."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=4, depth=4, init=[])
+        port = memory.read_port(domain="comb")
+        m.d.comb += [port.addr.eq(AnySeq(2)), Assert(port.data == 0)]
+        return m
+
+
+@needs_tools
+def test_registers_without_reset_and_memories_begin_with_anything():
+    assert sby.prove(Payload(reset_less=False), depth=3, inductive=True).holds
+    assert sby.prove(Payload(reset_less=True), depth=3, inductive=True).refuted
+    assert sby.prove(Stored(), depth=3, inductive=True).refuted
+
+
 @needs_tools
 def test_verdicts():
     assert sby.prove(Counter(9), depth=3, inductive=True).holds
@@ -78,7 +112,7 @@ def test_all_mutations_fit(proof):
 
 def test_the_document_lists_the_proofs():
     path = Path(__file__).parents[3] / "docs" / "proofs.md"
-    assert path.read_text() == document(), "run `python -m penstock.hw.formal > docs/proofs.md`"
+    assert path.read_text() == document(), "run `python -m tests.hw.formal > docs/proofs.md`"
 
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)

@@ -24,8 +24,8 @@ from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
 from penstock.hw.join.fjoin.predicates import general_form, manhattan
 from penstock.hw.join.fjoin.size import FJOIN_TOP, fjoin_verilog
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.description import Description
 from penstock.hw.kernel.link import compute_units
 from penstock.hw.window.config import WindowConfig
@@ -34,7 +34,6 @@ from penstock.hw.window.export import export as export_window
 from penstock.hw.window.kernel.config import WindowKernelConfig
 from penstock.hw.window.kernel.describe import describe as describe_window
 from penstock.hw.window.kernel.export import export_window_kernel
-from penstock.hw.window.kernel.stream_kernel import describe_stream
 from penstock.program import BandProgram, Mode
 from tests.hw.golden.programs import BAND, BUILT_IN, BuiltIn, every_operation
 
@@ -148,7 +147,7 @@ _SLOW = {
 }
 
 #: Whole kernels that are not: most of a kernel is the same in all.
-_QUICK = {"paper, manhattan", "window, banks, two results, streams", "window, equality"}
+_QUICK = {"paper, manhattan", "window, equality"}
 
 
 def _operator(make: Callable[[Path], Config], folder: Path) -> list[Path]:
@@ -168,10 +167,7 @@ def _operator(make: Callable[[Path], Config], folder: Path) -> list[Path]:
 def _descriptions(config: Config) -> list[Description]:
     if isinstance(config, JoinConfig):
         return [describe(KernelConfig.fit(config))]
-    found = [describe_stream(config)]
-    if _memory_feeds(config):
-        found.append(describe_window(WindowKernelConfig(window=config)))
-    return found
+    return [describe_window(WindowKernelConfig(window=config))] if _memory_feeds(config) else []
 
 
 def _memory_feeds(config: WindowConfig) -> bool:
@@ -190,15 +186,11 @@ def _described(
 # Kernels
 
 
-def _kernel(
-    make: Callable[[Path], Config], folder: Path, *, from_streams: bool = False
-) -> list[Path]:
+def _kernel(make: Callable[[Path], Config], folder: Path) -> list[Path]:
     """The Verilog of a kernel; what describes it is among the files of its operator."""
     config = make(folder)
     if isinstance(config, JoinConfig):
         files = export_kernel(KernelConfig.fit(config), _BOARD, folder)
-    elif from_streams:
-        files = export_window_kernel(config, _BOARD, folder)
     else:
         files = export_window_kernel(WindowKernelConfig(window=config), _BOARD, folder)
     return [file for file in files if file.suffix == ".v"]
@@ -234,7 +226,6 @@ def _board(name: str, folder: Path) -> list[Path]:
     for description in (
         describe(KernelConfig.fit(_SMALL)),
         describe_window(WindowKernelConfig(window=_SMALL_WINDOW)),
-        describe_stream(_SMALL_WINDOW),
     ):
         own = folder / description.kernel
         is_card = entry.flow is Flow.VITIS
@@ -259,8 +250,6 @@ def _exports() -> dict[str, Export]:
     kernels: dict[str, Callable[[Path], Iterable[Path]]] = {}
     for name, make in operators.items():
         config = CONFIGS.get(name)
-        if isinstance(config, WindowConfig):
-            kernels[f"{name}, streams"] = partial(_kernel, make, from_streams=True)
         if isinstance(config, WindowConfig) and not _memory_feeds(config):
             continue
         if not name.startswith("query "):  # with other widths only, those are "2 tests"

@@ -1,9 +1,11 @@
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.layout import HEADER, Slots
-from penstock.hw.kernel.registers import REGISTERS, RegisterMap, Table
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import REGISTERS, TABLE
+from penstock.hw.join.kernel.layout import HEADER
+from penstock.hw.kernel.registers import RegisterMap
+from penstock.hw.kernel.slots import Slots
 
 JOIN = JoinConfig(units=8, tests=2)
 
@@ -13,6 +15,8 @@ JOIN = JoinConfig(units=8, tests=2)
     [
         ({"burst_words": 48}, "burst_words must be a power of two, 1 to 64, not 48"),
         ({"burst_words": 128}, "burst_words must be a power of two, 1 to 64, not 128"),
+        ({"word_bits": 64, "burst_words": 512}, "a power of two, 1 to 256, not 512"),
+        ({"word_bits": 32}, "word_bits must be one of 64, 128, 256, 512, not 32"),
         ({"lane_records": 2}, "lane_records must be a power of two, 4 to 1024, not 2"),
         ({"read_words": 32}, "must hold a burst of 64 words, not 32 and 256"),
         (
@@ -48,39 +52,57 @@ def test_bad_kinds(arguments, message):
 
 
 @pytest.mark.parametrize(
-    ("units", "per_block", "pipelines", "ordinal_bits"),
-    [(8, 32, 1, 32), (256, 32, 1, 32), (288, 32, 1, 31), (90, 2, 1, 29), (256, 32, 3, 30)],
+    ("units", "per_block", "pipelines", "word_bits", "ordinal_bits"),
+    [
+        (8, 32, 1, 512, 32),
+        (256, 32, 1, 512, 32),
+        (256, 32, 1, 64, 29),
+        (288, 32, 1, 512, 31),
+        (90, 2, 1, 512, 29),
+        (256, 32, 3, 512, 30),
+        (256, 32, 3, 128, 28),
+    ],
 )
-def test_records_name_every_block(units, per_block, pipelines, ordinal_bits):
+def test_records_name_every_block(units, per_block, pipelines, word_bits, ordinal_bits):
     """Ordinal and number in the lane share 32 bits, and each block has a lane of its own number."""
     join = JoinConfig(units=units, units_per_block=per_block, tests=1)
-    config = KernelConfig.fit(join, pipelines)
+    config = KernelConfig.fit(join, pipelines, word_bits)
     assert config.units == units * pipelines
     assert config.join.ordinal_bits == ordinal_bits
-    lanes = [config.blocks_of(lane) for lane in range(config.lanes)]
+    lanes = [config.blocks_of(lane) for lane in range(config.used_lanes)]
     assert sorted(block for lane in lanes for block in lane) == [*range(config.blocks)]
     assert max(map(len, lanes)) <= 1 << config.member_bits
 
 
 @pytest.mark.parametrize(
-    ("item_bits", "bits", "words", "per_word"),
-    [(1, 8, 1, 64), (64, 64, 1, 8), (65, 128, 1, 4), (300, 512, 1, 1), (513, 1024, 2, 1)],
+    ("item_bits", "word_bits", "bits", "words", "per_word"),
+    [
+        (1, 512, 8, 1, 64),
+        (64, 512, 64, 1, 8),
+        (65, 512, 128, 1, 4),
+        (300, 512, 512, 1, 1),
+        (513, 512, 1024, 2, 1),
+        (64, 64, 64, 1, 1),
+        (65, 64, 128, 2, 1),
+        (130, 64, 192, 3, 1),
+        (40, 128, 64, 1, 2),
+    ],
 )
-def test_slots(item_bits, bits, words, per_word):
-    slots = Slots(item_bits)
+def test_slots(item_bits, word_bits, bits, words, per_word):
+    slots = Slots(item_bits, word_bits)
     assert (slots.bits, slots.words, 1 << slots.per_word_log2) == (bits, words, per_word)
 
 
-def test_the_header_is_a_word():
+def test_the_header_fills_its_place():
     assert sum(HEADER.values()) == 512
 
 
 def test_registers_do_not_overlap():
     taken = set()
-    registers = RegisterMap(REGISTERS, {Table.name: 8})
-    for register in REGISTERS:
+    registers = RegisterMap(REGISTERS, {TABLE.name: 8})
+    for register in registers.registers:
         for _, offset in registers.instances(register):
             words = {offset + 4 * word for word in range(register.bits // 32)}
             assert not words & taken
             taken |= words
-        assert register.__doc__
+        assert register.text

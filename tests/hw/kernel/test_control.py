@@ -2,7 +2,8 @@ import pytest
 from amaranth.sim import Simulator
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig, register_map
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.control import RegisterFile
 
 CTRL, GIER, IER, ISR, STATUS = 0x00, 0x04, 0x08, 0x0C, 0xA0
@@ -11,7 +12,7 @@ CTRL, GIER, IER, ISR, STATUS = 0x00, 0x04, 0x08, 0x0C, 0xA0
 @pytest.fixture
 def run():
     """Runs a bench against a register file of a kernel with six tests."""
-    registers = RegisterFile(register_map(KernelConfig.fit(JoinConfig(units=4, tests=6))))
+    registers = RegisterFile(describe(KernelConfig.fit(JoinConfig(units=4, tests=6))).registers)
 
     def start(process):
         simulator = Simulator(registers)
@@ -156,6 +157,7 @@ def test_an_event_stays_until_it_is_cleared(run, enabled):
         await ctx.tick()
         ctx.set(bus.AWVALID, 0)
         ctx.set(bus.WVALID, 0)
+        await ctx.tick()
         await end(ctx, registers)  # the cycle of the write
         ctx.set(bus.BREADY, 1)
         await ctx.tick()

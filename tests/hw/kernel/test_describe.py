@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree as xml
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe, table
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe, table
 
 CONFIG = KernelConfig.fit(JoinConfig(units=64, tests=6, key_bits=24))
 DOCUMENT = Path(__file__).parents[3] / "docs" / "hardware.md"

@@ -7,8 +7,8 @@ from penstock.expr import ops
 from penstock.hw.export import export_kernel, kernel_verilog
 from penstock.hw.join.config import JoinConfig
 from penstock.hw.join.fjoin.config import FJoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.kernel import KERNEL
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import KERNEL
 from penstock.program import Mode
 from tests.hw.kit import needs_yosys, tools_accept
 from tests.hw.test_export import general_program

@@ -3,8 +3,8 @@ import random
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.lanes import Lanes
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.lanes import Lanes
 from tests.hw.kernel.kit import bench, collect, feed
 
 

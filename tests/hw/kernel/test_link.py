@@ -5,8 +5,8 @@ import pytest
 
 from penstock.constraints.boards import BOARDS, Flow, board
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.describe import describe
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.describe import describe
 from penstock.hw.kernel.link import link_config
 
 KERNEL = describe(KernelConfig.fit(JoinConfig(units=2, tests=1, key_bits=8)))

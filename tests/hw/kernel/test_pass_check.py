@@ -3,8 +3,8 @@ import random
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.pass_check import PassCheck
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.pass_check import PassCheck
 from tests.hw.kernel.kit import bench, collect, feed
 
 GOOD = {"tuples": 7, "begin": 0, "end": 100, "share": 2}

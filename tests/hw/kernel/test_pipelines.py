@@ -3,8 +3,8 @@ import random
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.pipelines import Pipelines, deal
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.pipelines import Pipelines, deal
 from tests.hw.kernel.kit import bench, feed
 from tests.kit.effort import effort
 

@@ -2,19 +2,18 @@ import random
 
 import pytest
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
 from penstock.hw.kernel.reader import Reader, bursts
+from penstock.hw.kernel.sizes import PortSizes
 from tests.hw.kernel.kit import WORD_BYTES, Memory, bench, collect, feed
-
-JOIN = JoinConfig(units=4, tests=1)
 
 
 def test_reference_bursts():
     """Up to the boundary, then whole bursts, then the rest."""
-    assert list(bursts(0x0FC0, 70, 64)) == [(0x0FC0, 1), (0x1000, 64), (0x2000, 5)]
-    assert list(bursts(0x1000, 4, 2)) == [(0x1000, 2), (0x1080, 2)]
-    assert list(bursts(0x1000, 0, 64)) == []
+    whole, pairs = PortSizes(), PortSizes(burst_words=2)
+    assert list(bursts(0x0FC0, 70, whole)) == [(0x0FC0, 1), (0x1000, 64), (0x2000, 5)]
+    assert list(bursts(0x1000, 4, pairs)) == [(0x1000, 2), (0x1080, 2)]
+    assert list(bursts(0x1000, 0, whole)) == []
+    assert list(bursts(0x7F8, 3, PortSizes(word_bits=64))) == [(0x7F8, 1), (0x800, 2)]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -22,8 +21,8 @@ def test_reference_bursts():
 def test_random_ranges(seed, burst_words, read_words):
     """Words in order, the bursts of the reference, and never more than there is room for."""
     rng = random.Random(seed)
-    config = KernelConfig(join=JOIN, burst_words=burst_words, read_words=read_words)
-    reader = Reader(config)
+    sizes = PortSizes(burst_words=burst_words, read_words=read_words)
+    reader = Reader(sizes)
     ranges = [(rng.randrange(200) * WORD_BYTES, rng.randrange(1, 90)) for _ in range(6)]
     memory = Memory({a * WORD_BYTES: rng.getrandbits(512) for a in range(300)}, rng)
     found = []
@@ -49,14 +48,14 @@ def test_random_ranges(seed, burst_words, read_words):
         ],
     )
     assert found == expected
-    assert memory.bursts == [b for a, n in ranges for b in bursts(a, n, burst_words)]
+    assert memory.bursts == [b for a, n in ranges for b in bursts(a, n, sizes)]
     assert memory.most <= read_words
 
 
 def test_errors_and_cancelling():
     """An error is reported; after a cancel no more is asked for and what comes is still taken."""
     rng = random.Random(5)
-    reader = Reader(KernelConfig(join=JOIN, burst_words=4, read_words=8))
+    reader = Reader(PortSizes(burst_words=4, read_words=8))
     memory = Memory({}, rng, latency=20, pauses=0)
 
     async def finish(ctx):
@@ -86,7 +85,7 @@ def test_errors_and_cancelling():
 def test_one_word_per_cycle_across_the_latency():
     """With room for the latency the port never rests."""
     rng = random.Random(6)
-    reader = Reader(KernelConfig(join=JOIN, burst_words=16, read_words=128))
+    reader = Reader(PortSizes(burst_words=16, read_words=128))
     memory = Memory(dict.fromkeys(range(0, 400 * WORD_BYTES, WORD_BYTES), 7), rng, 64, 0)
     found, cycles = [], 0
 
@@ -110,7 +109,7 @@ def test_one_word_per_cycle_across_the_latency():
 
 def test_words_of_another_reader_are_not_taken():
     """Two readers share a port; neither a word nor an error of the other one counts."""
-    reader = Reader(KernelConfig(join=JOIN), ident=1)
+    reader = Reader(PortSizes(), ident=1)
     word = reader.o_port.word
 
     async def finish(ctx):
@@ -127,7 +126,7 @@ def test_words_of_another_reader_are_not_taken():
 
 def test_cancelling_while_there_is_no_room():
     """Nobody takes words: the reader leaves the range all the same, with what came."""
-    reader = Reader(KernelConfig(join=JOIN, burst_words=4, read_words=8))
+    reader = Reader(PortSizes(burst_words=4, read_words=8))
     memory = Memory({}, random.Random(7), latency=2, pauses=0)
 
     async def finish(ctx):

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
-from penstock.hw.kernel.layout import HEADER, Status
+from penstock.hw.join.kernel.config import KernelConfig
+from penstock.hw.join.kernel.engine import JoinEngine
+from penstock.hw.join.kernel.layout import HEADER
 from penstock.hw.kernel.shell import Shell
+from penstock.hw.kernel.status import Status
 from tests.hw.kernel.kit import WORD_BYTES, bench
 
 #: The write master holds few words, so that a memory that waits soon fills all queues.
@@ -81,7 +83,7 @@ class Results:
 def run(window, result_words, *, tuples=2, end=None, opens=0):
     """A task in which every pair matches; its header, and its results by their address."""
     end = window if end is None else end
-    shell = Shell(CONFIG)
+    shell = Shell(JoinEngine(CONFIG))
     content = dict.fromkeys(range(0, RESULTS, WORD_BYTES), 0)
     parts = {
         PASSES: words_of([tuples | window << 64], 128),
@@ -106,7 +108,7 @@ def run(window, result_words, *, tuples=2, end=None, opens=0):
             assert cycles < 2000, "the task hangs"
         ctx.set(shell.i_start, 0)
 
-    ports = [shell.o_task_port, shell.o_window_port]
+    ports = [shell.o_m_axi_gmem0, shell.o_m_axi_gmem1]
     bench(shell, finish, background=[*(serve(port, content) for port in ports), results.serve])
     header, at = {}, 0
     for name, bits in HEADER.items():

@@ -2,16 +2,16 @@ import random
 
 import pytest
 
-from penstock.hw.kernel.layout import Slots
-from penstock.hw.kernel.slots import Packer, Unpacker
+from penstock.hw.kernel.slots import Packer, Slots, Unpacker
 from tests.hw.kernel.kit import bench, collect, feed
 
 
+@pytest.mark.parametrize("word_bits", [64, 512])
 @pytest.mark.parametrize("item_bits", [8, 60, 128, 400, 512, 513, 1100])
-def test_random_runs(item_bits):
+def test_random_runs(item_bits, word_bits):
     """Items of each run, wherever it starts; what is left of its last word is dropped."""
     rng = random.Random(item_bits)
-    slots = Slots(item_bits)
+    slots = Slots(item_bits, word_bits)
     per_word = 1 << slots.per_word_log2
     unpacker = Unpacker(slots, item_bits)
     runs, words, expected = [], [], []
@@ -22,7 +22,7 @@ def test_random_runs(item_bits):
         expected += items
         stored = sum(item << slots.bits * (first + k) for k, item in enumerate(items))
         for k in range(-(-(first + count) // per_word) * slots.words):
-            words.append(stored >> 512 * k & (1 << 512) - 1)
+            words.append(stored >> word_bits * k & (1 << word_bits) - 1)
     found = []
 
     async def finish(ctx):
@@ -43,7 +43,7 @@ def test_random_runs(item_bits):
 
 def test_an_empty_run_takes_no_word():
     rng = random.Random(2)
-    unpacker, found = Unpacker(Slots(64), 64), []
+    unpacker, found = Unpacker(Slots(64, 512), 64), []
 
     async def finish(ctx):
         await ctx.tick().repeat(60)
@@ -65,7 +65,7 @@ def test_an_empty_run_takes_no_word():
 
 def test_one_item_per_cycle():
     rng = random.Random(1)
-    unpacker, found = Unpacker(Slots(64), 64), []
+    unpacker, found = Unpacker(Slots(64, 512), 64), []
 
     async def finish(ctx):
         for _ in range(85):
@@ -84,18 +84,21 @@ def test_one_item_per_cycle():
 
 
 @pytest.mark.parametrize("item_bits", [1, 32, 33, 97, 300])
+@pytest.mark.parametrize("word_bits", [64, 512])
 @pytest.mark.parametrize("seed", range(3))
-def test_packed_items(item_bits, seed):
-    """Words are full but for the last one, which a flush fills with zeros."""
+def test_packed_items(item_bits, word_bits, seed):
+    """Words are full but for the last one, which a flush fills with zeros; or parts of an item."""
     rng = random.Random(seed)
-    slots = Slots(item_bits)
+    slots = Slots(item_bits, word_bits)
     packer = Packer(slots, item_bits)
     per_word = 1 << slots.per_word_log2
     items = [rng.getrandbits(item_bits) for _ in range(3 * per_word + rng.randrange(per_word))]
-    words = [
-        sum(item << slots.bits * k for k, item in enumerate(items[first : first + per_word]))
-        for first in range(0, len(items), per_word)
-    ]
+    words = []
+    for first in range(0, len(items), per_word):
+        some = items[first : first + per_word]
+        stored = sum(item << slots.bits * k for k, item in enumerate(some))
+        mask = (1 << word_bits) - 1
+        words += [stored >> word_bits * k & mask for k in range(slots.words)]
     found, taken = [], []
 
     async def finish(ctx):

@@ -2,12 +2,9 @@ import random
 
 import pytest
 
-from penstock.hw.join.config import JoinConfig
-from penstock.hw.kernel.config import KernelConfig
+from penstock.hw.kernel.sizes import PortSizes
 from penstock.hw.kernel.writer import BURSTS_OUT, Writer
 from tests.hw.kernel.kit import WORD_BYTES, bench, feed
-
-JOIN = JoinConfig(units=4, tests=1)
 
 
 class Sink:
@@ -72,7 +69,7 @@ async def start(ctx, writer, address):
 def test_random_words(seed, burst_words, write_words):
     """Bursts are full except at both ends; each word lands where it belongs."""
     rng = random.Random(seed)
-    writer = Writer(KernelConfig(join=JOIN, burst_words=burst_words, write_words=write_words))
+    writer = Writer(PortSizes(burst_words=burst_words, write_words=write_words))
     first = rng.randrange(200)
     words = [rng.getrandbits(512) for _ in range(150)]
     sink = Sink(rng)
@@ -95,7 +92,7 @@ def test_random_words(seed, burst_words, write_words):
 
 def test_an_error_stays_until_the_next_start():
     rng = random.Random(9)
-    writer = Writer(KernelConfig(join=JOIN))
+    writer = Writer(PortSizes())
     sink = Sink(rng, error_at=2 * WORD_BYTES)
 
     async def finish(ctx):
@@ -114,7 +111,7 @@ def test_an_error_stays_until_the_next_start():
 
 def test_not_idle_from_the_first_word_on():
     """Also in the cycle behind the word's, and until its burst was answered."""
-    writer = Writer(KernelConfig(join=JOIN))
+    writer = Writer(PortSizes())
 
     async def finish(ctx):
         await start(ctx, writer, 0)
@@ -139,7 +136,7 @@ def test_not_idle_from_the_first_word_on():
 
 
 def test_bursts_without_an_answer_are_few():
-    writer = Writer(KernelConfig(join=JOIN, burst_words=1))
+    writer = Writer(PortSizes(burst_words=1))
     asked = 0
 
     async def finish(ctx):

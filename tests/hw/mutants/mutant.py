@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.hw.formal.proof import Mutation
+from tests.hw.formal.proof import Mutation
 
 
 @dataclass(frozen=True)

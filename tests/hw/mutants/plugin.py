@@ -18,7 +18,7 @@ from types import ModuleType
 
 import pytest
 
-from penstock.hw.formal.proof import mutant
+from tests.hw.formal.proof import mutant
 
 from .listed import MUTANTS
 from .mutant import Mutant

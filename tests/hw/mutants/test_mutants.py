@@ -4,7 +4,7 @@ import importlib
 
 import pytest
 
-from penstock.hw.formal.proof import Mutation, mutant
+from tests.hw.formal.proof import Mutation, mutant
 from tests.hw.mutants.listed import MUTANTS
 from tests.hw.mutants.plugin import ROOT
 from tests.hw.mutants.run import Verdict, run

@@ -21,7 +21,9 @@ from penstock.hw.window.config import WindowConfig
         ({"payload_b_bits": 0}, ValueError, "payload_b_bits must be 1 to 4096, not 0"),
         ({"parallel": 1}, TypeError, "parallel must be a bool, not 1"),
         ({"outputs": 3}, ValueError, "outputs must be 1 to 2, not 3"),
-        ({"records": 2}, ValueError, "records must be 3 to 1024, not 2"),
+        ({"memory_b": "bram"}, ValueError, "memory_b must be auto or uram, not 'bram'"),
+        ({"records": 6}, ValueError, "records must be 7 to 1024, not 6"),
+        ({"records": 7, "memory_a": "uram"}, ValueError, "records must be 8 to 1024, not 7"),
         ({"counter_bits": 65}, ValueError, "counter_bits must be 1 to 64, not 65"),
     ],
 )

@@ -57,7 +57,7 @@ def test_two_tuples_of_one_instant(first):
     out = run(WindowJoin(config), schedules, settings={"rows_a": 2, "rows_b": 2}, limit=200)
     assert Counter(out.results) == expected(out, config, 2, 2)
     # Both were written in one round, in the order of their arrival.
-    assert out.writes[first.other][3] - out.writes[first][3] == 1
+    assert out.writes[first.other][3] - out.writes[first][3] == 2
     assert out.admitted[-2:] == [(side, schedules[side][3][1]) for side in (first, first.other)]
     pairs = {(a, b): later for a, b, later in out.results if 3 in (a, b)}
     oldest = (3, 1) if first is Side.A else (1, 3)
@@ -69,7 +69,7 @@ CONFIGS = {
     "one bank": WindowConfig(depth=8, key_bits=KEY_BITS),
     "two results per cycle": WindowConfig(depth=4, key_bits=KEY_BITS, outputs=2),
     "two banks": WindowConfig(depth=4, banks=2, key_bits=KEY_BITS, payload_a_bits=9),
-    "four banks, short output": WindowConfig(depth=16, banks=4, key_bits=KEY_BITS, records=3),
+    "four banks, short output": WindowConfig(depth=16, banks=4, key_bits=KEY_BITS, records=7),
     "eight banks, two results": WindowConfig(depth=32, banks=8, key_bits=KEY_BITS, outputs=2),
     "sequential": WindowConfig(depth=8, banks=2, key_bits=KEY_BITS, parallel=False),
     "times": WindowConfig(depth=8, key_bits=KEY_BITS, time_bits=TIME_BITS),
@@ -133,7 +133,7 @@ def test_random_schedules(name, shed, seed):
 def test_output_stalled_for_ever(shed):
     """It waits and says so; with shed it still takes all tuples, without it none after the first
     few; nothing comes or goes twice."""
-    config = WindowConfig(depth=4, key_bits=1, records=3)
+    config = WindowConfig(depth=4, key_bits=1, records=7)
     schedules = {side: [(0, tuple_of(config, n)) for n in range(40)] for side in Side}
     join_ = WindowJoin(config)
     settings = {"rows_a": 4, "rows_b": 4, "shed": shed}
@@ -185,6 +185,18 @@ def test_windows_that_change():
     )
     found = [a for a, _, _ in out.results]
     assert found == [5, *range(1, 6), *range(6)]
+
+
+def test_a_full_queue_that_is_searched_further():
+    """A window that becomes as wide as the queue has all of its tuples."""
+    config = WindowConfig(depth=8, key_bits=1)
+    schedules = {
+        Side.A: [(20 * n, tuple_of(config, n)) for n in range(11)],
+        Side.B: [(300 + 40 * n, tuple_of(config, n)) for n in range(2)],
+    }
+    changes = {280: {"rows_a": 3}, 320: {"rows_a": 15}}
+    out = run(WindowJoin(config), schedules, settings={"rows_a": 8}, changes=changes, limit=600)
+    assert [a for a, _, _ in out.results] == [*range(8, 11), *range(3, 11)]
 
 
 @pytest.mark.parametrize(

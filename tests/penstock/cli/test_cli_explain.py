@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 
@@ -25,6 +29,43 @@ def test_band_form(cli, tables):
     assert "band, 2 tests, codes of 16 bits" in out
     assert "t0 and t1" in out
     assert "truth table  0x8" in out
+
+
+PAIRS = "SELECT a.x AS i, b.x AS j FROM a JOIN b ON"
+
+
+def units_of(cli, folder: Path, select: str, reach: int) -> list[str]:
+    """What is told of the units, for tables of 150,000 keys of 31 bits."""
+    rng, rows = np.random.default_rng(1), 150_000
+    options = []
+    for name in "ab":
+        columns = {"t": np.arange(rows), "x": np.sort(rng.integers(0, 1 << 31, rows))}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+        options += ["--table", f"{name}={folder / name}.parquet", "--time", f"{name}=t"]
+    condition = f"b.t BETWEEN a.t - 500 AND a.t + 500 AND abs(a.x - b.x) <= {reach}"
+    out, err, status = cli("explain", f"{select} {condition}", *options)
+    assert status == 0, err
+    return [line[12:].strip() for line in out.splitlines() if line.startswith("units ")]
+
+
+def test_units_that_hold_every_code(cli, tables):
+    out, _, _ = cli(*arguments(tables, "abs(a.x - b.x) < 3"))
+    assert "units        16 bits, which hold every code" in out
+
+
+def test_units_by_the_false_pairs_that_they_are_expected_to_find(cli, tmp_path):
+    (line,) = units_of(cli, tmp_path, PAIRS, 1 << 20)
+    assert re.fullmatch(r"16 bits, t0 by rank: \S+ % .* expected to be false", line)
+    first, second = units_of(cli, tmp_path, PAIRS, 100)
+    assert re.fullmatch(r"16 bits, t0 by rank: \S+ % .* false, too many", first)
+    assert re.fullmatch(r"24 bits, t0 by rank: 0 % .* false", second)
+
+
+def test_units_of_a_fold(cli, tmp_path):
+    semi = "SELECT a.t FROM a SEMI JOIN b ON"
+    assert units_of(cli, tmp_path, semi, 100) == [
+        "32 bits: narrower ones cannot fold, which needs exact codes"
+    ]
 
 
 def test_general_form_and_its_stages(cli, tables):

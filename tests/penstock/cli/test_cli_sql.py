@@ -9,6 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -92,6 +93,28 @@ def test_stats(cli, tables):
     assert stats["pairs_evaluated"] <= 10
     assert stats["device"] == "cpu"
     assert stats["seconds"] >= 0
+
+
+def test_stats_of_narrow_units(cli, tmp_path):
+    pytest.importorskip("amaranth", reason="needs the rtl extra")
+    rng, files = np.random.default_rng(2), []
+    for name in "ab":
+        columns = {"id": np.arange(300), "t": np.arange(300), "x": rng.integers(0, 1 << 20, 300)}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        files += ["--table", f"{name}={tmp_path / name}.parquet", "--time", f"{name}=t"]
+    query = """SELECT a.id AS i, b.id AS j FROM a JOIN b ON abs(a.x - b.x) < 90000
+        AND b.t BETWEEN a.t - 3 AND a.t + 3"""
+    path, units = tmp_path / "stats.json", ["--device", "amaranth", "--units", "4"]
+    shown = []
+    for more in ([], [*units, "--key-bits", "8", "--stats", path]):
+        out, err, status = cli("sql", query, *files, *more, "--ordered", "--show", "9999")
+        assert status == 0, err
+        shown.append(out)
+    assert shown[0] == shown[1]
+    stats = json.loads(path.read_text())
+    assert stats["narrow_bits"] == 8
+    assert stats["false_pairs"] > 0
+    assert stats["narrow_pairs"] == stats["rows"] + stats["false_pairs"]
 
 
 def test_stats_of_aggregates_count_each_pair_once(cli, tables):

@@ -15,9 +15,8 @@ from penstock.host.devices.kernel.packing import header_fields
 from penstock.host.devices.kernel.window_packing import WindowPacking
 from penstock.hw.window.config import WindowConfig
 from penstock.hw.window.kernel.config import WindowKernelConfig
-from penstock.hw.window.kernel.describe import table
+from penstock.hw.window.kernel.describe import KERNEL, PORTS, table
 from penstock.hw.window.kernel.export import window_kernel_verilog
-from penstock.hw.window.kernel.kernel import KERNEL, PORTS
 from penstock.sim.verilated.board import Board, MemoryModel
 from penstock.sim.verilated.build import Tools, board_library, cache_folder
 from tests.host.kit.arrivals import arrivals, expected
@@ -41,7 +40,7 @@ PATIENCE_CYCLES = 100_000
 def built() -> Path:
     """The compiled kernel."""
     verilog = window_kernel_verilog(CONFIG, cache=cache_folder())
-    return board_library(verilog, KERNEL, PORTS)
+    return board_library(verilog, KERNEL, PORTS, 64)
 
 
 class Bench:

@@ -1,0 +1,1 @@
+"""The join pipeline behind AXI: what feeds it from memory, and what brings its results there."""
