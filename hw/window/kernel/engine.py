@@ -119,8 +119,8 @@ class WindowEngine(Engine):
     def _run(self, m: Module, matching: Signal) -> Value:
         """The history, then the rest; returns whether tuples are wanted."""
         given, operator, dealer = self.i_arguments, self._operator, self._dealer
-        fetched = dealer.o_number == given.tuple_count
-        filled = dealer.o_number == given.history_count
+        fetched, (some, more) = Signal(), self._history(m)
+        m.d.sync += fetched.eq(dealer.o_number == given.tuple_count)
         m.d.comb += [
             self.o_status.eq(Mux(fetched, Status.OK, Status.PAUSED)),
             self.o_fields.tuples.eq(dealer.o_number),
@@ -136,11 +136,10 @@ class WindowEngine(Engine):
                     with m.If(written):
                         m.next = "FILL"
             with m.State("FILL"):
-                more = dealer.o_number + dealer.o_taken < given.history_count
                 m.d.comb += dealer.i_open.eq(more & ~self.i_halt)
                 with m.If(self.i_halt):
                     m.next = "DRAIN"
-                with m.Elif(filled & operator.o_idle):
+                with m.Elif(~some & operator.o_idle):
                     m.d.sync += matching.eq(1)
                     m.next = "RUN"
             with m.State("RUN"):
@@ -152,6 +151,18 @@ class WindowEngine(Engine):
                 with m.If(self.o_ended):
                     m.next = "IDLE"
         return (machine.ongoing("FILL") | machine.ongoing("RUN")) & ~fetched
+
+    def _history(self, m: Module) -> tuple[Signal, Value]:
+        """Whether tuples of the history were not taken; the same without one taken just now."""
+        given, dealer = self.i_arguments, self._dealer
+        left = Signal(32)
+        some, one = Signal(), Signal()
+        with m.If(self.i_start):
+            count = given.history_count
+            m.d.sync += [left.eq(count), some.eq(count != 0), one.eq(count == 1)]
+        with m.Elif(dealer.o_taken):
+            m.d.sync += [left.eq(left - 1), some.eq(some & ~one), one.eq(left == 2)]
+        return some, some & ~(one & dealer.o_taken)
 
     def _count(self, m: Module, wants_tuples: Value) -> None:
         operator, dealer, packer = self._operator, self._dealer, self._packer
