@@ -103,8 +103,9 @@ class Reader(wiring.Component):
         claimed, awaited = Signal(range(depth + 1)), Signal(range(depth + 1))
         asked = Signal(range(sizes.burst_words + 1))
         taken = self.o.valid & self.o.ready
-        m.d.comb += asked.eq(Mux(burst.valid & burst.ready, length, 0))
         m.d.sync += [
+            # Counted a cycle later, and a cycle before it is looked at.
+            asked.eq(Mux(burst.valid & burst.ready, length, 0)),
             claimed.eq(claimed + asked - taken),
             awaited.eq(awaited + asked - ours),
         ]

@@ -175,6 +175,8 @@ class Shell(wiring.Component):
         """The task's state machine."""
         engine, writer, status = self.engine, self._writer, self.o_status
         results, halted = self.i_arguments[RESULTS.name], Signal()
+        beyond = Signal(64, reset_less=True)  # the header
+        m.d.sync += beyond.eq(results + ALIGN_BYTES)
         empty, settled = engine.o_empty & ~self._waits, Signal()
         m.d.comb += [engine.i_halt.eq(halted), engine.i_room.eq(room)]
         with m.FSM():
@@ -196,7 +198,7 @@ class Shell(wiring.Component):
                     m.d.comb += [
                         engine.i_start.eq(1),
                         writer.i_start.eq(1),
-                        writer.i_address.eq(results + ALIGN_BYTES),
+                        writer.i_address.eq(beyond),
                     ]
                     m.next = "RUN"
             with m.State("RUN"):

@@ -56,13 +56,17 @@ class ReaderProof(Elaboratable):
         """What the master knows of its words: on their way, and in the FIFO."""
         inside, depth = self.inside, _SIZES.read_words
         awaited, length = inside["awaited"], inside["length"]
-        self.claimed = claimed = inside["$signal"]  # of a pair, Amaranth names the second only
+        claimed = inside["$signal"]  # of a pair, Amaranth names the second only
+        #: Words that were asked for in the cycle before, which are not counted yet.
+        late = inside["asked"]
+        self.claimed = claimed + late
         self.items = Items(m, inside.part("fifo"), depth)
         self.cut = inside.ongoing("ROOM") | inside.ongoing("ASK")
         m.d.comb += [
-            Assert(awaited == self.owed),
+            Assert((late == 0) | inside.ongoing("CUT")),
+            Assert(awaited + late == self.owed),
             Assert(claimed == awaited + self.items.level),
-            Assert(claimed <= depth),
+            Assert(self.claimed <= depth),
             Assert(~self.cut | ((length != 0) & (length <= _SIZES.burst_words))),
             Assert(~inside.ongoing("ASK") | (claimed + length <= depth)),
         ]
