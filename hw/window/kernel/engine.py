@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, ResetInserter, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
@@ -106,10 +106,13 @@ class WindowEngine(Engine):
         """Room is in results, of as many as one more tuple and all in flight may have."""
         given, config = self.i_arguments, self.config
         rows = Signal(config.window.slot_bits + 1)
+        # Sums of shifted values: a multiplier would be a DSP slice, and too slow without a register.
+        bits = range(TUPLES_IN_FLIGHT.bit_length())
+        product = sum((rows << k for k in bits if TUPLES_IN_FLIGHT >> k & 1), Const(0))
         # Arguments are there long before they count.
         m.d.sync += [
             rows.eq(Mux(given.rows_a < given.rows_b, given.rows_b, given.rows_a)),
-            self.o_reserve.eq(rows * TUPLES_IN_FLIGHT + config.spare_results),
+            self.o_reserve.eq(product + config.spare_results),
         ]
         m.d.comb += [
             self.o_capacity.eq(given.result_words << result_slots(config).per_word_log2),
