@@ -106,7 +106,7 @@ class WindowEngine(Engine):
         """Room is in results, of as many as one more tuple and all in flight may have."""
         given, config = self.i_arguments, self.config
         rows = Signal(config.window.slot_bits + 1)
-        # Sums of shifted values: a multiplier would be a DSP slice, and too slow without a register.
+        # Shifted values: a multiplier would be a DSP slice, too slow without a register.
         bits = range(TUPLES_IN_FLIGHT.bit_length())
         product = sum((rows << k for k in bits if TUPLES_IN_FLIGHT >> k & 1), Const(0))
         # Arguments are there long before they count.
