@@ -178,7 +178,12 @@ class Shell(wiring.Component):
         beyond = Signal(64, reset_less=True)  # the header
         m.d.sync += beyond.eq(results + ALIGN_BYTES)
         empty, settled = engine.o_empty & ~self._waits, Signal()
-        m.d.comb += [engine.i_halt.eq(halted), engine.i_room.eq(room)]
+        # These go far, so they are registers beside the states COLLECT and CLEAR.
+        flushes, clears = Signal(), Signal()
+        m.d.comb += [
+            *(engine.i_halt.eq(halted), engine.i_room.eq(room)),
+            *(engine.i_flush.eq(flushes), engine.i_clear.eq(clears)),
+        ]
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.o_idle.eq(~self.i_start), self._counters.i_clear.eq(1)]
@@ -205,16 +210,16 @@ class Shell(wiring.Component):
                 with m.If(engine.o_failed | writer.o_error | ~room):
                     m.d.sync += halted.eq(1)
                 with m.If(engine.o_ended):
+                    m.d.sync += flushes.eq(1)
                     m.next = "COLLECT"
             with m.State("COLLECT"):
-                m.d.comb += [engine.i_flush.eq(1), writer.i_flush.eq(empty)]
+                m.d.comb += writer.i_flush.eq(empty)
                 m.d.sync += settled.eq(empty & writer.o_idle & engine.o_idle)
                 with m.If(settled):
-                    m.d.sync += settled.eq(0)
+                    m.d.sync += [settled.eq(0), clears.eq(1)]
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [engine.i_flush.eq(1), engine.i_clear.eq(1)]
-                m.d.sync += status.eq(engine.o_status)
+                m.d.sync += [flushes.eq(0), clears.eq(0), status.eq(engine.o_status)]
                 with m.If(engine.o_read_error):
                     m.d.sync += status.eq(Status.READ_ERROR)
                 with m.Elif(writer.o_error):

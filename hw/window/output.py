@@ -92,7 +92,7 @@ class Groups(wiring.Component):
             m.d.sync += [busy.eq(more), rest.eq(_others(rest))]
             m.d.sync += more.eq(_others(_others(rest)).any())
 
-        group, place = read_group.data, _lowest(m, rest)
+        group, place = read_group.data, _lowest(m, rest, "lowest")
         window = group.window.as_value()
         width = len(window) // chunks
         m.d.comb += [
@@ -167,6 +167,7 @@ class Expander(wiring.Component):
         # Results that are left, and whether they are several.
         rest = Signal(self.config.chunk)
         more = Signal()
+        place = Signal(range(self.config.chunk), reset_less=True)  # of the lowest
         m.d.comb += [
             groups.i.eq(self.i),
             groups.write.eq(self.write),
@@ -178,18 +179,21 @@ class Expander(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(stage.o.valid & stage.o.payload.mask.any()),
                 rest.eq(stage.o.payload.mask),
+                place.eq(_lowest(m, stage.o.payload.mask, "first")),
                 more.eq(_others(stage.o.payload.mask).any()),
                 probe.eq(stage.o.payload.probe),
                 window.eq(stage.o.payload.window),
             ]
         with m.Elif(self.o.ready):
-            m.d.sync += [rest.eq(_others(rest)), more.eq(_others(_others(rest)).any())]
+            others = _others(rest)
+            m.d.sync += [
+                *(rest.eq(others), more.eq(_others(others).any())),
+                place.eq(_lowest(m, others, "next")),
+            ]
         own, other = ("a", "b") if self.side is Side.A else ("b", "a")
         m.d.comb += [
             self.o.payload[own].eq(probe),
-            self.o.payload[other].eq(
-                Array(window[bank] for bank in range(len(rest)))[_lowest(m, rest)]
-            ),
+            self.o.payload[other].eq(Array(window[bank] for bank in range(len(rest)))[place]),
             self.o.payload.later.eq(self.side),
         ]
         return m
@@ -200,9 +204,9 @@ def _others(bits: Value) -> Value:
     return Cat(bits[place] & bits[:place].any() for place in range(len(bits)))
 
 
-def _lowest(m: Module, bits: Signal) -> Signal:
+def _lowest(m: Module, bits: Value, name: str) -> Signal:
     """The place of the lowest bit."""
-    place = Signal(range(len(bits)), name="lowest")
+    place = Signal(range(len(bits)), name=name)
     for number in reversed(range(len(bits))):
         with m.If(bits[number]):
             m.d.comb += place.eq(number)
