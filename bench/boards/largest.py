@@ -13,8 +13,6 @@ from penstock.hw.board.placement import ZYNQ, clock_of, system_of
 from penstock.hw.cells import Cells
 from penstock.hw.window.config import MAX_BANKS
 
-#: Bytes of a window tuple in memory.
-TUPLE_BYTES = TESTS * KEY_BITS // 8
 #: Share of a memory's peak that kernels see.
 MEMORY_EFFICIENCY = 0.8
 #: Bytes per cycle of a processing system's port for kernels: Zynq-7000, UltraScale+.
@@ -59,7 +57,7 @@ class Fit:
         return self.watts / self.evaluations_per_s
 
 
-def largest_join(name: str, share: float, sizes: JoinSizes) -> Fit | None:
+def largest_join(name: str, share: float, sizes: JoinSizes, key_bits: int = KEY_BITS) -> Fit | None:
     """The largest join kernels: one per die, of one pipeline.
 
     Parameters
@@ -69,6 +67,8 @@ def largest_join(name: str, share: float, sizes: JoinSizes) -> Fit | None:
     share : float
         What of each kind of cell they may take.
     sizes : JoinSizes
+    key_bits : int
+        Width of the codes, for which the sizes are.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def largest_join(name: str, share: float, sizes: JoinSizes) -> Fit | None:
         blocks += 1
     if not blocks:
         return None
-    rate, slowed_by = _fed(board, kernels, TUPLE_BYTES)
+    rate, slowed_by = _fed(board, kernels, TESTS * key_bits // 8)
     found, clock = cells(blocks), clock_of(board)
     return Fit(
         what=f"{kernels} × {blocks * BLOCK}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.boards.counts import Counts
+from bench.boards.counts import NARROW_BITS, Counts
 from bench.boards.largest import Fit, largest_join, largest_window
 from bench.boards.power import BASE_W
 from bench.boards.sizes import JoinSizes, WindowSizes, errors
@@ -24,9 +24,12 @@ _HEADS = ("board", "share", "clock, MHz", "size", "limit", "evaluations/s", "W",
 def tables(counts: Counts) -> str:
     """All tables, as Markdown."""
     join, window = JoinSizes.fit(counts), WindowSizes.fit(counts)
+    narrow = JoinSizes.fit(counts, NARROW_BITS)
     parts = [
         "### Join kernels × units",
         _table(lambda name, share: largest_join(name, share, join)),
+        f"### Join kernels × units of {NARROW_BITS}-bit codes",
+        _table(lambda name, share: largest_join(name, share, narrow, NARROW_BITS)),
         "### Window operator, ROWS × P",
         _table(lambda name, share: largest_window(name, share, window)),
         "### The model of sizes, at builds that it was not fitted to",

@@ -43,9 +43,9 @@ class JoinSizes:
     each: dict[str, float]
 
     @staticmethod
-    def fit(counts: Counts) -> JoinSizes:
+    def fit(counts: Counts, key_bits: int = KEY_BITS) -> JoinSizes:
         """The line through two kernels."""
-        low, high = (counts.join(blocks) for blocks in JOIN_FIT)
+        low, high = (counts.join(blocks, key_bits) for blocks in JOIN_FIT)
         each = _scaled(_less(high, low), 1 / (JOIN_FIT[1] - JOIN_FIT[0]))
         base = {name: getattr(low, name) - each[name] * JOIN_FIT[0] for name in each}
         return JoinSizes(base, each)
