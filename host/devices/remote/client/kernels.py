@@ -48,6 +48,7 @@ class RemoteKernel(Kernel):
                     {"call": "open", **program_fields(self.program, self.modes)}
                 )
                 self.min_room = count_field(answer, "min_room")
+                self.most_positions = count_field(answer, "most_positions") or None
                 self._opened = session, field(answer, "kernel", int)
             return self._opened
 

@@ -129,7 +129,8 @@ class ClientSession:
         with self.place.left():
             kernel = self.owner.open(program, modes, self.key, self._held.check)
         number = self._held.add_kernel(HeldKernel(kernel, program, modes))
-        return {"kernel": number, "min_room": kernel.min_room}
+        most = kernel.most_positions or 0  # as long as one likes
+        return {"kernel": number, "min_room": kernel.min_room, "most_positions": most}
 
     def _allocate(self, header: Header) -> Header:
         opened = self._held.kernel(header)

@@ -142,7 +142,7 @@ def _true(header: Header, asked: Any) -> tuple[Header, list[np.ndarray] | None]:
     """What a server would answer, with results that were made beforehand."""
     call = header["call"]
     if call == "open":
-        return {"kernel": 1, "min_room": 1}, None
+        return {"kernel": 1, "min_room": 1, "most_positions": 0}, None
     if call in ("allocate", "resident"):
         return {"window": 2, "loaded": True}, None
     if call == "task":

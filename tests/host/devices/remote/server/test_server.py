@@ -22,6 +22,7 @@ from penstock.host.devices.remote.wire.frames import GoneError
 from penstock.host.devices.remote.wire.message import PROTOCOL
 from penstock.host.devices.remote.wire.segment import Segment
 from penstock.program import BandProgram, WindowProgram
+from tests.host.kit.banked import Banked
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.frames import exchanged, raw
 from tests.host.kit.serving import serving, socket_address, until
@@ -139,7 +140,7 @@ def test_somebody_else_answers() -> None:
     # As servers of protocol 2 and below.
     with (
         flight.FlightServerBase("grpc://127.0.0.1:0") as old,
-        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 4 \(pens"),
+        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 5 \(pens"),
     ):
         RemoteDevice(f"tcp://127.0.0.1:{old.port}")
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -150,7 +151,7 @@ def test_somebody_else_answers() -> None:
 
 def test_another_protocol(server: DeviceServer) -> None:
     """Both sides say which versions they are."""
-    wanted = r"speaks protocol 4 .* this client 99 \(penstock '0.0'\); .* same version"
+    wanted = r"speaks protocol 5 .* this client 99 \(penstock '0.0'\); .* same version"
     with raw(server.address) as (frames, _):
         answer = exchanged(frames, b'{"protocol": 99, "version": "0.0"}')
         assert re.search(wanted, answer["error"]["message"])
@@ -160,7 +161,7 @@ def test_a_client_that_speaks_grpc(server: DeviceServer) -> None:
     """As those of protocol 2 did, which show the message to their users."""
     client = flight.FlightClient(f"grpc+unix://{server.address.path}")
     descriptor = flight.FlightDescriptor.for_command(b'{"stream": "session"}')
-    wanted = r"speaks protocol 4 .* this client 'grpc'; install the same version of penstock"
+    wanted = r"speaks protocol 5 .* this client 'grpc'; install the same version of penstock"
 
     def ask() -> None:
         # The answer may come before anything is read.
@@ -209,6 +210,19 @@ def test_a_window_beyond_the_device_is_an_error_and_costs_nothing(faulty: Faulty
         with pytest.raises(DeviceError, match="no room for 11 rows"):
             device.open(JOIN.program).allocate(11)
         until(lambda: server.owners["cpu"].held() == {})
+
+
+def test_windows_of_a_server_with_small_banks() -> None:
+    """A client knows how long a window may be, as if the device were its own."""
+    banked = Banked(InterpretingCpu(1), [300, 300], 100)
+    with serving({"cpu": banked}) as server, connected(server) as device:
+        kernel = device.open(JOIN.program)
+        assert kernel.most_positions == 100
+        kernel.allocate(100).free()
+        with pytest.raises(DeviceError, match="101 positions are more than a bank has"):
+            kernel.allocate(101)
+    with serving({"cpu": InterpretingCpu(1)}) as server, connected(server) as device:
+        assert device.open(JOIN.program).most_positions is None
 
 
 def test_too_many_clients(faulty: FaultyDevice) -> None:
