@@ -386,8 +386,8 @@ MUTANTS: list[Mutant] = [
         "join.kernel.engine",
         "kernel/test_shell.py",
         (
-            "chain.o_report.payload.complete == self.i_arguments.tuple_count",
-            "chain.o_report.payload.loaded == self.i_arguments.tuple_count",
+            "report.complete != self.i_arguments.tuple_count",
+            "report.loaded != self.i_arguments.tuple_count",
             "a pause counts as the end once all tuples are loaded",
             "test_a_task_out_of_room[0]",
         ),

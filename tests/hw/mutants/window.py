@@ -109,8 +109,8 @@ MUTANTS: list[Mutant] = [
             "test_random_schedules[two banks-True-0]",
         ),
         (
-            "m.d.sync += [rest.eq(_others(rest)), more",
-            "m.d.sync += [rest.eq(0), more",
+            "*(rest.eq(others), more",
+            "*(rest.eq(0), more",
             "a group gives its first result only",
             "test_random_schedules[two banks-True-0]",
         ),
