@@ -89,6 +89,7 @@ def test_nothing_there(run):
         assert await read(ctx, registers, STATUS) == 6
         assert await read(ctx, registers, 0x70) == 0
         assert await read(ctx, registers, 0xFFC) == 0
+        assert await read(ctx, registers, 0x100 + STATUS) == 0
 
     run(process)
 

@@ -109,8 +109,8 @@ MUTANTS: list[Mutant] = [
             "test_random_schedules[two banks-True-0]",
         ),
         (
-            "*(rest.eq(others), more",
-            "*(rest.eq(0), more",
+            "more.eq(_others(stage.o.payload.mask).any())",
+            "more.eq(0)",
             "a group gives its first result only",
             "test_random_schedules[two banks-True-0]",
         ),
