@@ -88,6 +88,7 @@ bool run(Job &job) {
     top->eval();
   };
   top->clk = top->i_a___05Fvalid = top->i_b___05Fvalid = top->o___05Fready = 0;
+  top->rows_a = top->rows_b = 0;
   top->rst = 1;
   top->eval();
   tick();
