@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.boards.counts import BLOCK, KEY_BITS, TESTS
 from bench.boards.power import BASE_W, dynamic_w
-from bench.boards.sizes import JoinSizes, WindowSizes, queue_urams
+from bench.boards.sizes import LEAST_BANKS, JoinSizes, WindowSizes, queue_urams
 from penstock.constraints.boards import BOARDS, Board, Flow
 from penstock.hw.board.placement import ZYNQ, clock_of, system_of
 from penstock.hw.cells import Cells
@@ -104,7 +104,7 @@ def largest_window(name: str, share: float, sizes: WindowSizes) -> Fit | None:
     """The window-join kernel with the largest product of ROWS and P, of equal ones the larger P."""
     board = BOARDS[name]
     most = _most(board, share)
-    banks = [1 << bits for bits in range(1, MAX_BANKS.bit_length())]
+    banks = [1 << bits for bits in range(LEAST_BANKS.bit_length() - 1, MAX_BANKS.bit_length())]
     builds = [(slots, number) for slots in _SLOTS for number in banks]
 
     def over(slots: int, number: int) -> tuple[list[str], bool]:

@@ -21,11 +21,13 @@ JOIN_FIT = (2, 4)
 JOIN_TEST = 8
 
 #: Slots of a bank, and banks, of the window kernels that say what a bank takes, and of those that
-#: say what twice the slots take. With fewer banks, each takes more than with many.
-WINDOW_BANKS = ((1024, 4), (2048, 8))
+#: say what twice the slots take. Results leave eight banks at a time: with fewer banks, each takes
+#: more.
+LEAST_BANKS = 8
+WINDOW_BANKS = ((1024, 8), (2048, 16))
 WINDOW_SLOTS = ((1024, 2), (4096, 2))
 #: The same of those that it is tested with.
-WINDOW_TEST = ((1024, 16), (512, 4))
+WINDOW_TEST = ((1024, 16), (512, 8))
 
 #: Relative error of LUTs and flip-flops that the tests allow, and block RAMs that the join kernel
 #: may be off: one of its memories grows in steps. Those of the window kernel must be exact.
