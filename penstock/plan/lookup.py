@@ -1,0 +1,102 @@
+"""The plan of a query that looks up rows of a relation.
+
+Such a query has no window. Rows that may meet are put into one group, and its window says that
+only rows of one group meet: so the join's other parts need not know that a relation takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op, show
+from ..types import int_of
+from .query import JoinQuery, Side, other
+from .time_bounds import conjuncts_of
+
+#: Column of the groups; no column of a user has this name.
+GROUP = "\0group"
+
+
+def group_column(side: str) -> Expr:
+    """A row's group, the time of the window of :attr:`~.query.JoinQuery.window`."""
+    return ops.column(side, GROUP, int_of(64, nullable=False))
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """How the rows of a relation are found.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        Compiled with a relation.
+    relation : str
+        Name of the table that is the relation.
+    key : tuple of str
+        Columns by which the relation's rows are found; empty if it has none.
+    """
+
+    query: JoinQuery
+    relation: str
+    key: tuple[str, ...]
+
+    @cached_property
+    def inner(self) -> Side:
+        """The relation."""
+        side = self.query.left
+        return side if side.table.lower() == self.relation.lower() else self.query.right
+
+    @cached_property
+    def outer(self) -> Side:
+        """The stream."""
+        return self.query.side(other(self.inner.side))
+
+    @cached_property
+    def sought(self) -> tuple[Expr, ...] | None:
+        """What each key column is equal to, over columns of the stream: the key path.
+
+        None for the scan path, on which every row of the relation may match: a column of the key
+        is compared in another way, or not at all.
+
+        Raises
+        ------
+        QueryError
+            A key column is compared with a value of another type.
+        """
+        if not self.key:
+            return None
+        found: dict[str, Expr] = {}
+        for conjunct in conjuncts_of(self.query.predicate):
+            if conjunct.op is not Op.EQ:
+                continue
+            for own, given in (conjunct.args, conjunct.args[::-1]):
+                if own.sides != {self.inner.side} or self.inner.side in given.sides:
+                    continue
+                if own.op is Op.COLUMN:
+                    found.setdefault(own.attr[1], given)
+                else:
+                    self._refuse_converted(own, given)
+        if not all(column in found for column in self.key):
+            return None
+        return tuple(found[column] for column in self.key)
+
+    def _refuse_converted(self, own: Expr, given: Expr) -> None:
+        columns = _plain(own)
+        if columns is None or columns not in self.key:
+            return
+        names = self.query.names
+        raise QueryError(
+            f"{self.inner.alias}.{columns}, a key of the relation, is compared with "
+            f"{show(given, names)}, whose type is another one, so its rows cannot be found by it; "
+            f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{columns}"
+        )
+
+
+def _plain(expr: Expr) -> str | None:
+    """The column that an expression only converts; None if it computes."""
+    while expr.op in (Op.CAST, Op.MUL, Op.RAW):
+        expr = next((arg for arg in expr.args if not arg.is_const), expr.args[0])
+    return expr.attr[1] if expr.op is Op.COLUMN else None
