@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import UsageError
 from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr, Op, walk
@@ -22,7 +21,7 @@ from ...execute.running import Running
 from ...execute.stats import Stats
 from ...lookup.algorithm import Algorithm
 from ...lookup.cache import Groups
-from ...lookup.lookup import Answers, Lookup
+from ...lookup.lookup import Answers, Counts, Lookup
 from ...lookup.memory import MemorySplit
 from ...metrics import Latency
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
@@ -101,8 +100,7 @@ class LookupJoin:
         self.stats = Stats("+".join(one.name for one in devices))
         self.options = options or LookupOptions()
         sought = plan.sought
-        if sought is None:
-            raise UsageError("the scan path is not built yet")
+        assert sought is not None, "the scan path has a join of its own"
         self._sought: tuple[Expr, ...] = sought
         names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
         self._key_columns = sorted(names)
@@ -121,7 +119,7 @@ class LookupJoin:
     def _open(self, version: Version, known: Lookup | None = None) -> None:
         """Look up in a version from now on, with what is known of the one before."""
         index, options = version.index, self.options
-        self._row_bytes = max(1.0, sum(_width(field.type) for field in self._schema))
+        self._row_bytes = row_bytes(self._schema)
         split = MemorySplit.of(
             options.memory_bytes,
             index.memory_bytes,
@@ -139,6 +137,21 @@ class LookupJoin:
         choice = options.algorithm.choice(index.bytes[: len(index.first)], split.pages)
         self.lookup = Lookup(index, cache, choice, None if known is None else known.counts)
         self.version, self.split = version, split
+
+    @property
+    def counts(self) -> Counts:
+        """What was looked up so far."""
+        return self.lookup.counts
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for a page."""
+        return self.lookup.waiting.rows
+
+    @property
+    def cached(self) -> int:
+        """Keys whose rows are kept."""
+        return len(self.lookup.cache)
 
     def memory_bytes(self) -> dict[str, int]:
         """Main memory by purpose."""
@@ -273,6 +286,11 @@ class LookupJoin:
 
     def _empty_rows(self) -> pa.Table:
         return self._schema.empty_table().append_column(_GROUP, pa.array([], pa.int64()))
+
+
+def row_bytes(schema: pa.Schema) -> float:
+    """About how many bytes a row takes."""
+    return max(1.0, sum(_width(field.type) for field in schema))
 
 
 def _width(dtype: pa.DataType) -> int:

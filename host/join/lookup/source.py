@@ -18,7 +18,8 @@ from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
 from ...relation import open_relation
 from ...relation.border import Relation
-from .join import LookupJoin, LookupOptions
+from .join import LookupOptions
+from .opening import open_lookup
 
 #: When rows of a stream meet a newer version of a relation.
 REFRESH = ("batch", "start")
@@ -134,7 +135,7 @@ def lookup_table(
     stored : Relation
     """
     table = tables[plan.outer.table]
-    join = LookupJoin(plan, table.schema, stored, devices, options)
+    join = open_lookup(plan, table.schema, stored, devices, options)
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in table.to_batches():

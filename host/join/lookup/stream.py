@@ -19,7 +19,8 @@ from ...relation.border import Relation
 from ..stream.flow import Flow
 from ..stream.intake import one_batch
 from ..stream.join import QUANTILES
-from .join import LookupJoin, LookupOptions
+from .join import LookupOptions
+from .opening import open_lookup
 from .report import report
 
 #: Share of the latency target after which waiting rows are answered; the rest is for their answer.
@@ -67,7 +68,7 @@ class LookupStream:
         self._schema = schema
         self._lock = threading.RLock()
         self._latency = Latency()
-        self._join = LookupJoin(plan, schema, relation, devices, options, latency=self._latency)
+        self._join = open_lookup(plan, schema, relation, devices, options, latency=self._latency)
         self._out: list[pa.RecordBatch] = []
         self._since: float | None = None  # when the first row came that may wait
         self._closed = False
