@@ -63,7 +63,7 @@ class MemorySplit:
             raise UsageError(
                 f"memory_bytes is {memory_bytes:,}, and this join needs {least:,} at least: "
                 f"{index:,} for the relation's index, {LEAST_PAGES:,} for its pages, {rows:,} for "
-                f"{LEAST_ROWS:,} rows; give it more, or build the relation with larger pages"
+                f"{LEAST_ROWS:,} rows of the stream; give it more"
             )
         pages = min(MOST_PAGES, max(LEAST_PAGES, memory_bytes // 16))
         left = memory_bytes - index - pages

@@ -83,6 +83,22 @@ class LookupPlan:
             return None
         return tuple(found[column] for column in self.key)
 
+    def require_per_row(self) -> None:
+        """Refuse groups that a stream could never complete.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.query.aggregation is not None and not is_per_row(self.query):
+            alias = self.outer.alias
+            raise QueryError(
+                "a stream never knows that these groups are complete, since rows with the same "
+                f"keys may always follow: group by a column that differs from row to row of "
+                f"{alias}, and say so with unique={{'{alias}': 'COLUMN'}}, or aggregate the rows "
+                "that the join gives"
+            )
+
     def _refuse_converted(self, own: Expr, given: Expr) -> None:
         columns = _plain(own)
         if columns is None or columns not in self.key:
