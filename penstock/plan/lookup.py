@@ -13,6 +13,7 @@ from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, show
 from ..types import int_of
+from .closing import is_per_row
 from .query import JoinQuery, Side, other
 from .time_bounds import conjuncts_of
 
