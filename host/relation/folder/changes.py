@@ -71,7 +71,7 @@ class ChangedKeys:
             row = int(np.argmax(missing))
             values = batch.slice(row, 1).to_pylist()[0]
             raise DataError(
-                f"{where} have NULL in their key ({key}), as in {values}; rows without a key can "
+                f"{where}: a row has NULL in its key ({key}): {values}; rows without a key can "
                 "be appended, but not be replaced or removed"
             )
 

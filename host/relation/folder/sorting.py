@@ -18,7 +18,7 @@ from ...rows.file_store import unwritable
 #: Bytes of a batch that is read from a run.
 RUN_BATCH_BYTES = 1 << 20
 #: Share of the memory that rows take before they are sorted; then there are two copies of them.
-_SHARE = 3
+_SHARE = 4
 #: Rows of a batch of small ones.
 _LEAST_ROWS = 256
 
