@@ -449,6 +449,14 @@ class FileStore:
             raise self._unreadable(name, error) from error
         return found.size if found.type is fs.FileType.File else None
 
+    def stamp(self, name: str) -> tuple[int, ...] | None:
+        """What changes if a file of a folder is replaced; None if it is gone, or for objects."""
+        try:
+            found = os.stat(self._at(name)) if self._is_folder else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns)
+
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder, without it; perhaps not of all.
 

@@ -62,6 +62,7 @@ class FolderRelation(Relation):
     def __init__(self, files: FileStore) -> None:
         self._files = files
         self.name = files.root
+        self._stamp = files.stamp(RELATION)
         self._record = self._read_record()
         self.schema, self.key = self._record.schema, self._record.key
         self.cluster, self.unique = self._record.cluster, self._record.unique
@@ -93,6 +94,8 @@ class FolderRelation(Relation):
     # -- versions ---------------------------------------------------------------------------------
 
     def newest(self) -> int:
+        if self._files.stamp(RELATION) != self._stamp:
+            self._check_same()
         number = self._newest
         while number and self._files.size(version_name(number + 1)) is not None:
             number += 1
@@ -153,13 +156,24 @@ class FolderRelation(Relation):
             return None
         record = VersionRecord.of(values)
         if record.relation != self._record.id:
-            other = self._read_record()
-            what = "with another schema" if other.schema != self.schema else "anew"
+            self._check_same()
+            raise FileError(f"version {number} of {self.name} belongs to another relation; {LOST}")
+        return record
+
+    def _check_same(self) -> None:
+        """Check that the relation is the one that was opened.
+
+        Raises
+        ------
+        FileError
+        """
+        found = self._read_record()
+        if found.id != self._record.id:
+            what = "with another schema" if found.schema != self.schema else "anew"
             raise FileError(
                 f"{self.name} was built {what} since it was opened; open it again, and start "
                 "again what reads it"
             )
-        return record
 
     def _segment(self, record: SegmentRecord, *, gone: bool = False) -> PageSegment:
         found = self._segments.get(record.name)
