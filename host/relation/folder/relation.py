@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,8 +25,11 @@ from .layout import RelationLayout, stored_schema
 from .pins import Pins
 from .records import FORMAT, RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
 from .segment import DATA, PageSegment, SegmentRecord
+from .sorting import SCRATCH
 from .sources import Rows, RowSource, source_of
 from .version import FolderVersion
+
+_log = logging.getLogger("penstock.relation")
 
 #: What to do where files are lost.
 LOST = "restore the relation from a backup, or build it anew with `penstock relation build`"
@@ -317,6 +323,7 @@ class FolderRelation(Relation):
         self, rows: Rows, name: str, keys: ChangedKeys | None, memory_bytes: int
     ) -> SegmentRecord | None:
         """Write rows of an update; None if there are none."""
+        self._files.check_put_new()
         source = self._source(rows, name, self.schema)
         hashed = (self._layout.hashed(batch) for batch in source.batches)
         if keys is not None:
@@ -354,7 +361,11 @@ class FolderRelation(Relation):
             if not committed:
                 self._remove(change.segments)
         if compact and self._is_scattered(record):
-            return self.compact()
+            try:
+                return self.compact()
+            except FileError as error:
+                # The update is in; an error would make callers give its rows once more.
+                _log.warning("%s is not compacted: %s", self.name, error)
         return record.number
 
     def _overtaken(self) -> FileError:
@@ -535,6 +546,8 @@ class FolderRelation(Relation):
         ]
         gone = [there[name] for name in [*names, *orphans] if name in there]
         self._files.remove(f"{DATA}/{file.name}" for file in gone)
+        if self._files.folder is not None:
+            remove_older(self._files.folder.glob(f"{SCRATCH}*"), orphans_s)
         return Removed(len(removed), len(gone), sum(file.bytes for file in gone))
 
     def pin(self, query: str, batch: int | str, place: str | None = None) -> int:
@@ -558,6 +571,14 @@ class FolderRelation(Relation):
     def close(self) -> None:
         for segment in list(self._segments.values()):
             segment.close()
+
+
+def remove_older(folders: Iterable[Path], age_s: float) -> None:
+    """Remove folders of killed programs, where that is possible."""
+    for folder in folders:
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > age_s:
+                shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,16 @@ def test_built_anew_while_open(relation, tmp_path):
         same.read(np.array([0]), ["id"])
 
 
+def test_an_update_stays_though_it_cannot_be_compacted(relation, monkeypatch, caplog):
+    def fails(**_):
+        raise FileError("no space")
+
+    monkeypatch.setattr(relation, "compact", fails)
+    assert relation.append(rows(500, 900)) == 3
+    assert relation.version().rows == ROWS - 7 + 400
+    assert "is not compacted: no space" in caplog.text
+
+
 class _Full:
     """A disk that is full after some bytes, in whatever way it is written."""
 

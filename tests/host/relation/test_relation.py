@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -411,8 +412,23 @@ def test_what_a_killed_update_leaves_is_removed_later(make):
     data = Path(made.name, "data")
     (data / "0123.pages").write_bytes(b"x")
     (data / ".0123.index.abc.partial").write_bytes(b"x")
+    sorting = data.parent / ".sort.abc"
+    sorting.mkdir()
+    (sorting / "run-1").write_bytes(b"x")
+    killed = data.parent.with_name(".new.0123.partial")
+    (killed / "data").mkdir(parents=True)
+    make(name="new")
+    assert killed.exists()  # a build may be writing it
+    os.utime(killed, (0, 0))
+    make(name="old.new")
+    assert killed.exists()
+    shutil.rmtree(data.parent.with_name("new"))
+    make(name="new")
+    assert not killed.exists()
     assert made.vacuum().files == 0  # an update may be writing them
+    assert sorting.exists()
     assert made.vacuum(orphans_s=-1).files == 2
+    assert not sorting.exists()
     assert len(list(data.iterdir())) == 2
 
 
