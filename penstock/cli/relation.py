@@ -58,7 +58,7 @@ class StoredArguments:
         )
 
 
-def _bytes(text: str) -> int:
+def values.size(text: str) -> int:
     match = re.fullmatch(r"(\d{1,12})\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
     found = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
     if not found:
@@ -87,7 +87,7 @@ def build_relation(
 ) -> None:
     """Store a table, so that streams can be joined with it."""
     with errors.status("storing", spinner="line"):
-        made = build(file, out, stored.options, memory_bytes=_bytes(memory))
+        made = build(file, out, stored.options, memory_bytes=values.size(memory))
     _summarise(made)
     made.close()
 
@@ -117,11 +117,11 @@ def update(
     opened = open_relation(location)
     before = opened.newest()
     if append is not None:
-        opened.append(append, memory_bytes=_bytes(memory))
+        opened.append(append, memory_bytes=values.size(memory))
     elif upserts is not None or deletes is not None:
-        opened.update(upserts, deletes, memory_bytes=_bytes(memory))
+        opened.update(upserts, deletes, memory_bytes=values.size(memory))
     if compact:
-        opened.compact(memory_bytes=_bytes(memory))
+        opened.compact(memory_bytes=values.size(memory))
     if opened.newest() == before:
         say(f"nothing changes: version {before} has it so already")
     else:
