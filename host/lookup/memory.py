@@ -38,7 +38,9 @@ class MemorySplit:
     rows: int
 
     @staticmethod
-    def of(memory_bytes: int, index: int, row_bytes: float, *, keeps_rows: bool) -> MemorySplit:
+    def of(
+        memory_bytes: int, index: int, row_bytes: float, *, keeps_rows: bool, goes_on: bool = False
+    ) -> MemorySplit:
         """Share out memory.
 
         Parameters
@@ -51,6 +53,9 @@ class MemorySplit:
             Of a row of the stream.
         keeps_rows : bool
             Whether there is a cache.
+        goes_on : bool
+            Whether the join runs already, and the relation's index has grown meanwhile: then it
+            goes on with the least that it needs, though that is more.
 
         Raises
         ------
@@ -59,6 +64,8 @@ class MemorySplit:
         """
         rows = int(LEAST_ROWS * (row_bytes + ROW_BYTES))
         least = index + LEAST_PAGES + rows
+        if goes_on:
+            memory_bytes = max(memory_bytes, least)
         if memory_bytes < least:
             raise UsageError(
                 f"memory_bytes is {memory_bytes:,}, and this join needs {least:,} at least: "

@@ -70,7 +70,9 @@ class LookupPlan:
         if not self.key:
             return None
         found: dict[str, Expr] = {}
-        for conjunct in conjuncts_of(self.query.predicate):
+        # What is equal to a constant is a filter of the relation by now.
+        conditions = (self.query.predicate, self.inner.filter)
+        for conjunct in (one for whole in conditions for one in conjuncts_of(whole)):
             if conjunct.op is not Op.EQ:
                 continue
             for own, given in (conjunct.args, conjunct.args[::-1]):

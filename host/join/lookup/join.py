@@ -122,6 +122,7 @@ class LookupJoin:
             index.memory_bytes,
             self._row_bytes,
             keeps_rows=options.algorithm.keeps_rows,
+            goes_on=known is not None,
         )
         self._room = split.rows_of(self._row_bytes)
         if known is None:

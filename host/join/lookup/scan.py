@@ -68,13 +68,13 @@ class ScanJoin:
         )
         self._batches: list[pa.RecordBatch] = []
         self._waiting = 0
-        self._open(relation.version())
+        self._open(relation.version(), goes_on=False)
 
-    def _open(self, version: Version) -> None:
+    def _open(self, version: Version, *, goes_on: bool) -> None:
         width = row_bytes(self._schema)
         index = version.index
         self.split = MemorySplit.of(
-            self.options.memory_bytes, index.memory_bytes, width, keeps_rows=False
+            self.options.memory_bytes, index.memory_bytes, width, keeps_rows=False, goes_on=goes_on
         )
         self._room = self.split.rows_of(width)
         self._reach = Reach(self.plan, index)
@@ -117,7 +117,7 @@ class ScanJoin:
         newest = self.relation.newest() if self.options.refresh else self.version.number
         if newest != self.version.number:
             yield from self.finish()
-            self._open(self.relation.version(newest))
+            self._open(self.relation.version(newest), goes_on=True)
         for start in range(0, batch.num_rows, self._room):
             part = batch.slice(start, self._room)
             if self._waiting + part.num_rows > self._room:
