@@ -126,9 +126,12 @@ class RelationLayout:
                 columns = [pa.array(rows.hashes), *columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.page_schema)
 
-    def segment(self, record: SegmentRecord, *, gone: bool = False) -> PageSegment:
+    def segment(
+        self, record: SegmentRecord, *, gone: bool = False, may_stay: bool = False
+    ) -> PageSegment:
         """Open a segment of rows, or of keys that are gone."""
-        return PageSegment(self._files, record, self.gone_schema if gone else self.page_schema)
+        schema = self.gone_schema if gone else self.page_schema
+        return PageSegment(self._files, record, schema, may_stay=may_stay)
 
     def conform(self, batch: pa.RecordBatch, where: str, schema: pa.Schema) -> pa.RecordBatch:
         """Rows with the columns and types of a schema.

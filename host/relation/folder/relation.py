@@ -143,8 +143,8 @@ class FolderRelation(Relation):
         base = self._segment(record.base)
         deltas = [
             (
-                None if delta.rows is None else self._segment(delta.rows),
-                None if delta.gone is None else self._segment(delta.gone, gone=True),
+                None if delta.rows is None else self._segment(delta.rows, is_delta=True),
+                None if delta.gone is None else self._segment(delta.gone, gone=True, is_delta=True),
             )
             for delta in record.deltas
         ]
@@ -181,10 +181,14 @@ class FolderRelation(Relation):
                 "again what reads it"
             )
 
-    def _segment(self, record: SegmentRecord, *, gone: bool = False) -> PageSegment:
+    def _segment(
+        self, record: SegmentRecord, *, gone: bool = False, is_delta: bool = False
+    ) -> PageSegment:
         found = self._segments.get(record.name)
         if found is None:
-            found = self._segments[record.name] = self._layout.segment(record, gone=gone)
+            found = self._segments[record.name] = self._layout.segment(
+                record, gone=gone, may_stay=is_delta
+            )
         return found
 
     def _changed(self, since: int, number: int) -> np.ndarray | None:

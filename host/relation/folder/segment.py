@@ -26,6 +26,8 @@ DATA = "data"
 
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
+#: Bytes of the pages of an update that stay in memory: nearly every read needs them.
+STAY_BYTES = 128 << 10
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
@@ -102,10 +104,21 @@ class PageSegment:
     record : SegmentRecord
     schema : Schema
         Of its pages, hidden columns included.
+    may_stay : bool
+        Whether the pages stay in memory once they are read, if they are few.
     """
 
-    def __init__(self, files: FileStore, record: SegmentRecord, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        files: FileStore,
+        record: SegmentRecord,
+        schema: pa.Schema,
+        *,
+        may_stay: bool = False,
+    ) -> None:
         self._files, self.record = files, record
+        self.stays = may_stay and record.bytes <= STAY_BYTES
+        self._raw: np.ndarray | None = None
         self.format = PageFormat(schema)
         self._schema = schema
         table = self._index_columns(_INDEX.names)
@@ -119,9 +132,10 @@ class PageSegment:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the index."""
+        """Of the index, and of pages that stay in memory."""
+        held = self.record.bytes if self.stays else 0
         arrays = (self.first, self.last, self.rows, self.bytes, self._checksums, self._offsets)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + held
 
     def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest value of a column in each page."""
@@ -138,6 +152,19 @@ class PageSegment:
         ------
         FileError
         """
+        if not self.stays:
+            raw, starts = self._checked(pages)
+        else:
+            if self._raw is None:
+                self._raw, _ = self._checked(np.arange(len(self.bytes)))
+            raw, starts = self._raw, self._offsets[pages]
+        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        if found is None:
+            raise self._damaged("its pages have other numbers of rows than its index says")
+        return found
+
+    def _checked(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes of pages, as they were written, and where each page begins."""
         lengths = self.bytes[pages]
         starts = np.cumsum(lengths) - lengths
         raw = np.empty(int(lengths.sum()), np.uint8)
@@ -146,10 +173,7 @@ class PageSegment:
         if wrong.any():
             page = int(pages[np.argmax(wrong)])
             raise self._damaged(f"page {page} is not what was written: its checksum differs")
-        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
-        if found is None:
-            raise self._damaged("its pages have other numbers of rows than its index says")
-        return found
+        return raw, starts
 
     def _read_bytes(self, pages: np.ndarray, raw: np.ndarray, starts: np.ndarray) -> None:
         if not len(pages):
