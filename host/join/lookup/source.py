@@ -102,21 +102,21 @@ def relation(
     return found
 
 
-def relation_of(tables: Mapping[str, Any]) -> str | None:
-    """The name of the one relation among the tables of a query.
+def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
+    """The one relation among the tables of a query, and its name there; None if there is none.
 
     Raises
     ------
     UsageError
         There are several.
     """
-    names = [name for name, table in tables.items() if isinstance(table, RelationTable)]
-    if len(names) > 1:
+    found = [(name, one) for name, one in tables.items() if isinstance(one, RelationTable)]
+    if len(found) > 1:
         raise UsageError(
-            f"{' and '.join(names)} are relations, and a query looks up one; join the rows that "
-            "come out with the other one"
+            f"{' and '.join(name for name, _ in found)} are relations, and a query looks up one; "
+            "join the rows that come out with the other one"
         )
-    return names[0] if names else None
+    return found[0] if found else None
 
 
 def lookup_table(
