@@ -269,8 +269,8 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
         line("pipeline", f"none: {error}")
         return
     line("pipeline", f"{plan.stages} stages in hardware")
-    for line in plan.lines():
-        results.print(f"  {line}", markup=False, highlight=False)
+    for stage in plan.lines():
+        results.print(f"  {stage}", markup=False, highlight=False)
 
 
 def _show_devices(refusal: Callable[[Device], str | None]) -> None:

@@ -89,7 +89,8 @@ def join_with_relation(
         show(first, join.stats.rows)
     _summarise(join, seconds, output.out)
     if output.stats is not None:
-        counts = {"rows": join.stats.rows, "seconds": seconds, **asdict(join.counts)}
+        counts = asdict(join.counts)
+        counts |= {"sought": counts["rows"], "rows": join.stats.rows, "seconds": seconds}
         write_text(output.stats, json.dumps(counts, indent=2) + "\n")
 
 
