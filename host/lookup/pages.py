@@ -9,6 +9,10 @@ import numpy as np
 from .waiting import Waiting
 
 
+#: Pages that are read at once at most.
+_MOST_PAGES = 1 << 14
+
+
 class PageChoice(ABC):
     """Chooses pages for waiting rows.
 
@@ -64,7 +68,15 @@ class Oldest(PageChoice):
 
 
 class Wanted(PageChoice):
-    """The pages that rows wait for, in the order of the file."""
+    """The pages that rows wait for, in the order of the file; then those that were wanted since."""
+
+    def __init__(self, sizes: np.ndarray, most_bytes: int) -> None:
+        super().__init__(sizes, most_bytes)
+        self._ahead = np.zeros(0, np.int64)
 
     def next(self, waiting: Waiting) -> np.ndarray:
-        return self.fitting(waiting.pages)
+        if not len(self._ahead):
+            self._ahead = waiting.pages
+        pages = self.fitting(self._ahead[: _MOST_PAGES])
+        self._ahead = self._ahead[len(pages) :]
+        return pages

@@ -17,7 +17,7 @@ from ...rows.columns import vector
 from ...rows.file_store import FileStore, RangeReader, Sink
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
-from .pages import PageFormat, checksums, row_bytes, sliced
+from .pages import PageFormat, Sought, checksums, row_bytes, sliced
 
 #: Names of hidden columns begin with a character that no column of a user has.
 HASH_COLUMN = "\0hash"
@@ -26,6 +26,8 @@ DATA = "data"
 
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
+#: Bytes of pages that are read at once where few of their rows are wanted.
+PICK_BYTES = 512 << 10
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
@@ -138,18 +140,58 @@ class PageSegment:
         ------
         FileError
         """
+        raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+        starts = self._checked(pages, raw)
+        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        if found is None:
+            raise self._miscounted()
+        return found
+
+    def read_with(
+        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        """Columns of those rows of some pages whose hash is sought, and how many each page has.
+
+        Raises
+        ------
+        FileError
+        """
+        lengths = self.bytes[pages]
+        ends = np.cumsum(lengths)
+        # A few pages at a time, which stay in the processor's cache until their rows are picked.
+        cuts = np.flatnonzero(np.diff(ends // PICK_BYTES)) + 1
+        bounds = [0, *cuts.tolist(), len(pages)]
+        sizes = np.diff(ends[np.array(bounds[1:]) - 1], prepend=0) if len(pages) else [0]
+        buffer = np.empty(int(max(sizes)), np.uint8)
+        parts, counts = [], []
+        for low, high, size in zip(bounds, bounds[1:], sizes, strict=False):
+            some = pages[low:high]
+            raw = buffer[: int(size)]
+            starts = self._checked(some, raw)
+            rows = self.rows[some].astype(np.int64)
+            found = self.format.rows_with(
+                raw, starts, rows, columns, HASH_COLUMN, sought.of(slice(low, high))
+            )
+            if found is None:
+                raise self._miscounted()
+            parts.append(found[0])
+            counts.append(found[1])
+        arrays = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
+        return arrays, np.concatenate(counts)
+
+    def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
+        """Read the bytes of pages; returns where each begins."""
         lengths = self.bytes[pages]
         starts = np.cumsum(lengths) - lengths
-        raw = np.empty(int(lengths.sum()), np.uint8)
         self._read_bytes(pages, raw, starts)
         wrong = checksums(raw, starts, lengths) != self._checksums[pages]
         if wrong.any():
             page = int(pages[np.argmax(wrong)])
             raise self._damaged(f"page {page} is not what was written: its checksum differs")
-        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
-        if found is None:
-            raise self._damaged("its pages have other numbers of rows than its index says")
-        return found
+        return starts
+
+    def _miscounted(self) -> FileError:
+        return self._damaged("its pages have other numbers of rows than its index says")
 
     def _read_bytes(self, pages: np.ndarray, raw: np.ndarray, starts: np.ndarray) -> None:
         if not len(pages):
