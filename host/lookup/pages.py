@@ -8,9 +8,10 @@ import numpy as np
 
 from .waiting import Waiting
 
-
 #: Pages that are read at once at most.
 _MOST_PAGES = 1 << 14
+#: Times the bytes of its rows that a page takes while they are picked: several rows of a key, copies.
+_PICKED = 4
 
 
 class PageChoice(ABC):
@@ -68,15 +69,23 @@ class Oldest(PageChoice):
 
 
 class Wanted(PageChoice):
-    """The pages that rows wait for, in the order of the file; then those that were wanted since."""
+    """The pages that rows wait for, in the order of the file; then those that were wanted since.
 
-    def __init__(self, sizes: np.ndarray, most_bytes: int) -> None:
+    Only rows that are sought stay of them, so that many pages go into memory together.
+    """
+
+    def __init__(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> None:
         super().__init__(sizes, most_bytes)
+        self._row_bytes = sizes / np.maximum(rows, 1)
         self._ahead = np.zeros(0, np.int64)
 
     def next(self, waiting: Waiting) -> np.ndarray:
         if not len(self._ahead):
             self._ahead = waiting.pages
-        pages = self.fitting(self._ahead[: _MOST_PAGES])
+        ahead = self._ahead[:_MOST_PAGES]
+        picked = waiting.count_of(ahead) * self._row_bytes[ahead] * _PICKED
+        sizes = np.minimum(self.sizes[ahead], picked)
+        fit = int(np.searchsorted(np.cumsum(sizes), self.most_bytes, side="right"))
+        pages = ahead[: max(1, fit)]
         self._ahead = self._ahead[len(pages) :]
         return pages

@@ -134,7 +134,8 @@ class LookupJoin:
         else:
             cache = known.cache
             cache.drop(version.changed_since(self.version.number))
-        choice = options.algorithm.choice(index.bytes[: len(index.first)], split.pages)
+        keyed = slice(0, len(index.first))
+        choice = options.algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
         self.lookup = Lookup(index, cache, choice, None if known is None else known.counts)
         self.version, self.split = version, split
 

@@ -150,9 +150,7 @@ class PageFormat:
             return None
         nulls, places = found
         hashes = self._fields[self.schema.get_field_index(key)].buffer + 1
-        pages, rows = search(
-            raw, places[hashes], counts, sought.hashes, sought.lows, sought.highs
-        )
+        pages, rows = search(raw, places[hashes], counts, sought.hashes, sought.lows, sought.highs)
         arrays = []
         for name in columns:
             number = self.schema.get_field_index(name)

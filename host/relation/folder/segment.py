@@ -27,7 +27,7 @@ DATA = "data"
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
 #: Bytes of pages that are read at once where few of their rows are wanted.
-PICK_BYTES = 512 << 10
+PICK_BYTES = 1 << 20
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
@@ -198,21 +198,16 @@ class PageSegment:
             return
         if self._reader is None:
             self._reader = self._files.ranges(self.record.data)
-        view = raw.data
         # Neighbours are read at once.
-        cuts = np.flatnonzero(np.diff(pages) != 1) + 1
-        firsts = np.concatenate([[0], cuts])
-        froms = starts[firsts].tolist()
-        tos = [*froms[1:], len(raw)]
-        for low, high, offset in zip(
-            froms, tos, self._offsets[pages[firsts]].tolist(), strict=True
-        ):
-            try:
-                count = self._reader.read_into(view[low:high], offset)
-            except OSError as error:
-                raise self._damaged(f"cannot be read: {error}") from error
-            if count < high - low:
-                raise self._damaged(f"it is truncated: it ends at byte {offset + count:,}")
+        firsts = np.concatenate([[0], np.flatnonzero(np.diff(pages) != 1) + 1])
+        places = starts[firsts]
+        lengths = np.diff(places, append=len(raw))
+        try:
+            end = self._reader.read_stretches(raw, places, lengths, self._offsets[pages[firsts]])
+        except OSError as error:
+            raise self._damaged(f"cannot be read: {error}") from error
+        if end is not None:
+            raise self._damaged(f"it is truncated: it ends at byte {end:,}")
 
     def _damaged(self, what: str) -> FileError:
         return FileError(
