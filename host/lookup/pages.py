@@ -10,7 +10,7 @@ from .waiting import Waiting
 
 #: Pages that are read at once at most.
 _MOST_PAGES = 1 << 14
-#: Times the bytes of its rows that a page takes while they are picked: several rows of a key, copies.
+#: Bytes that picked rows take, over their share of the page: keys with several rows, copies.
 _PICKED = 4
 
 

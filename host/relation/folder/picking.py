@@ -1,4 +1,4 @@
-"""Rows of pages whose hash is sought, picked out of the pages' bytes: the others are not decoded."""
+"""Picks the rows whose hash is sought out of the bytes of pages; the others are not decoded."""
 
 from __future__ import annotations
 

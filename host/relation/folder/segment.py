@@ -27,7 +27,7 @@ DATA = "data"
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
 #: Bytes of pages that are read at once where few of their rows are wanted.
-PICK_BYTES = 1 << 20
+PICK_BYTES = 2 << 20
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
