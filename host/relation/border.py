@@ -37,7 +37,7 @@ class PageIndex:
         floats of ``host.rows.columns.load``. A page without a value has a least one that is above
         its greatest one. If a page holds NaN, its greatest value is NaN. Read when asked for.
     memory_bytes : int
-        Of the arrays, bounds that were asked for included.
+        Of the arrays, without bounds: 16 bytes per page and column that was asked for.
     """
 
     first: np.ndarray

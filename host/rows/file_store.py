@@ -291,19 +291,31 @@ class FileStore:
             raise unwritable(self.shown(name), error, self._again) from error
         return True
 
-    def _put_new_object(self, name: str, content: bytes) -> bool:
+    def check_put_new(self) -> None:
+        """Check that :meth:`put_new` can work, before the work that ends with it.
+
+        Raises
+        ------
+        MissingToolError
+        """
         # pyarrow has no conditional put.
-        try:
-            import obstore  # pyright: ignore[reportMissingImports]
-            from obstore.exceptions import (  # pyright: ignore[reportMissingImports]
-                AlreadyExistsError,
-                BaseError,
-            )
-        except ModuleNotFoundError as error:
-            raise MissingToolError(
-                f"cannot write {self.shown(name)} so that only one writer succeeds: that needs the "
-                "package obstore, which is not installed; pip install obstore"
-            ) from error
+        if not self._is_folder:
+            try:
+                import obstore  # noqa: F401  # pyright: ignore[reportMissingImports]
+            except ModuleNotFoundError as error:
+                raise MissingToolError(
+                    f"cannot write to {self.root} so that only one of several writers succeeds: "
+                    "that needs the package obstore, which is not installed; pip install obstore"
+                ) from error
+
+    def _put_new_object(self, name: str, content: bytes) -> bool:
+        self.check_put_new()
+        import obstore  # pyright: ignore[reportMissingImports]
+        from obstore.exceptions import (  # pyright: ignore[reportMissingImports]
+            AlreadyExistsError,
+            BaseError,
+        )
+
         try:
             path = self._at(name).partition("/")[2]  # without the bucket
             obstore.put(_conditional(self._location), path, content, mode="create")
@@ -498,6 +510,14 @@ class FileStore:
         except OSError as error:
             raise self._unreadable(name, error) from error
         return found.size if found.type is fs.FileType.File else None
+
+    def stamp(self, name: str) -> tuple[int, ...] | None:
+        """What changes if a file of a folder is replaced; None if it is gone, or for objects."""
+        try:
+            found = os.stat(self._at(name)) if self._is_folder else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns)
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder, without it; perhaps not of all.

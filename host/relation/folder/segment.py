@@ -26,8 +26,13 @@ DATA = "data"
 
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
+<<<<<<< HEAD
 #: Bytes of pages that are read at once where few of their rows are wanted.
 PICK_BYTES = 2 << 20
+=======
+#: Bytes of the pages of an update that stay in memory: nearly every read needs them.
+STAY_BYTES = 128 << 10
+>>>>>>> rel
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
@@ -104,10 +109,21 @@ class PageSegment:
     record : SegmentRecord
     schema : Schema
         Of its pages, hidden columns included.
+    may_stay : bool
+        Whether the pages stay in memory once they are read, if they are few.
     """
 
-    def __init__(self, files: FileStore, record: SegmentRecord, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        files: FileStore,
+        record: SegmentRecord,
+        schema: pa.Schema,
+        *,
+        may_stay: bool = False,
+    ) -> None:
         self._files, self.record = files, record
+        self.stays = may_stay and record.bytes <= STAY_BYTES
+        self._raw: np.ndarray | None = None
         self.format = PageFormat(schema)
         self._schema = schema
         table = self._index_columns(_INDEX.names)
@@ -121,9 +137,10 @@ class PageSegment:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the index."""
+        """Of the index, and of pages that stay in memory."""
+        held = self.record.bytes if self.stays else 0
         arrays = (self.first, self.last, self.rows, self.bytes, self._checksums, self._offsets)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + held
 
     def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest value of a column in each page."""
@@ -140,6 +157,7 @@ class PageSegment:
         ------
         FileError
         """
+<<<<<<< HEAD
         raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
         starts = self._checked(pages, raw)
         found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
@@ -181,6 +199,21 @@ class PageSegment:
 
     def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
         """Read the bytes of pages; returns where each begins."""
+=======
+        if not self.stays:
+            raw, starts = self._checked(pages)
+        else:
+            if self._raw is None:
+                self._raw, _ = self._checked(np.arange(len(self.bytes)))
+            raw, starts = self._raw, self._offsets[pages]
+        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        if found is None:
+            raise self._damaged("its pages have other numbers of rows than its index says")
+        return found
+
+    def _checked(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes of pages, as they were written, and where each page begins."""
+>>>>>>> rel
         lengths = self.bytes[pages]
         starts = np.cumsum(lengths) - lengths
         self._read_bytes(pages, raw, starts)
@@ -188,10 +221,14 @@ class PageSegment:
         if wrong.any():
             page = int(pages[np.argmax(wrong)])
             raise self._damaged(f"page {page} is not what was written: its checksum differs")
+<<<<<<< HEAD
         return starts
 
     def _miscounted(self) -> FileError:
         return self._damaged("its pages have other numbers of rows than its index says")
+=======
+        return raw, starts
+>>>>>>> rel
 
     def _read_bytes(self, pages: np.ndarray, raw: np.ndarray, starts: np.ndarray) -> None:
         if not len(pages):
