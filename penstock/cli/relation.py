@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -20,9 +19,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
-#: Units of sizes.
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 Location = Annotated[str, typer.Argument(help="A folder, or s3://, gs://, abfs://.")]
 Memory = Annotated[str, typer.Option(help="What sorting may use: 256MB, 2GB.")]
@@ -58,14 +54,6 @@ class StoredArguments:
         )
 
 
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"(\d{1,12})\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
-    found = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
-    if not found:
-        raise UsageError(f"--memory takes a size such as 256MB, not {text!r}")
-    return found
-
-
 def _many(number: int, thing: str) -> str:
     return f"{count(number)} {thing}" + ("" if number == 1 else "s")
 
@@ -87,7 +75,7 @@ def build_relation(
 ) -> None:
     """Store a table, so that streams can be joined with it."""
     with errors.status("storing", spinner="line"):
-        made = build(file, out, stored.options, memory_bytes=_bytes(memory))
+        made = build(file, out, stored.options, memory_bytes=values.size(memory, "memory"))
     _summarise(made)
     made.close()
 
@@ -117,11 +105,11 @@ def update(
     opened = open_relation(location)
     before = opened.newest()
     if append is not None:
-        opened.append(append, memory_bytes=_bytes(memory))
+        opened.append(append, memory_bytes=values.size(memory, "memory"))
     elif upserts is not None or deletes is not None:
-        opened.update(upserts, deletes, memory_bytes=_bytes(memory))
+        opened.update(upserts, deletes, memory_bytes=values.size(memory, "memory"))
     if compact:
-        opened.compact(memory_bytes=_bytes(memory))
+        opened.compact(memory_bytes=values.size(memory, "memory"))
     if opened.newest() == before:
         say(f"nothing changes: version {before} has it so already")
     else:

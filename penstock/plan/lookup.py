@@ -13,6 +13,7 @@ from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op, show
 from ..types import int_of
+from .closing import is_per_row
 from .query import JoinQuery, Side, other
 from .time_bounds import conjuncts_of
 
@@ -69,7 +70,9 @@ class LookupPlan:
         if not self.key:
             return None
         found: dict[str, Expr] = {}
-        for conjunct in conjuncts_of(self.query.predicate):
+        # What is equal to a constant is a filter of the relation by now.
+        conditions = (self.query.predicate, self.inner.filter)
+        for conjunct in (one for whole in conditions for one in conjuncts_of(whole)):
             if conjunct.op is not Op.EQ:
                 continue
             for own, given in (conjunct.args, conjunct.args[::-1]):
@@ -82,6 +85,22 @@ class LookupPlan:
         if not all(column in found for column in self.key):
             return None
         return tuple(found[column] for column in self.key)
+
+    def require_per_row(self) -> None:
+        """Refuse groups that a stream could never complete.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.query.aggregation is not None and not is_per_row(self.query):
+            alias = self.outer.alias
+            raise QueryError(
+                "a stream never knows that these groups are complete, since rows with the same "
+                f"keys may always follow: group by a column that differs from row to row of "
+                f"{alias}, and say so with unique={{'{alias}': 'COLUMN'}}, or aggregate the rows "
+                "that the join gives"
+            )
 
     def _refuse_converted(self, own: Expr, given: Expr) -> None:
         columns = _plain(own)

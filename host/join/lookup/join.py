@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr import ops
 from penstock.expr.columns import evaluate_columns
 from penstock.expr.node import Expr, Op, walk
 from penstock.plan.lookup import GROUP, LookupPlan
-from penstock.plan.query import JoinQuery
-from penstock.types import int_of
 
 from ...device.base import Device
-from ...execute.running import Running
 from ...execute.stats import Stats
 from ...lookup.algorithm import Algorithm
 from ...lookup.cache import Groups
@@ -27,16 +23,11 @@ from ...metrics import Latency
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...relation.border import Relation, Version
 from ...rows.columns import load
-from ..table.table_join import TableJoin
+from .answer import Answering, in_group
 from .rows import StreamRows
 
 #: Rows of the stream that are answered together: many share the cost of a join.
 ANSWERED = 1 << 16
-#: Hidden column with the number of a row of the stream, by which an ordered output is sorted.
-NUMBER = "\0number"
-
-_GROUP = pa.field(GROUP, pa.int64(), nullable=False)
-_NUMBER = pa.field(NUMBER, pa.int64(), nullable=False)
 
 
 @dataclass(frozen=True)
@@ -97,7 +88,6 @@ class LookupJoin:
     ) -> None:
         self.plan, self.relation, self.devices = plan, relation, devices
         self._latency = latency
-        self.stats = Stats("+".join(one.name for one in devices))
         self.options = options or LookupOptions()
         sought = plan.sought
         assert sought is not None, "the scan path has a join of its own"
@@ -105,10 +95,17 @@ class LookupJoin:
         names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
         self._key_columns = sorted(names)
         self._schema = schema
-        self._query = self._numbered() if self.options.ordered else plan.query
         self._inner_columns = list(plan.query.columns_of(plan.inner.side))
         self._inner_columns = [name for name in self._inner_columns if name != GROUP]
         self._inner_schema = pa.schema([relation.schema.field(c) for c in self._inner_columns])
+        self._answering = Answering(
+            plan,
+            schema,
+            self._inner_schema,
+            devices,
+            ordered=self.options.ordered,
+            pruning=self.options.pruning,
+        )
         self._rows = StreamRows()
         self._answered: list[Answers] = []
         self._answered_rows = 0
@@ -125,6 +122,7 @@ class LookupJoin:
             index.memory_bytes,
             self._row_bytes,
             keeps_rows=options.algorithm.keeps_rows,
+            goes_on=known is not None,
         )
         self._room = split.rows_of(self._row_bytes)
         if known is None:
@@ -166,7 +164,12 @@ class LookupJoin:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self._join(self._empty_rows(), self._no_groups()).schema
+        return self._answering.schema
+
+    @property
+    def stats(self) -> Stats:
+        """Counts of the devices' work."""
+        return self._answering.stats
 
     # -- rows in ----------------------------------------------------------------------------------
 
@@ -184,6 +187,11 @@ class LookupJoin:
         """Answer all rows that wait."""
         yield from self._read_until(0)
         yield from self._give()
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Answer all rows; give the groups that all rows of the stream make."""
+        yield from self.finish()
+        yield from self._answering.end()
 
     def _refresh(self) -> Iterator[pa.RecordBatch]:
         newest = self.relation.newest()
@@ -246,47 +254,14 @@ class LookupJoin:
         )
         groups = Groups.concat([part.groups for part in parts])
         ids = np.concatenate([part.ids for part in parts])
-        rows = self._rows.take(ids).append_column(_GROUP, pa.array(group))
-        if self.options.ordered:
-            rows = rows.append_column(_NUMBER, pa.array(ids))
-        join = self._join(rows, groups)
-        if self.options.ordered:
-            table = pa.Table.from_batches(join, join.schema)
-            yield from table.sort_by(NUMBER).drop_columns([NUMBER]).to_batches()
-        else:
-            yield from join
-        self._note(join.stats)
+        rows = self._rows.take(ids)
+        candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
+        yield from self._answering.answer(rows, ids, group, [candidates])
         if self._latency is not None:
             self._latency.left(ids, time.monotonic())
 
-    def _note(self, stats: Stats) -> None:
-        """Add the work of a join to that of those before."""
-        self.stats.rows += stats.rows
-        self.stats.pairs_evaluated += stats.pairs_evaluated
-        self.stats.pairs_pruned += stats.pairs_pruned
-
-    def _join(self, rows: pa.Table, groups: Groups) -> TableJoin:
-        of_row = np.repeat(np.arange(len(groups)), groups.counts)
-        candidates = pa.Table.from_batches([groups.batch]).append_column(_GROUP, pa.array(of_row))
-        plan = self.plan
-        return TableJoin(
-            self._query,
-            {plan.outer.table: rows, plan.inner.table: candidates},
-            self.devices,
-            pruning=self.options.pruning,
-            running=Running(ordered=self.options.ordered),
-        )
-
-    def _numbered(self) -> JoinQuery:
-        query = self.plan.query
-        number = ops.column(self.plan.outer.side, NUMBER, int_of(64, nullable=False))
-        return replace(query, select=(*query.select, (NUMBER, number)))
-
     def _no_groups(self) -> Groups:
         return Groups.none(self._inner_schema)
-
-    def _empty_rows(self) -> pa.Table:
-        return self._schema.empty_table().append_column(_GROUP, pa.array([], pa.int64()))
 
 
 def row_bytes(schema: pa.Schema) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.expr import ops
 from penstock.expr.columns import Columns, evaluate_columns
 from penstock.expr.node import Expr, Op, walk
 from penstock.plan.band import BandTest, Bound
@@ -49,6 +50,8 @@ class Reach:
 
     def __init__(self, plan: LookupPlan, index: PageIndex) -> None:
         self._pages = len(index)
+        predicate = plan.query.predicate
+        self._can_match = not predicate.is_const or predicate is ops.TRUE
         found = (
             _key_of(key.test, plan.inner.side)
             for key in search_of(plan.query.predicate, plan.inner.side).keys
@@ -78,7 +81,7 @@ class Reach:
         rows : int
         """
         if not self._keys:
-            return np.arange(self._pages)
+            return np.arange(self._pages if self._can_match else 0)
         low = np.array([_ends(key.test.lo, columns, rows, -np.inf) for key in self._keys])
         high = np.array([_ends(key.test.hi, columns, rows, np.inf) for key in self._keys])
         # A NULL bound is NaN: the test fails, and the row matches nothing.

@@ -140,6 +140,6 @@ def lookup_table(
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in table.to_batches():
             yield from join.push(batch)
-        yield from join.finish()
+        yield from join.end()
 
     return pa.Table.from_batches(rows(), join.schema)

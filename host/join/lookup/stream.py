@@ -63,6 +63,7 @@ class LookupStream:
         *,
         close_device: bool = False,
     ) -> None:
+        plan.require_per_row()
         self.plan, self.flow = plan, flow
         self._devices, self._close_device = devices, close_device
         self._schema = schema

@@ -1,0 +1,136 @@
+"""The output of rows of a stream and the rows of a relation that they may match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr import ops
+from penstock.plan.lookup import GROUP, LookupPlan
+from penstock.plan.plan import plan as plan_of
+from penstock.plan.query import named_by_side
+from penstock.types import int_of
+
+from ...device.base import Device
+from ...emit.tables import table_delivery
+from ...execute.stats import Stats
+from ...prune.sizes import Pruning
+from ..parts.choice import part_join
+from ..parts.groups import GroupParts, merged_groups
+from ..parts.held import HeldSide
+from ..parts.join import PartJoin
+
+#: Hidden column with the number of a row of the stream, by which an ordered output is sorted.
+NUMBER = "\0number"
+
+_NUMBER = pa.field(NUMBER, pa.int64(), nullable=False)
+_GROUP = pa.field(GROUP, pa.int64(), nullable=False)
+
+
+class Answering:
+    """Makes the output of a join with a relation.
+
+    Groups of several rows of the stream are merged, and leave at the end; where each row is a group
+    of its own, as declared, it leaves when the row is answered.
+
+    Parameters
+    ----------
+    plan : LookupPlan
+    outer, inner : pyarrow.Schema
+        Of the stream, and of the columns of the relation that are read.
+    devices : sequence of Device
+    ordered : bool
+        Whether rows are numbered in the output, by :data:`NUMBER`, and sorted.
+    pruning : Pruning or None
+    """
+
+    def __init__(
+        self,
+        plan: LookupPlan,
+        outer: pa.Schema,
+        inner: pa.Schema,
+        devices: Sequence[Device],
+        *,
+        ordered: bool,
+        pruning: Pruning | None,
+    ) -> None:
+        query = named_by_side(plan.query)
+        self._side, self._devices, self._pruning = plan.outer.side, devices, pruning
+        self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
+        self.schema = table_delivery(plan_of(query), self._schemas).schema
+        self.stats = Stats("+".join(one.name for one in devices))
+        self._is_ordered = ordered and query.aggregation is None
+        if self._is_ordered:
+            self._schemas[self._side] = outer.append(_NUMBER)
+            number = ops.column(self._side, NUMBER, int_of(64, nullable=False))
+            query = replace(query, select=(*query.select, (NUMBER, number)))
+        self._query = query
+        self._groups = None
+        if query.aggregation is not None:
+            self._groups = merged_groups(query, self._schemas)
+            self._is_per_row = plan_of(query).is_per_row
+
+    def answer(
+        self, rows: pa.Table, ids: np.ndarray, group: np.ndarray, parts: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """The output of rows of the stream.
+
+        Parameters
+        ----------
+        rows : Table
+        ids : ndarray of int64, shape (rows,)
+            Their numbers, which give the order of the output.
+        group : ndarray of int64, shape (rows,)
+            Rows of the relation that each may match, by their column of this group.
+        parts : iterable of RecordBatch
+            Rows of the relation, each in one part, with a column :data:`GROUP`.
+        """
+        rows = rows.append_column(_GROUP, pa.array(group))
+        if self._is_ordered:
+            rows = rows.append_column(_NUMBER, pa.array(ids))
+        held = HeldSide(self._query, self._side, rows, place=ids)
+        join = part_join(self._query)(
+            self._query, held, self._schemas, self._devices, pruning=self._pruning
+        )
+        given = self._given(join, parts)
+        if self._is_ordered:
+            given = _sorted(given)
+        for batch in given:
+            self.stats.rows += batch.num_rows
+            yield batch
+        self.stats.pairs_evaluated += join.stats.pairs_evaluated
+        self.stats.pairs_pruned += join.stats.pairs_pruned
+
+    def _given(self, join: PartJoin, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            yield from join.add(pa.Table.from_batches([part]))
+        if self._groups is None:
+            yield from join.finish()
+            return
+        assert isinstance(join, GroupParts)
+        self._groups.add(join.groups.held())
+        if self._is_per_row:
+            yield self._groups.finish()
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """The groups of all rows that were answered."""
+        if self._groups is not None and not self._is_per_row:
+            batch = self._groups.finish()
+            self.stats.rows += batch.num_rows
+            yield batch
+
+
+def _sorted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches by the number of their row of the stream, without it."""
+    found = list(batches)
+    if found:
+        table = pa.Table.from_batches(found).sort_by(NUMBER)
+        yield from table.drop_columns([NUMBER]).to_batches()
+
+
+def in_group(batch: pa.RecordBatch, group: np.ndarray) -> pa.RecordBatch:
+    """Rows of the relation with the group of each."""
+    return batch.append_column(_GROUP, pa.array(group))
