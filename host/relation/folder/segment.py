@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,13 +28,11 @@ DATA = "data"
 
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
-<<<<<<< HEAD
-#: Bytes of pages that are read at once where few of their rows are wanted.
-PICK_BYTES = 2 << 20
-=======
+#: Bytes of pages that a thread reads at once where few of their rows are wanted.
+PICK_BYTES = 1 << 20
+_THREADS = 2
 #: Bytes of the pages of an update that stay in memory: nearly every read needs them.
 STAY_BYTES = 128 << 10
->>>>>>> rel
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
@@ -134,6 +134,7 @@ class PageSegment:
         self._checksums = table["checksum"].to_numpy().copy()
         self._offsets = np.cumsum(self.bytes) - self.bytes
         self._reader: RangeReader | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -157,9 +158,15 @@ class PageSegment:
         ------
         FileError
         """
-<<<<<<< HEAD
-        raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
-        starts = self._checked(pages, raw)
+        if not self.stays:
+            raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+            starts = self._checked(pages, raw)
+        else:
+            if self._raw is None:
+                raw = np.empty(int(self.bytes.sum()), np.uint8)
+                self._checked(np.arange(len(self.bytes)), raw)
+                self._raw = raw
+            raw, starts = self._raw, self._offsets[pages]
         found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
         if found is None:
             raise self._miscounted()
@@ -174,46 +181,39 @@ class PageSegment:
         ------
         FileError
         """
-        lengths = self.bytes[pages]
-        ends = np.cumsum(lengths)
         # A few pages at a time, which stay in the processor's cache until their rows are picked.
-        cuts = np.flatnonzero(np.diff(ends // PICK_BYTES)) + 1
+        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes[pages]) // PICK_BYTES)) + 1
         bounds = [0, *cuts.tolist(), len(pages)]
-        sizes = np.diff(ends[np.array(bounds[1:]) - 1], prepend=0) if len(pages) else [0]
-        buffer = np.empty(int(max(sizes)), np.uint8)
-        parts, counts = [], []
-        for low, high, size in zip(bounds, bounds[1:], sizes, strict=False):
-            some = pages[low:high]
-            raw = buffer[: int(size)]
-            starts = self._checked(some, raw)
-            rows = self.rows[some].astype(np.int64)
-            found = self.format.rows_with(
-                raw, starts, rows, columns, HASH_COLUMN, sought.of(slice(low, high))
-            )
-            if found is None:
-                raise self._miscounted()
-            parts.append(found[0])
-            counts.append(found[1])
-        arrays = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
-        return arrays, np.concatenate(counts)
+        parts = [slice(low, high) for low, high in pairwise(bounds)]
 
-    def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
-        """Read the bytes of pages; returns where each begins."""
-=======
-        if not self.stays:
-            raw, starts = self._checked(pages)
-        else:
-            if self._raw is None:
-                self._raw, _ = self._checked(np.arange(len(self.bytes)))
-            raw, starts = self._raw, self._offsets[pages]
-        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        def picked(part: slice) -> tuple[list[pa.Array], np.ndarray]:
+            return self._picked(pages[part], columns, sought.of(part))
+
+        self._open()
+        if len(parts) == 1:
+            return picked(parts[0])
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS)
+        found = list(self._threads.map(picked, parts))
+        arrays = [pa.concat_arrays(column) for column in zip(*(f[0] for f in found), strict=True)]
+        return arrays, np.concatenate([counts for _, counts in found])
+
+    def _picked(
+        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+        starts = self._checked(pages, raw)
+        rows = self.rows[pages].astype(np.int64)
+        found = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, sought)
         if found is None:
-            raise self._damaged("its pages have other numbers of rows than its index says")
+            raise self._miscounted()
         return found
 
-    def _checked(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes of pages, as they were written, and where each page begins."""
->>>>>>> rel
+    def _miscounted(self) -> FileError:
+        return self._damaged("its pages have other numbers of rows than its index says")
+
+    def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
+        """Read the bytes of pages as they were written; returns where each page begins."""
         lengths = self.bytes[pages]
         starts = np.cumsum(lengths) - lengths
         self._read_bytes(pages, raw, starts)
@@ -221,30 +221,27 @@ class PageSegment:
         if wrong.any():
             page = int(pages[np.argmax(wrong)])
             raise self._damaged(f"page {page} is not what was written: its checksum differs")
-<<<<<<< HEAD
         return starts
-
-    def _miscounted(self) -> FileError:
-        return self._damaged("its pages have other numbers of rows than its index says")
-=======
-        return raw, starts
->>>>>>> rel
 
     def _read_bytes(self, pages: np.ndarray, raw: np.ndarray, starts: np.ndarray) -> None:
         if not len(pages):
             return
-        if self._reader is None:
-            self._reader = self._files.ranges(self.record.data)
+        reader = self._open()
         # Neighbours are read at once.
         firsts = np.concatenate([[0], np.flatnonzero(np.diff(pages) != 1) + 1])
         places = starts[firsts]
         lengths = np.diff(places, append=len(raw))
         try:
-            end = self._reader.read_stretches(raw, places, lengths, self._offsets[pages[firsts]])
+            end = reader.read_stretches(raw, places, lengths, self._offsets[pages[firsts]])
         except OSError as error:
             raise self._damaged(f"cannot be read: {error}") from error
         if end is not None:
             raise self._damaged(f"it is truncated: it ends at byte {end:,}")
+
+    def _open(self) -> RangeReader:
+        if self._reader is None:
+            self._reader = self._files.ranges(self.record.data)
+        return self._reader
 
     def _damaged(self, what: str) -> FileError:
         return FileError(
@@ -299,6 +296,9 @@ class PageSegment:
 
     def close(self) -> None:
         """Close the file."""
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
         if self._reader is not None:
             self._reader.close()
             self._reader = None

@@ -239,30 +239,7 @@ class FolderVersion(Version):
         gone = self._changes_in(pages, [gone for _, gone in self._deltas], self._layout.record.key)
         wanted = self._with_key(columns, gone)
         added = self._changes_in(pages, [rows for rows, _ in self._deltas], wanted)
-<<<<<<< HEAD
         base = self._base_rows(pages, wanted, sought)
-        position = np.repeat(np.arange(len(pages)), np.diff(base.starts))
-        ranks = [np.zeros(len(base.hashes), np.int64)]
-        positions, hashes, batches = [position], [base.hashes], [base.batch]
-        for rank, at, rows in added:
-            ranks.append(np.full(len(at), rank, np.int64))
-            positions.append(at)
-            hashes.append(rows.hashes)
-            batches.append(rows.batch)
-        if len(batches) == 1 and not gone:
-            return base
-        rank, place = np.concatenate(ranks), np.concatenate(positions)
-        rows = PageRows(np.concatenate(hashes), pa.concat_batches(batches), base.starts)
-        hidden = np.zeros(len(rank), bool)
-        for after, _, keys in gone:
-            self._hide(hidden, rank < after, rows, keys.hashes, keys.batch)
-        order = np.lexsort((rank, rows.hashes, place))
-        order = order[~hidden[order]]
-        starts = np.searchsorted(place[order], np.arange(len(pages) + 1))
-        batch = rows.batch.select(list(columns)).take(pa.array(order))
-        return PageRows(rows.hashes[order], batch, starts)
-=======
-        base = self._rows(self._base, pages, wanted)
         if added or gone:
             base = self._merged(base, added, gone)
         return _visible(base, np.zeros(0, bool), columns)
@@ -306,7 +283,6 @@ class FolderVersion(Version):
         first = np.searchsorted(places, places, "left")
         rows[starts[places] + np.arange(len(places)) - first] = numbers
         return PageRows(hashes[rows], batch.take(pa.array(rows)), starts)
->>>>>>> rel
 
     def _changes_in(
         self, pages: np.ndarray, segments: Sequence[PageSegment | None], columns: Sequence[str]
