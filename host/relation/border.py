@@ -101,7 +101,9 @@ class Version(ABC):
     index: PageIndex
 
     @abstractmethod
-    def read(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
         """Read pages; neighbours are read at once.
 
         Needs about twice the memory of the pages' bytes.
@@ -111,6 +113,8 @@ class Version(ABC):
         pages : ndarray of int
             Numbers of pages, each at most once, in any order.
         columns : sequence of str
+        sought : ndarray of uint64, ascending, optional
+            Rows of pages of keys whose hash is another one may be left out.
 
         Raises
         ------

@@ -132,7 +132,8 @@ class LookupJoin:
         else:
             cache = known.cache
             cache.drop(version.changed_since(self.version.number))
-        choice = options.algorithm.choice(index.bytes[: len(index.first)], split.pages)
+        keyed = slice(0, len(index.first))
+        choice = options.algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
         self.lookup = Lookup(index, cache, choice, None if known is None else known.counts)
         self.version, self.split = version, split
 
@@ -223,7 +224,8 @@ class LookupJoin:
         """Read pages until so many rows wait at most."""
         while self.lookup.occupied > rows:
             pages = self.lookup.next_pages()
-            read = self.version.read(pages, self._inner_columns)
+            sought = self.lookup.sought(pages)
+            read = self.version.read(pages, self._inner_columns, sought)
             self._take(self.lookup.arrived(pages, read))
             if self._answered_rows >= ANSWERED and not self.options.ordered:
                 yield from self._give()
@@ -232,11 +234,10 @@ class LookupJoin:
 
     def _take(self, answers: Answers) -> None:
         if len(answers.ids):
-            used, group = np.unique(answers.group, return_inverse=True)
-            if len(used) and used[0] < 0:
-                group, used = group - 1, used[1:]
-            groups = answers.groups.pick(used)
-            self._answered.append(Answers(answers.ids, group, groups))
+            groups = answers.groups
+            if groups.batch.num_rows > groups.counts.sum():  # others' rows are not kept
+                groups = groups.pick(np.arange(len(groups)))
+            self._answered.append(Answers(answers.ids, answers.group, groups))
             self._answered_rows += len(answers.ids)
 
     def _give(self) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from ..border import PageIndex, PageRows, Version
 from ..key_hash import NULL_HASH
 from .keys import keys_within
 from .layout import RelationLayout
+from .pages import Sought
 from .records import VersionRecord
 from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds
 
@@ -109,12 +110,14 @@ class FolderVersion(Version):
     def changed_since(self, number: int) -> np.ndarray | None:
         return self._changes(number, self.number)
 
-    def read(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
         pages = np.asarray(pages, np.int64)
         self._check(columns)
         keyed = pages < self._key_pages
         if keyed.all():
-            return self._read_keyed(pages, columns)
+            return self._read_keyed(pages, columns, sought)
         if not keyed.any():
             return self._read_plain(pages, columns)
         parts = [
@@ -198,22 +201,45 @@ class FolderVersion(Version):
         has_hash = HASH_COLUMN in segment.format.schema.names
         arrays = segment.read(pages, [HASH_COLUMN, *columns] if has_hash else list(columns))
         counts = segment.rows[pages].astype(np.int64)
+        hashes = arrays[0].to_numpy() if has_hash else np.zeros(int(counts.sum()), np.uint64)
+        return self._page_rows(hashes, arrays[1:] if has_hash else arrays, columns, counts)
+
+    def _page_rows(
+        self,
+        hashes: np.ndarray,
+        arrays: Sequence[pa.Array],
+        columns: Sequence[str],
+        counts: np.ndarray,
+    ) -> PageRows:
         starts = np.concatenate([[0], np.cumsum(counts)])
-        hashes = arrays[0].to_numpy() if has_hash else np.zeros(int(starts[-1]), np.uint64)
-        own = arrays[1:] if has_hash else arrays
         schema = pa.schema([self._layout.schema.field(name) for name in columns])
         if not columns:
             empty = pa.RecordBatch.from_struct_array(pa.array([{}] * len(hashes), pa.struct([])))
             return PageRows(hashes, empty, starts)
-        return PageRows(hashes, pa.RecordBatch.from_arrays(own, schema=schema), starts)
+        return PageRows(hashes, pa.RecordBatch.from_arrays(list(arrays), schema=schema), starts)
 
-    def _read_keyed(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
-        if not self._deltas:
+    def _base_rows(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None
+    ) -> PageRows:
+        """Rows of the base's pages; rows of hashes that are not sought may be left out."""
+        if sought is None:
             return self._rows(self._base, pages, columns)
+        lows = np.searchsorted(sought, self._first[pages], "left")
+        highs = np.searchsorted(sought, self._last[pages], "right")
+        arrays, counts = self._base.read_with(
+            pages, [HASH_COLUMN, *columns], Sought(sought, lows, highs)
+        )
+        return self._page_rows(arrays[0].to_numpy(), arrays[1:], columns, counts)
+
+    def _read_keyed(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
+        if not self._deltas:
+            return self._base_rows(pages, columns, sought)
         gone = self._changes_in(pages, [gone for _, gone in self._deltas], self._layout.record.key)
         wanted = self._with_key(columns, gone)
         added = self._changes_in(pages, [rows for rows, _ in self._deltas], wanted)
-        base = self._rows(self._base, pages, wanted)
+        base = self._base_rows(pages, wanted, sought)
         if added or gone:
             base = self._merged(base, added, gone)
         return _visible(base, np.zeros(0, bool), columns)
