@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -109,7 +110,9 @@ class LookupJoin:
         self._rows = StreamRows()
         self._answered: list[Answers] = []
         self._answered_rows = 0
-        self.rows_in = self.null_keys = 0
+        self.rows_in = self.batches_in = self.null_keys = 0
+        #: Numbers, hashes and validity of keys of rows that were not looked up yet.
+        self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
         self.version = relation.version()
         self._open(self.version)
 
@@ -180,11 +183,12 @@ class LookupJoin:
         """
         if self.options.refresh:
             yield from self._refresh()
-        for start in range(0, batch.num_rows, ANSWERED):
-            yield from self._push(batch.slice(start, ANSWERED))
+        self._accept(batch)
+        yield from self._admit()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows that wait."""
+        yield from self._admit()
         yield from self._read_until(0)
         yield from self._give()
 
@@ -196,10 +200,13 @@ class LookupJoin:
     def _refresh(self) -> Iterator[pa.RecordBatch]:
         newest = self.relation.newest()
         if newest != self.version.number:
+            version = self.relation.version(newest)
+            yield from self._admit()
             yield from self._read_until(0)
-            self._open(self.relation.version(newest), self.lookup)
+            self._open(version, self.lookup)
 
-    def _push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _accept(self, batch: pa.RecordBatch) -> None:
+        """Take rows, all or none."""
         side = self.plan.outer
         loaded = load(batch, self._key_columns, self.plan.query.scale_of(side.side), side.alias)
         columns = {(side.side, name): vector for name, vector in loaded.items()}
@@ -207,18 +214,28 @@ class LookupJoin:
         hashes, valid = self.relation.key_hash(keys, batch.num_rows)
         ids = self._rows.add(batch)
         self.rows_in += len(ids)
+        self.batches_in += 1
         if self._latency is not None:
             self._latency.arrived(ids, time.monotonic())
-        if valid is not None:
-            none = ids[~valid]
-            self.null_keys += len(none)
-            self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
-            ids, hashes = ids[valid], hashes[valid]
-        yield from self._read_until(max(0, self._room - len(ids)))
-        self._take(self.lookup.admit(ids, hashes))
-        if self.options.ordered:
-            yield from self._read_until(0)
-            yield from self._give()
+        for start in range(0, len(ids), ANSWERED):
+            part = slice(start, start + ANSWERED)
+            self._incoming.append((ids[part], hashes[part], None if valid is None else valid[part]))
+
+    def _admit(self) -> Iterator[pa.RecordBatch]:
+        """Look up the rows that were taken; a page that cannot be read leaves them for later."""
+        while self._incoming:
+            ids, hashes, valid = self._incoming[0]
+            yield from self._read_until(max(0, self._room - len(ids)))
+            self._incoming.popleft()
+            if valid is not None:
+                none = ids[~valid]
+                self.null_keys += len(none)
+                self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
+                ids, hashes = ids[valid], hashes[valid]
+            self._take(self.lookup.admit(ids, hashes))
+            if self.options.ordered:
+                yield from self._read_until(0)
+                yield from self._give()
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
@@ -256,7 +273,9 @@ class LookupJoin:
         ids = np.concatenate([part.ids for part in parts])
         rows = self._rows.take(ids)
         candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
-        yield from self._answering.answer(rows, ids, group, [candidates])
+        answer = self._answering.begin(rows, ids, group)
+        yield from answer.add(candidates)
+        yield from answer.finish()
         if self._latency is not None:
             self._latency.left(ids, time.monotonic())
 

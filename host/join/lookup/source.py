@@ -97,6 +97,8 @@ def relation(
     except ValueError:
         known = ", ".join(Algorithm)
         raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
+    if not isinstance(location, str | PathLike):
+        raise arguments.refuse("location", "a folder or the address of a store", location)
     found = RelationTable(str(location), refresh, chosen)
     found.open().close()
     return found
