@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 
 from penstock.host.join.lookup.join import row_bytes
@@ -12,7 +13,7 @@ from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.folder.sources import source_of
 
 from ..expr.node import show
-from ..plan.lookup import LookupPlan
+from ..plan.lookup import LookupPlan, SoughtKey
 from .inputs import Asked
 from .terminal import count, heading, line
 
@@ -52,8 +53,10 @@ def explain_lookup(
             bounds = ", ".join(sorted(reach.bounded)) or "nothing: all pages are read"
             line("by scanning", f"pages are pruned by {bounds}")
         else:
-            sought = (show(expr, names) for expr in plan.sought)
-            keys = ", ".join(f"{k} = {e}" for k, e in zip(plan.key, sought, strict=True))
+            keys = ", ".join(
+                f"{column} = {_text(sought, names)}"
+                for column, sought in zip(plan.key, plan.sought, strict=True)
+            )
             line("by key", keys)
             line("algorithm", str(options.algorithm))
         parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
@@ -64,3 +67,10 @@ def explain_lookup(
                 f"{top_share(kept, version.rows, s):.0%} at exponent {s:g}" for s in _EXPONENTS
             )
             line("hits", f"{shares}, by the Zipf exponent of the stream's keys")
+
+
+def _text(sought: SoughtKey, names: Mapping[str, str]) -> str:
+    text = show(sought.value, names)
+    if sought.constant:
+        text = f"({text} - {sought.constant})"
+    return text if sought.factor == 1 else f"{text} / {sought.factor}"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import evaluate_columns
-from penstock.expr.node import Expr, Op, walk
-from penstock.plan.lookup import GROUP, LookupPlan
+from penstock.expr.columns import Columns, Vector, evaluate_columns
+from penstock.expr.node import Op, walk
+from penstock.plan.lookup import GROUP, LookupPlan, SoughtKey
 
 from ...device.base import Device
 from ...execute.stats import Stats
@@ -92,8 +92,10 @@ class LookupJoin:
         self.options = options or LookupOptions()
         sought = plan.sought
         assert sought is not None, "the scan path has a join of its own"
-        self._sought: tuple[Expr, ...] = sought
-        names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
+        self._sought: tuple[SoughtKey, ...] = sought
+        names = {
+            leaf.attr[1] for leaf in walk(*(one.value for one in sought)) if leaf.op is Op.COLUMN
+        }
         self._key_columns = sorted(names)
         self._schema = schema
         self._inner_columns = list(plan.query.columns_of(plan.inner.side))
@@ -210,7 +212,7 @@ class LookupJoin:
         side = self.plan.outer
         loaded = load(batch, self._key_columns, self.plan.query.scale_of(side.side), side.alias)
         columns = {(side.side, name): vector for name, vector in loaded.items()}
-        keys = [evaluate_columns(expr, columns, batch.num_rows) for expr in self._sought]
+        keys = [_key_values(one, columns, batch.num_rows) for one in self._sought]
         hashes, valid = self.relation.key_hash(keys, batch.num_rows)
         ids = self._rows.add(batch)
         self.rows_in += len(ids)
@@ -281,6 +283,16 @@ class LookupJoin:
 
     def _no_groups(self) -> Groups:
         return Groups.none(self._inner_schema)
+
+
+def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
+    """Values of a key column that rows of the stream look up; NULL where there is none."""
+    found = evaluate_columns(sought.value, columns, rows)
+    if sought.factor == 1 and not sought.constant:
+        return found
+    values = found.values.astype(object) - sought.constant
+    whole = (values % sought.factor == 0).astype(bool)
+    return Vector(values // sought.factor, whole if found.valid is None else found.valid & whole)
 
 
 def row_bytes(schema: pa.Schema) -> float:
