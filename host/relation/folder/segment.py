@@ -128,7 +128,8 @@ class PageSegment:
         self.bytes = table["bytes"].to_numpy().copy()
         self._checksums = table["checksum"].to_numpy().copy()
         self._offsets = np.cumsum(self.bytes) - self.bytes
-        self._reader: RangeReader | None = None
+        # Open from now on: in a folder, a version that is in use outlives the removal of its files.
+        self._reader: RangeReader | None = files.ranges(record.data)
 
     @property
     def memory_bytes(self) -> int:
@@ -179,7 +180,7 @@ class PageSegment:
         if not len(pages):
             return
         if self._reader is None:
-            self._reader = self._files.ranges(self.record.data)
+            raise FileError(f"{self._files.root} was closed; open it again to read it")
         view = raw.data
         # Neighbours are read at once.
         cuts = np.flatnonzero(np.diff(pages) != 1) + 1

@@ -199,7 +199,12 @@ class FolderVersion(Version):
         arrays = segment.read(pages, [HASH_COLUMN, *columns] if has_hash else list(columns))
         counts = segment.rows[pages].astype(np.int64)
         starts = np.concatenate([[0], np.cumsum(counts)])
-        hashes = arrays[0].to_numpy() if has_hash else np.zeros(int(starts[-1]), np.uint64)
+        # Not to_numpy, whose arrays are read-only, and another type to Numba.
+        hashes = (
+            np.frombuffer(arrays[0].buffers()[1], np.uint64)
+            if has_hash
+            else np.zeros(int(starts[-1]), np.uint64)
+        )
         own = arrays[1:] if has_hash else arrays
         schema = pa.schema([self._layout.schema.field(name) for name in columns])
         if not columns:

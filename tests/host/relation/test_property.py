@@ -104,7 +104,7 @@ def apply(
         relation.close()
         return open_relation(relation.name)
     if step == "vacuum":
-        relation.vacuum(keep=2)
+        relation.vacuum(keep=2, keep_s=0)
     elif step == "compact":
         after = relation.compact()
         if after > before:
