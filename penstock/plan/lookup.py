@@ -139,7 +139,7 @@ class LookupPlan:
         raise QueryError(
             f"{self.inner.alias}.{columns}, a key of the relation, is compared with "
             f"{show(given, names)}, whose type is {given.type}, so its rows cannot be found by it; "
-            f"CAST that to the type of {self.inner.alias}.{columns}"
+            f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{columns}"
         )
 
 
