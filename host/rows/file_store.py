@@ -305,7 +305,7 @@ class FileStore:
             except ModuleNotFoundError as error:
                 raise MissingToolError(
                     f"cannot write to {self.root} so that only one of several writers succeeds: "
-                    "that needs the package obstore, which is not installed; pip install obstore"
+                    "that needs the package obstore, which is not installed; pip install 'penstock[objects]'"
                 ) from error
 
     def _put_new_object(self, name: str, content: bytes) -> bool:

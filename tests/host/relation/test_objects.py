@@ -45,7 +45,7 @@ def test_without_obstore(location, monkeypatch):
 
 
 def test_updates(location):
-    pytest.importorskip("obstore", reason="needs pip install obstore")
+    pytest.importorskip("obstore", reason="needs pip install 'penstock[objects]'")
     made = build(TABLE, location, OPTIONS)
     assert made.name == location.partition("?")[0]
     wanted = Counter(row_list(TABLE))
@@ -77,7 +77,7 @@ def test_updates(location):
 
 
 def test_writers_that_race(location):
-    pytest.importorskip("obstore", reason="needs pip install obstore")
+    pytest.importorskip("obstore", reason="needs pip install 'penstock[objects]'")
     made = build(TABLE, location, OPTIONS)
     failed = []
 
