@@ -38,7 +38,7 @@ def location(server, request):
 
 def test_without_obstore(location, monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(MissingToolError, match=r"needs the package obstore, .*pip install obstore"):
+    with pytest.raises(MissingToolError, match=r"needs the package obstore, .*penstock\[objects\]"):
         build(TABLE, location, OPTIONS)
     with pytest.raises(FileError, match="there is no relation"):
         open_relation(location)
