@@ -305,7 +305,8 @@ class FileStore:
             except ModuleNotFoundError as error:
                 raise MissingToolError(
                     f"cannot write to {self.root} so that only one of several writers succeeds: "
-                    "that needs the package obstore, which is not installed; pip install 'penstock[objects]'"
+                    "that needs the package obstore, which is not installed; "
+                    "pip install 'penstock[objects]'"
                 ) from error
 
     def _put_new_object(self, name: str, content: bytes) -> bool:

@@ -111,7 +111,7 @@ class LookupJoin:
         )
         self._rows = StreamRows()
         self._answered: list[Answers] = []
-        self._answered_rows = 0
+        self._answered_rows = self._answered_bytes = 0
         self.rows_in = self.batches_in = self.null_keys = 0
         #: Numbers, hashes and validity of keys of rows that were not looked up yet.
         self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
@@ -163,7 +163,9 @@ class LookupJoin:
             "index": self.split.index,
             "pages": self.split.pages,
             "kept rows": self.lookup.cache.used_bytes,
-            "waiting rows": self._rows.nbytes + self.lookup.waiting.memory_bytes,
+            "waiting rows": self._rows.nbytes
+            + self._answered_bytes
+            + self.lookup.waiting.memory_bytes,
         }
 
     @property
@@ -219,8 +221,10 @@ class LookupJoin:
         self.batches_in += 1
         if self._latency is not None:
             self._latency.arrived(ids, time.monotonic())
-        for start in range(0, len(ids), ANSWERED):
-            part = slice(start, start + ANSWERED)
+        self._room = self.split.rows_of(batch.nbytes / max(1, batch.num_rows))
+        step = min(ANSWERED, self._room)
+        for start in range(0, len(ids), step):
+            part = slice(start, start + step)
             self._incoming.append((ids[part], hashes[part], None if valid is None else valid[part]))
 
     def _admit(self) -> Iterator[pa.RecordBatch]:
@@ -228,6 +232,8 @@ class LookupJoin:
         while self._incoming:
             ids, hashes, valid = self._incoming[0]
             yield from self._read_until(max(0, self._room - len(ids)))
+            if self._rows.nbytes + self._answered_bytes > self.split.rows:
+                yield from self._give()
             self._incoming.popleft()
             if valid is not None:
                 none = ids[~valid]
@@ -258,12 +264,13 @@ class LookupJoin:
                 groups = groups.pick(np.arange(len(groups)))
             self._answered.append(Answers(answers.ids, answers.group, groups))
             self._answered_rows += len(answers.ids)
+            self._answered_bytes += groups.batch.nbytes
 
     def _give(self) -> Iterator[pa.RecordBatch]:
         """Join the rows that were answered with what they may match."""
         if not self._answered:
             return
-        parts, self._answered, self._answered_rows = self._answered, [], 0
+        parts = self._answered
         firsts = np.cumsum([0, *(len(part.groups) for part in parts)])
         group = np.concatenate(
             [
@@ -273,11 +280,14 @@ class LookupJoin:
         )
         groups = Groups.concat([part.groups for part in parts])
         ids = np.concatenate([part.ids for part in parts])
-        rows = self._rows.take(ids)
+        rows = self._rows.rows(ids)
         candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
         answer = self._answering.begin(rows, ids, group)
-        yield from answer.add(candidates)
-        yield from answer.finish()
+        # All of it or nothing, so that a device that fails loses no row and doubles none.
+        made = [*answer.add(candidates), *answer.finish()]
+        self._rows.drop(ids)
+        self._answered, self._answered_rows, self._answered_bytes = [], 0, 0
+        yield from made
         if self._latency is not None:
             self._latency.left(ids, time.monotonic())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -78,7 +78,7 @@ def relation(
         Where ``penstock relation build`` wrote it.
     refresh : str
         "batch": the rows of each push, and all rows of a table, meet the newest version at that
-        moment; "start": all meet the version at the start.
+        moment; "start": all pushes meet the version at the start.
     algorithm : str
         "auto", or "meshjoin", "hybridjoin", "cachejoin", "d-cachejoin" to compare; the rows that
         come out are the same.
@@ -128,7 +128,7 @@ def lookup_table(
     devices: Sequence[Device],
     options: LookupOptions,
 ) -> pa.Table:
-    """Join a whole table with a relation.
+    """Join a whole table with the newest version of a relation.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def lookup_table(
     stored : Relation
     """
     table = tables[plan.outer.table]
-    join = open_lookup(plan, table.schema, stored, devices, options)
+    join = open_lookup(plan, table.schema, stored, devices, replace(options, refresh=False))
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in table.to_batches():
