@@ -258,10 +258,11 @@ class Feeder(wiring.Component):
         connect(m, i, stage.i)
         connect(m, stage.o, o)
 
-    def _queued(self, m: Module, name: str, i: stream.Interface) -> stream.Interface:
+    def _queued(self, m: Module, name: str, i: stream.Interface) -> Any:
         fifo = SyncFIFO(width=i.payload.as_value().shape().width, depth=PASSES_AHEAD)
         self._add(m, name, fifo)
-        connect(m, i, fifo.w_stream)
+        taken: Any = fifo.w_stream  # Amaranth's stubs take it for a signature
+        connect(m, i, taken)
         return fifo.r_stream
 
     def _tuples(self, m: Module, items: stream.Interface) -> None:
