@@ -283,37 +283,40 @@ class MatchLayer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         inputs = {Side.A: self.i_a, Side.B: self.i_b}
-        first = {
-            Side.A: self.i_a.valid & ~(self.i_b.valid & self.i_b_first),
-            Side.B: self.i_b.valid & ~(self.i_a.valid & ~self.i_b_first),
+        # Whether a tuple of the side would be the first of a round.
+        leads = {
+            Side.A: ~(self.i_b.valid & self.i_b_first),
+            Side.B: ~(self.i_a.valid & ~self.i_b_first),
         }
         open_ = Signal()
-        starts = Signal()
         still = Signal()
         stale = self.units[Side.A].o_stale | self.units[Side.B].o_stale
-        m.d.comb += starts.eq(open_ & (self.i_a.valid | self.i_b.valid))
         quiet = (self.units[Side.A].state == State.READY) & (
             self.units[Side.B].state == State.READY
         )
-        calm = quiet & ~starts
+        waits = self.i_a.valid | self.i_b.valid
+        calm = quiet & ~(open_ & waits)
         m.d.sync += [open_.eq(calm & ~stale), still.eq(calm & stale)]
 
         for side, unit in self.units.items():
             m.submodules[f"unit_{side.name.lower()}"] = unit
             own, other = inputs[side], inputs[side.other]
-            start, push = starts & first[side], starts & first[side.other]
+            # READY does not wait for VALID: much hangs on it.
+            start, ready = open_ & own.valid, open_ & leads[side.other]
             if self.config.parallel:
                 second = Signal(name=f"second_{side.other.name.lower()}")
-                with m.If(start & other.valid):
+                with m.If(start & other.valid & leads[side]):
                     m.d.sync += second.eq(1)
                 with m.Elif(unit.o_open):
                     m.d.sync += second.eq(0)
-                start, push = open_ & own.valid, push | second & unit.o_open
+                ready |= second & unit.o_open
+            else:
+                start &= leads[side]
             m.d.comb += [
                 unit.start.eq(start),
-                unit.push.eq(push),
+                unit.push.eq(other.valid & ready),
                 unit.still.eq(still),
-                other.ready.eq(unit.push),
+                other.ready.eq(ready),
                 unit.stop.eq(self.stop[side.value]),
                 unit.i_window.payload.eq(other.payload.payload),
                 unit.i_probe.payload.eq(own.payload.payload),
@@ -329,7 +332,7 @@ class MatchLayer(wiring.Component):
             self.o_write_a.eq(a.o_write),
             self.o_write_b.eq(b.o_write),
         ]
-        m.d.comb += self.o_idle.eq(open_ & ~starts & ~a.o_busy & ~b.o_busy)
+        m.d.comb += self.o_idle.eq(open_ & ~waits & ~a.o_busy & ~b.o_busy)
         return m
 
     def _connect_keys(self, m: Module, unit: MatchUnit, own: data.View, other: data.View) -> None:

@@ -280,7 +280,7 @@ _MATCH_CLAIMS = (
     Claim(
         "A tuple joins each of the ROWS tuples of the other side that were taken last before it "
         "once, and no other, whatever stops and whichever came first.",
-        Mutation("push | second & unit.o_open", "starts & other.valid"),
+        Mutation("ready |= second & unit.o_open", "ready |= open_"),
     ),
     Claim(
         "The second tuple of a round is written when the first has read its slot, and not in the "

@@ -107,9 +107,7 @@ PROOFS = (
             ),
             Claim(
                 "A group goes when its last result has left.",
-                Mutation(
-                    "more.eq(_others(read_parts.data).any())", "more.eq(read_parts.data.any())"
-                ),
+                Mutation("(more | self.i.valid) & several", "more | self.i.valid"),
             ),
             Claim(
                 "No more groups are held than there is room for if the scans make a step only "
