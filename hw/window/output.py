@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..kernel.skid import Skid
 from .config import WindowConfig
-from .layout import Side, record_layout, result_layout, word_layout
+from .layout import RecordPort, Side, record_layout, record_port, result_layout, word_layout
 
 
 class Picker(wiring.Component):
@@ -93,20 +93,16 @@ class Groups(wiring.Component):
 
     Members
     -------
-    i, write : In
-        A group, and whether to take it. One without results is forgotten.
-    o_stop : Out(1)
-        There is no room for more groups than may be on their way: ``config.in_flight``, that of
-        this cycle included.
+    i : In
+        Groups; one without results is forgotten. It says stop when there is no room for more than
+        may be on their way: ``config.in_flight``, that of this cycle included.
     o : Out(stream)
         Results of ``config.chunk`` neighbouring banks; the lowest banks first.
     o_idle : Out(1)
         No group is here.
     """
 
-    i: data.View
-    write: Signal
-    o_stop: Signal
+    i: RecordPort
     o: stream.Interface
     o_idle: Signal
 
@@ -115,9 +111,7 @@ class Groups(wiring.Component):
         self.layout = record_layout(config, side)
         super().__init__(
             {
-                "i": In(self.layout),
-                "write": In(1),
-                "o_stop": Out(1),
+                "i": In(record_port(config, side)),
                 "o": Out(stream.Signature(record_layout(config, side, config.chunk))),
                 "o_idle": Out(1),
             }
@@ -135,14 +129,14 @@ class Groups(wiring.Component):
         put = Signal(bits)
         get = Signal(bits)
         slot = Signal(bits)
-        some = Cat(self.i.mask.word_select(k, chunk).any() for k in range(chunks))
+        some = Cat(self.i.record.mask.word_select(k, chunk).any() for k in range(chunks))
         write_group, write_parts = groups.write_port(), parts.write_port()
-        for port, value in ((write_group, self.i), (write_parts, some)):
-            m.d.comb += [port.addr.eq(put), port.data.eq(value), port.en.eq(self.write)]
+        for port, value in ((write_group, self.i.record), (write_parts, some)):
+            m.d.comb += [port.addr.eq(put), port.data.eq(value), port.en.eq(self.i.write)]
         read_group, read_parts = groups.read_port(domain="comb"), parts.read_port(domain="comb")
         m.d.comb += [read_group.addr.eq(slot), read_parts.addr.eq(get)]
 
-        keeps = self.write & some.any()
+        keeps = self.i.write & some.any()
         with m.If(keeps):
             m.d.sync += put.eq(put + 1)
         m.d.comb += [
@@ -175,7 +169,7 @@ class Groups(wiring.Component):
             came.eq(keeps),
             went.eq(picker.o_ends),
             level.eq(level + came - went),
-            self.o_stop.eq(level > config.records - config.in_flight),
+            self.i.stop.eq(level > config.records - config.in_flight),
         ]
         return m
 
@@ -192,7 +186,7 @@ class Expander(wiring.Component):
 
     Members
     -------
-    i, write, o_stop : In, In(1), Out(1)
+    i : In
         See :class:`Groups`.
     o : Out(stream)
         Results.
@@ -200,9 +194,7 @@ class Expander(wiring.Component):
         No result is here.
     """
 
-    i: data.View
-    write: Signal
-    o_stop: Signal
+    i: RecordPort
     o: stream.Interface
     o_idle: Signal
 
@@ -211,9 +203,7 @@ class Expander(wiring.Component):
         self.side = side
         super().__init__(
             {
-                "i": In(record_layout(config, side)),
-                "write": In(1),
-                "o_stop": Out(1),
+                "i": In(record_port(config, side)),
                 "o": Out(stream.Signature(result_layout(config))),
                 "o_idle": Out(1),
             }
@@ -224,14 +214,12 @@ class Expander(wiring.Component):
         layout = record_layout(self.config, self.side, self.config.chunk)
         m.submodules.groups = groups = Groups(self.config, self.side)
         m.submodules.stage = stage = Skid(layout)
+        wiring.connect(m, wiring.flipped(self.i), groups.i)
         wiring.connect(m, groups.o, stage.i)
         probe = Signal(layout["probe"].shape, reset_less=True)
         window = Signal(layout["window"].shape, reset_less=True)
         m.submodules.picker = picker = Picker(self.config.chunk)
         m.d.comb += [
-            groups.i.eq(self.i),
-            groups.write.eq(self.write),
-            self.o_stop.eq(groups.o_stop),
             picker.i.payload.eq(stage.o.payload.mask),
             picker.i.valid.eq(stage.o.valid),
             stage.o.ready.eq(picker.i.ready),
@@ -240,10 +228,7 @@ class Expander(wiring.Component):
             self.o_idle.eq(groups.o_idle & ~stage.o.valid & ~self.o.valid),
         ]
         with m.If(picker.i.ready):
-            m.d.sync += [
-                probe.eq(stage.o.payload.probe),
-                window.eq(stage.o.payload.window),
-            ]
+            m.d.sync += [probe.eq(stage.o.payload.probe), window.eq(stage.o.payload.window)]
         own, other = ("a", "b") if self.side is Side.A else ("b", "a")
         m.d.comb += [
             self.o.payload[own].eq(probe),
@@ -266,21 +251,16 @@ class OutputLayer(wiring.Component):
 
     Members
     -------
-    i_a, write_a, i_b, write_b : In
-        Groups of results, and whether to take them.
-    o_stop : Out(2)
-        See :class:`Groups`; bit 0 is side A.
+    i_a, i_b : In
+        See :class:`Groups`.
     o : Out(stream)
         Results.
     o_idle : Out(1)
         No result waits.
     """
 
-    i_a: data.View
-    write_a: Signal
-    i_b: data.View
-    write_b: Signal
-    o_stop: Signal
+    i_a: RecordPort
+    i_b: RecordPort
     o: stream.Interface
     o_idle: Signal
 
@@ -288,11 +268,8 @@ class OutputLayer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i_a": In(record_layout(config, Side.A)),
-                "write_a": In(1),
-                "i_b": In(record_layout(config, Side.B)),
-                "write_b": In(1),
-                "o_stop": Out(2),
+                "i_a": In(record_port(config, Side.A)),
+                "i_b": In(record_port(config, Side.B)),
                 "o": Out(stream.Signature(word_layout(config))),
                 "o_idle": Out(1),
             }
@@ -303,13 +280,10 @@ class OutputLayer(wiring.Component):
         m.submodules.expand_a = a = Expander(self.config, Side.A)
         m.submodules.expand_b = b = Expander(self.config, Side.B)
         m.submodules.stage = stage = Skid(word_layout(self.config))
+        wiring.connect(m, wiring.flipped(self.i_a), a.i)
+        wiring.connect(m, wiring.flipped(self.i_b), b.i)
         wiring.connect(m, stage.o, wiring.flipped(self.o))
         m.d.comb += [
-            a.i.eq(self.i_a),
-            a.write.eq(self.write_a),
-            b.i.eq(self.i_b),
-            b.write.eq(self.write_b),
-            self.o_stop.eq(Cat(a.o_stop, b.o_stop)),
             self.o_idle.eq(a.o_idle & b.o_idle & ~self.o.valid),
             stage.i.valid.eq(a.o.valid | b.o.valid),
         ]

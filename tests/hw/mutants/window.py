@@ -93,7 +93,7 @@ MUTANTS: list[Mutant] = [
             "test_windows_that_change",
         ),
         (
-            "m.If(queue.o_left & self.stop)",
+            "m.If(queue.o_left & self.o.stop)",
             "m.If(0)",
             "a match unit goes on without room for its results",
             "test_random_schedules[two banks-True-0]",
