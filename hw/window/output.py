@@ -48,7 +48,9 @@ class Picker(wiring.Component):
         # Bits behind the one on offer, and whether there are some.
         rest = Signal.like(self.i.payload)
         more = Signal()
-        _, place, others, several = _lowest(Mux(more, rest, self.i.payload))
+        # The choice comes last: before the trees it would lengthen their paths.
+        kept, new = _lowest(rest), _lowest(self.i.payload)
+        _, place, others, several = (Mux(more, *pair) for pair in zip(kept, new, strict=True))
         m.d.comb += [
             self.o_ends.eq(self.o.valid & self.o.ready & ~more),
             self.i.ready.eq(~self.o.valid | self.o_ends),
