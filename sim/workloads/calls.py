@@ -78,9 +78,7 @@ class Calls(Workload):
 
     def query(self) -> str:
         return (
-            "SELECT c.id, s.plan, s.name\n"
-            "FROM calls c\n"
-            "JOIN subscribers s ON c.subscriber = s.id"
+            "SELECT c.id, s.plan, s.name\nFROM calls c\nJOIN subscribers s ON c.subscriber = s.id"
         )
 
     def rate_of(self, stream: str) -> float:
