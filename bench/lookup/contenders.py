@@ -42,6 +42,7 @@ class Contender(ABC):
     def answer(self, batches: Sequence[pa.RecordBatch]) -> list[pa.Table]:
         """Join batches of calls: columns id, plan and name."""
 
+    @abstractmethod
     def close(self) -> None:
         """Let go of what is open."""
 

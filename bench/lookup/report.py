@@ -232,7 +232,7 @@ class Report:
 
     def _cells(self) -> None:
         """Auto beside the best fixed algorithm, by memory and exponent."""
-        scale = replace(self.scale, warm=max(2, self.scale.warm // 2), batches=2, rounds=2)
+        scale = replace(self.scale, warm=max(2, self.scale.warm // 2), batches=1, rounds=3)
         for exponent in EXPONENTS:
             for times in MEMORIES:
                 joins = {n: self._ours(n, times=times) for n in ("auto", *FIXED)}

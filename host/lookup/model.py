@@ -124,10 +124,8 @@ def predict(algorithm: Algorithm, shape: Shape, costs: Costs) -> Prediction:
         per_row = busy / answered * missed
         round_s = waiting / answered * busy
     else:
-        if algorithm is Algorithm.AUTO:
-            read = pages_wanted(waiting, shape.pages)
-        else:
-            read = shape.pages
+        wanted = pages_wanted(waiting, shape.pages)
+        read = wanted if algorithm is Algorithm.AUTO else shape.pages
         reads = read if read < shape.pages / 2 else read * shape.page_bytes / shape.read_bytes
         round_s = reads * costs.read_s + read * (costs.page_s + shape.page_bytes * costs.byte_s)
         per_row = round_s / taken

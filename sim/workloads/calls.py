@@ -134,10 +134,7 @@ class Calls(Workload):
         head = self._head
         exact, last = len(head), self.subscribers + 0.5
         low, power = exact + 0.5, 1 - self.exponent
-        if power == 0:
-            tail = log(last / low)
-        else:
-            tail = (last**power - low**power) / power
+        tail = (last**power - low**power) / power if power else log(last / low)
         at = chance * (head[-1] + (tail if self.subscribers > exact else 0.0))
         beyond = np.maximum(at - head[-1], 0.0)
         if power == 0:
