@@ -5,6 +5,7 @@ An iteration takes ``w`` rows of the stream and reads ``k`` pages of the relatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .algorithm import Algorithm
@@ -61,6 +62,8 @@ class Shape:
         Of the Zipf distribution of the stream's keys; 0 if they are even.
     absent : float
         Share of the stream's rows whose key the relation lacks.
+    batch : float
+        Rows that are answered before the next ones come.
     """
 
     rows: int
@@ -72,6 +75,7 @@ class Shape:
     read_bytes: float
     exponent: float = 1.0
     absent: float = 0.0
+    batch: float = math.inf
 
     @property
     def pages(self) -> float:
@@ -111,24 +115,23 @@ def predict(algorithm: Algorithm, shape: Shape, costs: Costs) -> Prediction:
     hits = present * top_share(shape.cached, shape.rows, shape.exponent)
     hits = hits if algorithm.keeps_rows else 0.0
     missed = 1 - hits
-    taken = shape.waiting / missed if missed else shape.waiting
+    taken = min(shape.waiting / missed if missed else shape.waiting, shape.batch)
+    waiting = taken * missed
     if algorithm is Algorithm.HYBRIDJOIN:
         # The oldest key's page also answers the others that wait for it.
-        answered = max(1.0, shape.waiting / shape.pages)
+        answered = max(1.0, waiting / shape.pages)
         busy = costs.read_s + costs.page_s + shape.page_bytes * costs.byte_s
         per_row = busy / answered * missed
-        round_s = shape.waiting / answered * busy
+        round_s = waiting / answered * busy
     else:
-        if algorithm is Algorithm.AUTO:
-            read = pages_wanted(shape.waiting, shape.pages)
-        else:
-            read = shape.pages
+        wanted = pages_wanted(waiting, shape.pages)
+        read = wanted if algorithm is Algorithm.AUTO else shape.pages
         reads = read if read < shape.pages / 2 else read * shape.page_bytes / shape.read_bytes
         round_s = reads * costs.read_s + read * (costs.page_s + shape.page_bytes * costs.byte_s)
         per_row = round_s / taken
     rest = costs.admit_s + missed * costs.wait_s + costs.row_s
     rate = 1 / (per_row + rest)
-    return Prediction(rate, hits, shape.waiting / max(1.0, shape.pages), round_s + taken * rest)
+    return Prediction(rate, hits, waiting / max(1.0, shape.pages), round_s + taken * rest)
 
 
 def ceiling(memory: float, cached_bytes: float, hits: float) -> float:
