@@ -17,7 +17,7 @@ from penstock.plan.lookup import GROUP, LookupPlan, SoughtKey
 from ...device.base import Device
 from ...execute.stats import Stats
 from ...lookup.algorithm import Algorithm
-from ...lookup.cache import Groups
+from ...lookup.cache import KeyGroups
 from ...lookup.lookup import Answers, Counts, Lookup
 from ...lookup.memory import MemorySplit
 from ...metrics import Latency
@@ -278,7 +278,7 @@ class LookupJoin:
                 for part, by in zip(parts, firsts, strict=False)
             ]
         )
-        groups = Groups.concat([part.groups for part in parts])
+        groups = KeyGroups.concat([part.groups for part in parts])
         ids = np.concatenate([part.ids for part in parts])
         rows = self._rows.rows(ids)
         candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
@@ -291,8 +291,8 @@ class LookupJoin:
         if self._latency is not None:
             self._latency.left(ids, time.monotonic())
 
-    def _no_groups(self) -> Groups:
-        return Groups.none(self._inner_schema)
+    def _no_groups(self) -> KeyGroups:
+        return KeyGroups.none(self._inner_schema)
 
 
 def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
