@@ -91,3 +91,25 @@ def test_explain_shows_path_memory_and_hits(cli, folder):
     out, _, status = cli(*arguments(folder, "explain", NEAR))
     assert status == 0
     assert "by scanning  pages are pruned by id" in out
+
+
+def test_plan_predicts_each_algorithm_and_the_memory_of_a_rate(cli, folder):
+    given = ["plan", "--relation", folder / "c.rel", "--memory", "1MB", "--rate", "1000"]
+    out, _, status = cli(*given, "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["rows"] == 5
+    assert report["memory_needed_bytes"] == 1 << 20
+    assert all(found["rate"] > 1000 for found in report["algorithms"].values())
+    shown, _, _ = cli(*given)
+    assert "1,000 rows/s are sustained, at " in shown
+    assert "1 MiB are enough for that rate" in shown
+    _, err, status = cli(*given, "--zipf", "9")
+    assert status == 2
+    assert "--zipf must be from 0 to 4, not 9" in err
+
+
+def test_plan_needs_a_window_or_a_relation(cli):
+    _, err, status = cli("plan", "--device", "cpu")
+    assert status == 2
+    assert "give --window of a join, or --relation" in err
