@@ -123,13 +123,13 @@ def stored(version: Counter, case: Case) -> pa.Table:
     )
 
 
-@settings(QUIET, max_examples=40)
+@settings(QUIET, max_examples=25)
 @given(cases(most=25))
 def test_table(case):
     check_table(case)
 
 
-@settings(QUIET, max_examples=80)
+@settings(QUIET, max_examples=45)
 @given(cases(most=25))
 def test_stream(case):
     check_stream(case, duck=True)
