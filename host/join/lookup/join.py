@@ -50,11 +50,14 @@ class LookupOptions:
         For the relation's index, pages, kept rows and waiting rows.
     algorithm : Algorithm
     refresh : bool
-        Whether each batch meets the newest version; False keeps that of the start.
+        Whether each batch meets the newest version; False keeps that of the start, or the one that
+        :meth:`LookupJoin.meet` names.
     ordered : bool
         Whether the output is in the order of the stream's rows.
     pruning : Pruning, optional
         As for :class:`~..table.table_join.TableJoin`.
+    version : int, optional
+        The version of the start; by default the newest one.
     """
 
     memory_bytes: int = 128 << 20
@@ -62,6 +65,7 @@ class LookupOptions:
     refresh: bool = True
     ordered: bool = False
     pruning: Pruning | None = DEFAULT_PRUNING
+    version: int | None = None
 
 
 class LookupJoin:
@@ -115,7 +119,7 @@ class LookupJoin:
         self._answered: list[Answers] = []
         self._answered_rows = 0
         self.rows_in = self.null_keys = 0
-        self.version = relation.version()
+        self.version = relation.version(self.options.version)
         self._open(self.version)
 
     def _open(self, version: Version, known: Lookup | None = None) -> None:
@@ -162,7 +166,7 @@ class LookupJoin:
         All rows of the batch meet the same version of the relation.
         """
         if self.options.refresh:
-            yield from self._refresh()
+            yield from self.meet(self.relation.newest())
         for start in range(0, batch.num_rows, ANSWERED):
             yield from self._push(batch.slice(start, ANSWERED))
 
@@ -171,11 +175,18 @@ class LookupJoin:
         yield from self._read_until(0)
         yield from self._give()
 
-    def _refresh(self) -> Iterator[pa.RecordBatch]:
-        newest = self.relation.newest()
-        if newest != self.version.number:
+    def meet(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Let later rows meet a version; gives the output of rows that waited for the one before.
+
+        Raises
+        ------
+        FileError
+            The version is gone or damaged.
+        """
+        if number != self.version.number:
+            version = self.relation.version(number)
             yield from self._read_until(0)
-            self._open(self.relation.version(newest), self.lookup)
+            self._open(version, self.lookup)
 
     def _push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         side = self.plan.outer
@@ -251,13 +262,16 @@ class LookupJoin:
         self.stats.pairs_evaluated += stats.pairs_evaluated
         self.stats.pairs_pruned += stats.pairs_pruned
 
-    def _join(self, rows: pa.Table, groups: Groups) -> TableJoin:
+    def candidates(self, groups: Groups) -> pa.Table:
+        """Rows of the relation, with the number of their group."""
         of_row = np.repeat(np.arange(len(groups)), groups.counts)
-        candidates = pa.Table.from_batches([groups.batch]).append_column(_GROUP, pa.array(of_row))
+        return pa.Table.from_batches([groups.batch]).append_column(_GROUP, pa.array(of_row))
+
+    def _join(self, rows: pa.Table, groups: Groups) -> TableJoin:
         plan = self.plan
         return TableJoin(
             self._query,
-            {plan.outer.table: rows, plan.inner.table: candidates},
+            {plan.outer.table: rows, plan.inner.table: self.candidates(groups)},
             self.devices,
             pruning=self.options.pruning,
             running=Running(ordered=self.options.ordered),
