@@ -20,10 +20,10 @@ class Algorithm(StrEnum):
     CACHEJOIN = "cachejoin"
     D_CACHEJOIN = "d-cachejoin"
 
-    def choice(self, sizes: np.ndarray, most_bytes: int) -> PageChoice:
-        """How pages of these sizes are chosen, so many bytes at a time."""
+    def choice(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> PageChoice:
+        """How pages of these sizes, with so many rows, are chosen, so many bytes at a time."""
         if self is Algorithm.AUTO:
-            return Wanted(sizes, most_bytes)
+            return Wanted(sizes, rows, most_bytes)
         if self is Algorithm.HYBRIDJOIN:
             return Oldest(sizes, most_bytes)
         return Cyclic(sizes, most_bytes)

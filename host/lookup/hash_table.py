@@ -30,7 +30,7 @@ class HashTable:
 
     def add(self, hashes: np.ndarray, number: int) -> None:
         """Add distinct hashes that are not there, numbered from ``number`` on."""
-        if 2 * (number + len(hashes)) > len(self._hashes):
+        if 4 * (number + len(hashes)) > 3 * len(self._hashes):
             used = self._numbers >= 0
             old = np.empty(int(used.sum()), np.uint64)
             old[self._numbers[used]] = self._hashes[used]
@@ -43,7 +43,7 @@ class HashTable:
         self._build(hashes)
 
     def _build(self, hashes: np.ndarray) -> None:
-        bits = max(10, int(4 * len(hashes)).bit_length())
+        bits = max(10, int(2 * len(hashes)).bit_length())
         self._hashes = np.zeros(1 << bits, np.uint64)
         self._numbers = np.full(1 << bits, _EMPTY, np.int32)
         self._shift = np.uint64(64 - bits)

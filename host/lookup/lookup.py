@@ -36,6 +36,10 @@ class Answers:
     groups: Groups
 
 
+#: Pages, rows that wait for them, their distinct hashes, each row's among them, rows of each hash.
+_Asked = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
 @dataclass
 class Counts:
     """What a lookup has done so far.
@@ -79,6 +83,7 @@ class Lookup:
         self.counts = counts or Counts()
         self._held: deque[tuple[int, int]] = deque()  # rows, and the pages read when they leave
         self._held_rows = 0
+        self._asked: _Asked | None = None
 
     @property
     def occupied(self) -> int:
@@ -103,12 +108,36 @@ class Lookup:
         self.waiting.add(ids[missed], hashes[missed], self.index.page_of(hashes[missed]))
         if self.choice.holds and len(missed):
             self._hold(len(missed))
-        found, group = np.unique(entries[is_hit], return_inverse=True)
+        found, group = self._numbered(entries[is_hit])
         return Answers(ids[is_hit], group, self.cache.groups(found))
+
+    def _numbered(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct ones of some entries, ascending, and the place of each among them."""
+        is_used = np.zeros(len(self.cache), bool)
+        is_used[entries] = True
+        used = np.flatnonzero(is_used)
+        number = np.empty(len(self.cache), np.int64)
+        number[used] = np.arange(len(used))
+        return used, number[entries]
 
     def next_pages(self) -> np.ndarray:
         """The pages to read now; there must be a row that waits."""
         return self.choice.next(self.waiting)
+
+    def sought(self, pages: np.ndarray) -> np.ndarray:
+        """The hashes for which rows wait that some pages answer.
+
+        Parameters
+        ----------
+        pages : ndarray of int, ascending
+
+        Returns
+        -------
+        ndarray of uint64, ascending
+        """
+        ids, hashes = self.waiting.rows_for(pages)
+        self._asked = (pages, ids, *_distinct(hashes))
+        return self._asked[2]
 
     def arrived(self, pages: np.ndarray, rows: PageRows) -> Answers:
         """Take in pages that were read: all rows that waited for them are answered.
@@ -117,14 +146,18 @@ class Lookup:
         ----------
         pages : ndarray of int, ascending
         rows : PageRows
-            Of these pages.
+            Of these pages; rows that are not sought may be missing.
         """
         self.counts.pages += len(pages)
         self.counts.page_bytes += int(self.index.bytes[pages].sum())
         self.counts.reads += 1
         self._release()
-        ids, hashes = self.waiting.take(pages)
-        sought, group, matched = np.unique(hashes, return_inverse=True, return_counts=True)
+        if self._asked is None or self._asked[0] is not pages:
+            self.sought(pages)
+        assert self._asked is not None
+        _, ids, sought, group, matched = self._asked
+        self._asked = None
+        self.waiting.drop(pages)
         starts = np.searchsorted(rows.hashes, sought)
         ends = np.searchsorted(rows.hashes, sought, side="right")
         groups = Groups(sought, starts, ends - starts, rows.batch)
@@ -140,3 +173,15 @@ class Lookup:
     def _release(self) -> None:
         while self._held and self._held[0][1] <= self.counts.pages:
             self._held_rows -= self._held.popleft()[0]
+
+
+def _distinct(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As ``np.unique`` with the place of each hash and with counts."""
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    is_first = np.ones(len(hashes), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    firsts = np.flatnonzero(is_first)
+    place = np.empty(len(hashes), np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    return ordered[firsts], place, np.diff(firsts, append=len(hashes))

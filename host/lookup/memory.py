@@ -38,7 +38,9 @@ class MemorySplit:
     rows: int
 
     @staticmethod
-    def of(memory_bytes: int, index: int, row_bytes: float, *, keeps_rows: bool) -> MemorySplit:
+    def of(
+        memory_bytes: int, index: int, row_bytes: float, *, keeps_rows: bool, goes_on: bool = False
+    ) -> MemorySplit:
         """Share out memory.
 
         Parameters
@@ -51,6 +53,9 @@ class MemorySplit:
             Of a row of the stream.
         keeps_rows : bool
             Whether there is a cache.
+        goes_on : bool
+            Whether the join runs already, and the relation's index has grown meanwhile: then it
+            goes on with the least that it needs, though that is more.
 
         Raises
         ------
@@ -59,11 +64,13 @@ class MemorySplit:
         """
         rows = int(LEAST_ROWS * (row_bytes + ROW_BYTES))
         least = index + LEAST_PAGES + rows
+        if goes_on:
+            memory_bytes = max(memory_bytes, least)
         if memory_bytes < least:
             raise UsageError(
                 f"memory_bytes is {memory_bytes:,}, and this join needs {least:,} at least: "
                 f"{index:,} for the relation's index, {LEAST_PAGES:,} for its pages, {rows:,} for "
-                f"{LEAST_ROWS:,} rows; give it more, or build the relation with larger pages"
+                f"{LEAST_ROWS:,} rows of the stream; give it more"
             )
         pages = min(MOST_PAGES, max(LEAST_PAGES, memory_bytes // 16))
         left = memory_bytes - index - pages

@@ -8,6 +8,11 @@ import numpy as np
 
 from .waiting import Waiting
 
+#: Pages that are read at once at most.
+_MOST_PAGES = 1 << 14
+#: Bytes that picked rows take, over their share of the page: keys with several rows, copies.
+_PICKED = 4
+
 
 class PageChoice(ABC):
     """Chooses pages for waiting rows.
@@ -64,7 +69,23 @@ class Oldest(PageChoice):
 
 
 class Wanted(PageChoice):
-    """The pages that rows wait for, in the order of the file."""
+    """The pages that rows wait for, in the order of the file; then those that were wanted since.
+
+    Only rows that are sought stay of them, so that many pages go into memory together.
+    """
+
+    def __init__(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> None:
+        super().__init__(sizes, most_bytes)
+        self._row_bytes = sizes / np.maximum(rows, 1)
+        self._ahead = np.zeros(0, np.int64)
 
     def next(self, waiting: Waiting) -> np.ndarray:
-        return self.fitting(waiting.pages)
+        if not len(self._ahead):
+            self._ahead = waiting.pages
+        ahead = self._ahead[:_MOST_PAGES]
+        picked = waiting.count_of(ahead) * self._row_bytes[ahead] * _PICKED
+        sizes = np.minimum(self.sizes[ahead], picked)
+        fit = int(np.searchsorted(np.cumsum(sizes), self.most_bytes, side="right"))
+        pages = ahead[: max(1, fit)]
+        self._ahead = self._ahead[len(pages) :]
+        return pages

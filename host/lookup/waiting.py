@@ -62,8 +62,8 @@ class Waiting:
         )  # fmt: skip
         self.rows += len(ids)
 
-    def take(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take out the rows that wait for some pages.
+    def rows_for(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that wait for some pages.
 
         Returns
         -------
@@ -73,12 +73,15 @@ class Waiting:
         """
         total = int(self._count[pages].sum())
         ids, hashes = np.empty(total, np.int64), np.empty(total, np.uint64)
-        self._vacant = _take(
-            pages, ids, hashes, self._first, self._last, self._count, self._next, self._ids,
-            self._hashes, self._free, self._vacant,
-        )  # fmt: skip
-        self.rows -= total
+        _copy(pages, ids, hashes, self._first, self._count, self._next, self._ids, self._hashes)
         return ids, hashes
+
+    def drop(self, pages: np.ndarray) -> None:
+        """Take out the rows that wait for some pages."""
+        self.rows -= int(self._count[pages].sum())
+        self._vacant = _drop(
+            pages, self._first, self._last, self._count, self._next, self._free, self._vacant
+        )
 
     def oldest(self) -> int:
         """The page of the row that has waited longest; there must be one."""
@@ -118,13 +121,21 @@ def _add(ids, hashes, pages, first, last, count, following, own_ids, own_hashes,
 
 
 @kept()
-def _take(pages, ids, hashes, first, last, count, following, own_ids, own_hashes, free, vacant):
+def _copy(pages, ids, hashes, first, count, following, own_ids, own_hashes):
     at = 0
     for page in pages:
         place = first[page]
         for _ in range(count[page]):
             ids[at], hashes[at] = own_ids[place], own_hashes[place]
             at += 1
+            place = following[place]
+
+
+@kept()
+def _drop(pages, first, last, count, following, free, vacant):
+    for page in pages:
+        place = first[page]
+        for _ in range(count[page]):
             free[vacant] = place
             vacant += 1
             place = following[place]

@@ -37,7 +37,7 @@ class PageIndex:
         floats of ``host.rows.columns.load``. A page without a value has a least one that is above
         its greatest one. If a page holds NaN, its greatest value is NaN. Read when asked for.
     memory_bytes : int
-        Of the arrays, bounds that were asked for included.
+        Of the arrays, without bounds: 16 bytes per page and column that was asked for.
     """
 
     first: np.ndarray
@@ -101,7 +101,9 @@ class Version(ABC):
     index: PageIndex
 
     @abstractmethod
-    def read(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
         """Read pages; neighbours are read at once.
 
         Needs about twice the memory of the pages' bytes.
@@ -111,6 +113,8 @@ class Version(ABC):
         pages : ndarray of int
             Numbers of pages, each at most once, in any order.
         columns : sequence of str
+        sought : ndarray of uint64, ascending, optional
+            Rows of pages of keys whose hash is another one may be left out.
 
         Raises
         ------

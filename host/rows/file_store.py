@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote, urlparse
 from urllib.request import url2pathname
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
@@ -26,6 +28,7 @@ from penstock.errors import FileError, MissingToolError, UsageError
 
 from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
+from .reading import read_stretches
 
 #: Hadoop's names of stores, and pyarrow's.
 _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",
@@ -74,12 +77,52 @@ class RangeReader(Protocol):
         """
         ...
 
+    def read_stretches(
+        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+    ) -> int | None:
+        """Read many ranges.
+
+        Parameters
+        ----------
+        out : ndarray of uint8
+        places, lengths, offsets : ndarray of int64, shape (ranges,)
+            Where each goes in ``out``, how long it is, and where it begins in the file.
+
+        Returns
+        -------
+        int or None
+            Where the file ends, if a range lies behind.
+
+        Raises
+        ------
+        OSError
+        """
+        ...
+
     def close(self) -> None:
         """Close the file."""
         ...
 
 
-class _FileRanges:
+class _Ranges(ABC):
+    """Ranges one by one."""
+
+    @abstractmethod
+    def read_into(self, out: memoryview, offset: int) -> int:
+        """As for :class:`RangeReader`."""
+
+    def read_stretches(
+        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+    ) -> int | None:
+        stretches = zip(places.tolist(), lengths.tolist(), offsets.tolist(), strict=True)
+        for place, length, offset in stretches:
+            count = self.read_into(out.data[place : place + length], offset)
+            if count < length:
+                return offset + count
+        return None
+
+
+class _FileRanges(_Ranges):
     def __init__(self, path: str) -> None:
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115
 
@@ -92,6 +135,13 @@ class _FileRanges:
             done += count
         return done
 
+    def read_stretches(
+        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+    ) -> int | None:
+        # What a signal or an error has cut short is read again by Python, which explains it.
+        done = read_stretches(self._file.fileno(), out, places, lengths, offsets)
+        return super().read_stretches(out, places[done:], lengths[done:], offsets[done:])
+
     def close(self) -> None:
         self._file.close()
 
@@ -100,7 +150,7 @@ class _FileRanges:
             self.close()
 
 
-class _ObjectRanges:
+class _ObjectRanges(_Ranges):
     def __init__(self, file: pa.NativeFile) -> None:
         self._file = file
 
@@ -241,19 +291,31 @@ class FileStore:
             raise unwritable(self.shown(name), error, self._again) from error
         return True
 
-    def _put_new_object(self, name: str, content: bytes) -> bool:
+    def check_put_new(self) -> None:
+        """Check that :meth:`put_new` can work, before the work that ends with it.
+
+        Raises
+        ------
+        MissingToolError
+        """
         # pyarrow has no conditional put.
-        try:
-            import obstore  # pyright: ignore[reportMissingImports]
-            from obstore.exceptions import (  # pyright: ignore[reportMissingImports]
-                AlreadyExistsError,
-                BaseError,
-            )
-        except ModuleNotFoundError as error:
-            raise MissingToolError(
-                f"cannot write {self.shown(name)} so that only one writer succeeds: that needs the "
-                "package obstore, which is not installed; pip install obstore"
-            ) from error
+        if not self._is_folder:
+            try:
+                import obstore  # noqa: F401  # pyright: ignore[reportMissingImports]
+            except ModuleNotFoundError as error:
+                raise MissingToolError(
+                    f"cannot write to {self.root} so that only one of several writers succeeds: "
+                    "that needs the package obstore, which is not installed; pip install obstore"
+                ) from error
+
+    def _put_new_object(self, name: str, content: bytes) -> bool:
+        self.check_put_new()
+        import obstore  # pyright: ignore[reportMissingImports]
+        from obstore.exceptions import (  # pyright: ignore[reportMissingImports]
+            AlreadyExistsError,
+            BaseError,
+        )
+
         try:
             path = self._at(name).partition("/")[2]  # without the bucket
             obstore.put(_conditional(self._location), path, content, mode="create")
@@ -448,6 +510,14 @@ class FileStore:
         except OSError as error:
             raise self._unreadable(name, error) from error
         return found.size if found.type is fs.FileType.File else None
+
+    def stamp(self, name: str) -> tuple[int, ...] | None:
+        """What changes if a file of a folder is replaced; None if it is gone, or for objects."""
+        try:
+            found = os.stat(self._at(name)) if self._is_folder else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns)
 
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder, without it; perhaps not of all.

@@ -24,10 +24,12 @@ def describe(call: LookupCall) -> str:
     lines += _relation(call)
     if plan.sought is not None:
         keys = ", ".join(
-            f"{inner}.{column} = {shown(value, query.names)}"
-            for column, value in zip(plan.key, plan.sought, strict=True)
+            f"{inner}.{column} = {shown(one.value, query.names)}"
+            for column, one in zip(plan.key, plan.sought, strict=True)
         )
         lines.append(("path", f"key: pages are found by {keys}"))
+    else:
+        lines.append(("path", "scan: rows of a task meet all pages that may hold a match"))
     lines.append(("version", _version(call)))
     lines.append(("tasks", _tasks(call)))
     lines += forms(query)

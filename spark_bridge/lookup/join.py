@@ -16,6 +16,7 @@ from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import open_relation
 from penstock.plan.lookup import LookupPlan
+from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
@@ -129,11 +130,11 @@ class LookupCall:
             schemas[name] = stored.schema
             query = compile_query(text, schemas, chosen)
             check_used(query, {one: frame.schema for one, frame in frames.items()})
-            plan = LookupPlan(query, name, stored.found_by)
-            frame = frames[plan.outer.table]
-            _check_groups(query, plan.outer.side, frame.isStreaming, arguments.ordered)
-            rows = SideRows(query, plan.outer, frame)
-            condition, _ = push(plan.outer.filter, rows.column)
+            lookup_plan = LookupPlan(query, name, stored.found_by)
+            frame = frames[lookup_plan.outer.table]
+            _check_groups(query, lookup_plan.outer.side, frame.isStreaming, arguments.ordered)
+            rows = SideRows(query, lookup_plan.outer, frame)
+            condition, _ = push(lookup_plan.outer.filter, rows.column)
             if condition is not None:
                 rows.frame = rows.frame.filter(condition)
             memory = arguments.memory_bytes
@@ -145,7 +146,7 @@ class LookupCall:
             number = stored.newest()
             task = LookupTask(
                 Compiled(text, schemas, chosen),
-                plan.inner.side,
+                lookup_plan.inner.side,
                 table,
                 stored.id,
                 rows.slot_of,
@@ -160,7 +161,7 @@ class LookupCall:
             # Raises what each task would raise; the device has no part in that.
             task.new(stored, number, shared_device("cpu"))
         await_slot(spark, conf)
-        return LookupCall(spark, plan, rows, task, arguments.lanes)
+        return LookupCall(spark, lookup_plan, rows, task, arguments.lanes)
 
     @property
     def is_streaming(self) -> bool:
@@ -173,9 +174,8 @@ class LookupCall:
             moved = self.rows.frame.select(F.lit(True).alias(SOME_COLUMN.names[0]))
         if self.lanes is not None:
             moved = self._by_key(moved, self.lanes)
-        # Groups of a stream are of one row each, and need no merging.
         aggregation = self.plan.query.aggregation
-        if aggregation is None or self.is_streaming:
+        if aggregation is None or plan(self.plan.query).is_per_row:
             return _mapped(moved, self.task, self.task.output)
         has_keys = bool(aggregation.keys)
         buckets = _shuffled(self.spark) if has_keys else 1
@@ -194,7 +194,8 @@ class LookupCall:
 
     def _by_key(self, moved: DataFrame, lanes: int) -> DataFrame:
         """The rows, with those that look up one key in one partition."""
-        names = {leaf.attr[1] for leaf in walk(*(self.plan.sought or ())) if leaf.op is Op.COLUMN}
+        sought = [one.value for one in self.plan.sought or ()]
+        names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
         slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in sorted(names)]
         return moved.repartition(lanes, *slots)
 
@@ -262,8 +263,7 @@ def _check_groups(query: JoinQuery, side: str, is_streaming: bool, ordered: bool
             "ordered=True is about joined rows, and the query gives groups; sort them by their "
             "keys: .orderBy(...)"
         )
-    keys = {key.attr[1] for key in query.aggregation.keys if key.op is Op.COLUMN}
-    if not is_streaming or any(of == side and own <= keys for of, own in query.unique):
+    if not is_streaming or plan(query).is_per_row:
         return
     alias = query.names[side]
     raise QueryError(

@@ -9,25 +9,31 @@ from itertools import chain
 
 import pyarrow as pa
 
-from penstock.errors import DeviceError, FileError
+from penstock.errors import FileError
 from penstock.host.device.base import Device
-from penstock.host.join.lookup.join import LookupJoin, LookupOptions
+from penstock.host.join.lookup.join import LookupOptions
+from penstock.host.join.lookup.opening import AnyLookup, open_lookup
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.relation import FolderRelation, open_relation
 from penstock.plan.lookup import LookupPlan
-from penstock.plan.query import other
+from penstock.plan.query import JoinQuery, other
 
 from ..batch.blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
 from ..rows import from_slots, in_batches, used_schema
-from .groups import PartialLookup, group_keys
 from .kept import KEPT
 from .versions import FixedVersion, PinnedVersion
 
 #: Schema of rows of which a query uses no column: Arrow batches of no columns have no rows.
 SOME_COLUMN = pa.schema([("some", pa.bool_())])
+
+
+def group_keys(query: JoinQuery) -> list[str]:
+    """Columns of partial aggregates that name a group."""
+    assert query.aggregation is not None
+    return [f"key {k}" for k in range(len(query.aggregation.keys))]
 
 
 @dataclass(frozen=True)
@@ -76,11 +82,15 @@ class LookupTask:
         with self.device.open() as device, self._join(device) as join:
             for batch in chain([first], filled):
                 for rows in self._rows(batch):
-                    yield from self._given(join, join.push(rows))
-            yield from self._given(join, join.finish())
+                    yield from self._given(join.push(rows))
+            yield from self._given(join.finish())
+            if self.buckets is not None:
+                keys = group_keys(join.plan.query)
+                for partial in join.partial().combine_chunks().to_batches():
+                    yield from blobs_of(partial, keys, self.buckets)
 
     @contextmanager
-    def _join(self, device: Device) -> Iterator[LookupJoin]:
+    def _join(self, device: Device) -> Iterator[AnyLookup]:
         """The join of this task; kept for later tasks if all goes well."""
         is_kept = self.conf.resident
         key = repr((self.compiled, self.relation, self.relation_id, self.options, self.buckets))
@@ -92,10 +102,9 @@ class LookupTask:
             if join is None:
                 join = self.new(stored, number, device)
             else:
-                join.devices = [device]
+                join.use([device])
                 for _ in join.meet(number):
                     pass  # no row waits
-            self._require_runnable(join, device)
             yield join
         except BaseException:
             stored.close()
@@ -129,27 +138,16 @@ class LookupTask:
             return SOME_COLUMN
         return used_schema(self.slots, self.compiled.by_side()[other(self.inner)])
 
-    def new(self, stored: FolderRelation, number: int, device: Device) -> LookupJoin:
+    def new(self, stored: FolderRelation, number: int, device: Device) -> AnyLookup:
         """A join whose rows meet a version.
 
         Raises
         ------
         QueryError, UsageError, FileError
         """
-        kind = LookupJoin if self.buckets is None else PartialLookup
         plan = LookupPlan(self.compiled.query(), self.inner, stored.found_by)
         options = replace(self.options, version=number)
-        return kind(plan, self.used_schema, stored, [device], options)
-
-    def _require_runnable(self, join: LookupJoin, device: Device) -> None:
-        """Let the CPU device take over from one that cannot run the query, if that is wanted."""
-        try:
-            _ = join.schema
-        except DeviceError as error:
-            cpu = self.device.instead_of(device, str(error))
-            if cpu is None:
-                raise
-            join.devices = [cpu]
+        return open_lookup(plan, self.used_schema, stored, [device], options)
 
     def _rows(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Rows from Spark with the names and types of the stream's columns."""
@@ -158,13 +156,9 @@ class LookupTask:
         schema = self.compiled.by_side()[other(self.inner)]
         return from_slots(pa.Table.from_batches([batch]), self.slots, schema).to_batches()
 
-    def _given(
-        self, join: LookupJoin, batches: Iterable[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
+    def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if self.buckets is not None:
-                yield from blobs_of(batch, group_keys(join.plan.query), self.buckets)
-            elif batch.num_rows:
+            if batch.num_rows:
                 fitting = int(self.conf.output_bytes * batch.num_rows / max(1, batch.nbytes))
                 most = max(1, min(self.conf.output_rows, fitting))
                 yield from in_batches(batch, self.output, most)

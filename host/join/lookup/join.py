@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import UsageError
-from penstock.expr import ops
-from penstock.expr.columns import evaluate_columns
-from penstock.expr.node import Expr, Op, walk
-from penstock.plan.lookup import GROUP, LookupPlan
-from penstock.plan.query import JoinQuery
-from penstock.types import int_of
+from penstock.expr.columns import Columns, Vector, evaluate_columns
+from penstock.expr.node import Op, walk
+from penstock.plan.lookup import GROUP, LookupPlan, SoughtKey
 
 from ...device.base import Device
-from ...execute.running import Running
 from ...execute.stats import Stats
 from ...lookup.algorithm import Algorithm
 from ...lookup.cache import Groups
-from ...lookup.lookup import Answers, Lookup
+from ...lookup.lookup import Answers, Counts, Lookup
 from ...lookup.memory import MemorySplit
 from ...metrics import Latency
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
 from ...relation.border import Relation, Version
 from ...rows.columns import load
-from ..table.table_join import TableJoin
+from .answer import Answering, in_group
 from .rows import StreamRows
 
 #: Rows of the stream that are answered together: many share the cost of a join.
 ANSWERED = 1 << 16
-#: Hidden column with the number of a row of the stream, by which an ordered output is sorted.
-NUMBER = "\0number"
-
-_GROUP = pa.field(GROUP, pa.int64(), nullable=False)
-_NUMBER = pa.field(NUMBER, pa.int64(), nullable=False)
 
 
 @dataclass(frozen=True)
@@ -102,35 +93,45 @@ class LookupJoin:
     ) -> None:
         self.plan, self.relation, self.devices = plan, relation, devices
         self._latency = latency
-        self.stats = Stats("+".join(one.name for one in devices))
         self.options = options or LookupOptions()
         sought = plan.sought
-        if sought is None:
-            raise UsageError("the scan path is not built yet")
-        self._sought: tuple[Expr, ...] = sought
-        names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
+        assert sought is not None, "the scan path has a join of its own"
+        self._sought: tuple[SoughtKey, ...] = sought
+        names = {
+            leaf.attr[1] for leaf in walk(*(one.value for one in sought)) if leaf.op is Op.COLUMN
+        }
         self._key_columns = sorted(names)
         self._schema = schema
-        self._query = self._numbered() if self.options.ordered else plan.query
         self._inner_columns = list(plan.query.columns_of(plan.inner.side))
         self._inner_columns = [name for name in self._inner_columns if name != GROUP]
         self._inner_schema = pa.schema([relation.schema.field(c) for c in self._inner_columns])
+        self._answering = Answering(
+            plan,
+            schema,
+            self._inner_schema,
+            devices,
+            ordered=self.options.ordered,
+            pruning=self.options.pruning,
+        )
         self._rows = StreamRows()
         self._answered: list[Answers] = []
         self._answered_rows = 0
-        self.rows_in = self.null_keys = 0
+        self.rows_in = self.batches_in = self.null_keys = 0
+        #: Numbers, hashes and validity of keys of rows that were not looked up yet.
+        self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
         self.version = relation.version(self.options.version)
         self._open(self.version)
 
     def _open(self, version: Version, known: Lookup | None = None) -> None:
         """Look up in a version from now on, with what is known of the one before."""
         index, options = version.index, self.options
-        self._row_bytes = max(1.0, sum(_width(field.type) for field in self._schema))
+        self._row_bytes = row_bytes(self._schema)
         split = MemorySplit.of(
             options.memory_bytes,
             index.memory_bytes,
             self._row_bytes,
             keeps_rows=options.algorithm.keeps_rows,
+            goes_on=known is not None,
         )
         self._room = split.rows_of(self._row_bytes)
         if known is None:
@@ -140,9 +141,25 @@ class LookupJoin:
         else:
             cache = known.cache
             cache.drop(version.changed_since(self.version.number))
-        choice = options.algorithm.choice(index.bytes[: len(index.first)], split.pages)
+        keyed = slice(0, len(index.first))
+        choice = options.algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
         self.lookup = Lookup(index, cache, choice, None if known is None else known.counts)
         self.version, self.split = version, split
+
+    @property
+    def counts(self) -> Counts:
+        """What was looked up so far."""
+        return self.lookup.counts
+
+    @property
+    def waiting(self) -> int:
+        """Rows that wait for a page."""
+        return self.lookup.waiting.rows
+
+    @property
+    def cached(self) -> int:
+        """Keys whose rows are kept."""
+        return len(self.lookup.cache)
 
     def memory_bytes(self) -> dict[str, int]:
         """Main memory by purpose."""
@@ -156,7 +173,12 @@ class LookupJoin:
     @property
     def schema(self) -> pa.Schema:
         """Schema of the output."""
-        return self._join(self._empty_rows(), self._no_groups()).schema
+        return self._answering.schema
+
+    @property
+    def stats(self) -> Stats:
+        """Counts of the devices' work."""
+        return self._answering.stats
 
     # -- rows in ----------------------------------------------------------------------------------
 
@@ -167,13 +189,27 @@ class LookupJoin:
         """
         if self.options.refresh:
             yield from self.meet(self.relation.newest())
-        for start in range(0, batch.num_rows, ANSWERED):
-            yield from self._push(batch.slice(start, ANSWERED))
+        self._accept(batch)
+        yield from self._admit()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows that wait."""
+        yield from self._admit()
         yield from self._read_until(0)
         yield from self._give()
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Answer all rows; give the groups that all rows of the stream make."""
+        yield from self.finish()
+        yield from self._answering.end()
+
+    def use(self, devices: Sequence[Device]) -> None:
+        """Let other devices do the work from now on."""
+        self.devices = self._answering.devices = devices
+
+    def partial(self) -> pa.Table:
+        """Partial aggregates of all rows that were answered, to be merged elsewhere."""
+        return self._answering.partial()
 
     def meet(self, number: int) -> Iterator[pa.RecordBatch]:
         """Let later rows meet a version; gives the output of rows that waited for the one before.
@@ -185,35 +221,48 @@ class LookupJoin:
         """
         if number != self.version.number:
             version = self.relation.version(number)
+            yield from self._admit()
             yield from self._read_until(0)
             self._open(version, self.lookup)
 
-    def _push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _accept(self, batch: pa.RecordBatch) -> None:
+        """Take rows, all or none."""
         side = self.plan.outer
         loaded = load(batch, self._key_columns, self.plan.query.scale_of(side.side), side.alias)
         columns = {(side.side, name): vector for name, vector in loaded.items()}
-        keys = [evaluate_columns(expr, columns, batch.num_rows) for expr in self._sought]
+        keys = [_key_values(one, columns, batch.num_rows) for one in self._sought]
         hashes, valid = self.relation.key_hash(keys, batch.num_rows)
         ids = self._rows.add(batch)
         self.rows_in += len(ids)
+        self.batches_in += 1
         if self._latency is not None:
             self._latency.arrived(ids, time.monotonic())
-        if valid is not None:
-            none = ids[~valid]
-            self.null_keys += len(none)
-            self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
-            ids, hashes = ids[valid], hashes[valid]
-        yield from self._read_until(max(0, self._room - len(ids)))
-        self._take(self.lookup.admit(ids, hashes))
-        if self.options.ordered:
-            yield from self._read_until(0)
-            yield from self._give()
+        for start in range(0, len(ids), ANSWERED):
+            part = slice(start, start + ANSWERED)
+            self._incoming.append((ids[part], hashes[part], None if valid is None else valid[part]))
+
+    def _admit(self) -> Iterator[pa.RecordBatch]:
+        """Look up the rows that were taken; a page that cannot be read leaves them for later."""
+        while self._incoming:
+            ids, hashes, valid = self._incoming[0]
+            yield from self._read_until(max(0, self._room - len(ids)))
+            self._incoming.popleft()
+            if valid is not None:
+                none = ids[~valid]
+                self.null_keys += len(none)
+                self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
+                ids, hashes = ids[valid], hashes[valid]
+            self._take(self.lookup.admit(ids, hashes))
+            if self.options.ordered:
+                yield from self._read_until(0)
+                yield from self._give()
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
         while self.lookup.occupied > rows:
             pages = self.lookup.next_pages()
-            read = self.version.read(pages, self._inner_columns)
+            sought = self.lookup.sought(pages)
+            read = self.version.read(pages, self._inner_columns, sought)
             self._take(self.lookup.arrived(pages, read))
             if self._answered_rows >= ANSWERED and not self.options.ordered:
                 yield from self._give()
@@ -222,11 +271,10 @@ class LookupJoin:
 
     def _take(self, answers: Answers) -> None:
         if len(answers.ids):
-            used, group = np.unique(answers.group, return_inverse=True)
-            if len(used) and used[0] < 0:
-                group, used = group - 1, used[1:]
-            groups = answers.groups.pick(used)
-            self._answered.append(Answers(answers.ids, group, groups))
+            groups = answers.groups
+            if groups.batch.num_rows > groups.counts.sum():  # others' rows are not kept
+                groups = groups.pick(np.arange(len(groups)))
+            self._answered.append(Answers(answers.ids, answers.group, groups))
             self._answered_rows += len(answers.ids)
 
     def _give(self) -> Iterator[pa.RecordBatch]:
@@ -243,50 +291,31 @@ class LookupJoin:
         )
         groups = Groups.concat([part.groups for part in parts])
         ids = np.concatenate([part.ids for part in parts])
-        rows = self._rows.take(ids).append_column(_GROUP, pa.array(group))
-        if self.options.ordered:
-            rows = rows.append_column(_NUMBER, pa.array(ids))
-        join = self._join(rows, groups)
-        if self.options.ordered:
-            table = pa.Table.from_batches(join, join.schema)
-            yield from table.sort_by(NUMBER).drop_columns([NUMBER]).to_batches()
-        else:
-            yield from join
-        self._note(join.stats)
+        rows = self._rows.take(ids)
+        candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
+        answer = self._answering.begin(rows, ids, group)
+        yield from answer.add(candidates)
+        yield from answer.finish()
         if self._latency is not None:
             self._latency.left(ids, time.monotonic())
-
-    def _note(self, stats: Stats) -> None:
-        """Add the work of a join to that of those before."""
-        self.stats.rows += stats.rows
-        self.stats.pairs_evaluated += stats.pairs_evaluated
-        self.stats.pairs_pruned += stats.pairs_pruned
-
-    def candidates(self, groups: Groups) -> pa.Table:
-        """Rows of the relation, with the number of their group."""
-        of_row = np.repeat(np.arange(len(groups)), groups.counts)
-        return pa.Table.from_batches([groups.batch]).append_column(_GROUP, pa.array(of_row))
-
-    def _join(self, rows: pa.Table, groups: Groups) -> TableJoin:
-        plan = self.plan
-        return TableJoin(
-            self._query,
-            {plan.outer.table: rows, plan.inner.table: self.candidates(groups)},
-            self.devices,
-            pruning=self.options.pruning,
-            running=Running(ordered=self.options.ordered),
-        )
-
-    def _numbered(self) -> JoinQuery:
-        query = self.plan.query
-        number = ops.column(self.plan.outer.side, NUMBER, int_of(64, nullable=False))
-        return replace(query, select=(*query.select, (NUMBER, number)))
 
     def _no_groups(self) -> Groups:
         return Groups.none(self._inner_schema)
 
-    def _empty_rows(self) -> pa.Table:
-        return self._schema.empty_table().append_column(_GROUP, pa.array([], pa.int64()))
+
+def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
+    """Values of a key column that rows of the stream look up; NULL where there is none."""
+    found = evaluate_columns(sought.value, columns, rows)
+    if sought.factor == 1 and not sought.constant:
+        return found
+    values = found.values.astype(object) - sought.constant
+    whole = (values % sought.factor == 0).astype(bool)
+    return Vector(values // sought.factor, whole if found.valid is None else found.valid & whole)
+
+
+def row_bytes(schema: pa.Schema) -> float:
+    """About how many bytes a row takes."""
+    return max(1.0, sum(_width(field.type) for field in schema))
 
 
 def _width(dtype: pa.DataType) -> int:

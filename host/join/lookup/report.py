@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from ...execute.executor import lane_names
 from ...metrics.report import LaneReport, LookupReport, Report
-from .join import LookupJoin
+from .opening import AnyLookup
 
 
-def report(join: LookupJoin, rows: int, latency_s: Mapping[float, float]) -> Report:
+def report(join: AnyLookup, rows: int, latency_s: Mapping[float, float]) -> Report:
     """Report the work of a join so far, with the rows that it has given and their latency."""
-    lookup, version = join.lookup, join.version
+    counts, version = join.counts, join.version
     alias = join.plan.outer.alias
     return Report(
         arrived={alias: join.rows_in},
@@ -30,12 +30,12 @@ def report(join: LookupJoin, rows: int, latency_s: Mapping[float, float]) -> Rep
             relation=join.relation.name,
             version=version.number,
             age_s=max(0.0, time.time() - version.created),
-            sought=lookup.counts.rows,
-            hits=lookup.counts.hits,
+            sought=counts.rows,
+            hits=counts.hits,
             null_keys=join.null_keys,
-            waiting=lookup.waiting.rows,
-            pages=lookup.counts.pages,
-            page_bytes=lookup.counts.page_bytes,
-            cached=len(lookup.cache),
+            waiting=join.waiting,
+            pages=counts.pages,
+            page_bytes=counts.page_bytes,
+            cached=join.cached,
         ),
     )

@@ -37,7 +37,8 @@ class StreamRows:
         """The rows of these numbers, each of which can be taken once."""
         firsts = np.array([one.first for one in self._stretches])
         of = np.searchsorted(firsts, ids, side="right") - 1
-        parts = np.unique(of)
+        counts = np.bincount(of, minlength=len(firsts))
+        parts = np.flatnonzero(counts)
         if len(parts) == 1:
             one = self._stretches[parts[0]]
             taken = pa.Table.from_batches([one.batch.take(pa.array(ids - one.first))])
@@ -47,8 +48,8 @@ class StreamRows:
             place = np.searchsorted(parts, of)
             rows = ids - firsts[of] + starts[place]
             taken = pa.Table.from_batches([one.batch for one in used]).take(pa.array(rows))
-        for part, count in zip(*np.unique(of, return_counts=True), strict=True):
-            self._stretches[part].left -= int(count)
+        for part in parts.tolist():
+            self._stretches[part].left -= int(counts[part])
         while self._stretches and not self._stretches[0].left:
             self.nbytes -= self._stretches.popleft().batch.nbytes
         return taken

@@ -18,7 +18,8 @@ from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
 from ...relation import open_relation
 from ...relation.border import Relation
-from .join import LookupJoin, LookupOptions
+from .join import LookupOptions
+from .opening import open_lookup
 
 #: When rows of a stream meet a newer version of a relation.
 REFRESH = ("batch", "start")
@@ -96,26 +97,28 @@ def relation(
     except ValueError:
         known = ", ".join(Algorithm)
         raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
+    if not isinstance(location, str | PathLike):
+        raise arguments.refuse("location", "a folder or the address of a store", location)
     found = RelationTable(str(location), refresh, chosen)
     found.open().close()
     return found
 
 
-def relation_of(tables: Mapping[str, Any]) -> str | None:
-    """The name of the one relation among the tables of a query.
+def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
+    """The one relation among the tables of a query, and its name there; None if there is none.
 
     Raises
     ------
     UsageError
         There are several.
     """
-    names = [name for name, table in tables.items() if isinstance(table, RelationTable)]
-    if len(names) > 1:
+    found = [(name, one) for name, one in tables.items() if isinstance(one, RelationTable)]
+    if len(found) > 1:
         raise UsageError(
-            f"{' and '.join(names)} are relations, and a query looks up one; join the rows that "
-            "come out with the other one"
+            f"{' and '.join(name for name, _ in found)} are relations, and a query looks up one; "
+            "join the rows that come out with the other one"
         )
-    return names[0] if names else None
+    return found[0] if found else None
 
 
 def lookup_table(
@@ -134,11 +137,11 @@ def lookup_table(
     stored : Relation
     """
     table = tables[plan.outer.table]
-    join = LookupJoin(plan, table.schema, stored, devices, options)
+    join = open_lookup(plan, table.schema, stored, devices, options)
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in table.to_batches():
             yield from join.push(batch)
-        yield from join.finish()
+        yield from join.end()
 
     return pa.Table.from_batches(rows(), join.schema)

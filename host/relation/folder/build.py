@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import time
@@ -20,13 +21,22 @@ from ...rows.file_store import FileStore, unwritable
 from ..key_hash import KeyHash
 from .layout import RelationLayout, checked_schema, with_splits
 from .records import RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
-from .relation import AGAIN, MEMORY_BYTES, FolderRelation, file_store
+from .relation import (
+    AGAIN,
+    MEMORY_BYTES,
+    ORPHANS_S,
+    FolderRelation,
+    file_store,
+    remove_older,
+)
 from .segment import DATA, SegmentRecord
 from .sorting import scratch
 from .sources import Rows, source_of
 
 #: A read of this size takes hardly longer than a shorter one, and holds few rows that nobody wants.
 PAGE_BYTES = 16 << 10
+#: How names of relations end that are not whole.
+_PARTIAL = ".partial"
 #: Bounds of the pages' bytes; rows that are longer have longer pages.
 _LEAST_PAGE, _MOST_PAGE = 256, 16 << 20
 
@@ -163,6 +173,7 @@ def hidden(final: FileStore) -> Iterator[FileStore]:
     """A place that gets its name at the end; objects have theirs at once, the version last."""
     folder = final.folder
     if folder is None:
+        final.check_put_new()
         if final.get(RELATION) is not None:
             raise there(final)
         yield final
@@ -171,7 +182,8 @@ def hidden(final: FileStore) -> Iterator[FileStore]:
         raise there(final)
     if not folder.parent.is_dir():
         raise FileError(f"cannot make {folder}: there is no folder {folder.parent}")
-    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.partial")
+    remove_older(folder.parent.glob(f".{glob.escape(folder.name)}.*{_PARTIAL}"), ORPHANS_S)
+    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_PARTIAL}")
     try:
         yield file_store(str(partial))
         try:

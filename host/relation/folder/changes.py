@@ -69,9 +69,10 @@ class ChangedKeys:
         if missing is not None:
             key = ", ".join(self._layout.record.key)
             row = int(np.argmax(missing))
-            values = batch.slice(row, 1).to_pylist()[0]
+            shown = [name for name in batch.schema.names if name[0] != "\0"]
+            values = batch.select(shown).slice(row, 1).to_pylist()[0]
             raise DataError(
-                f"{where} have NULL in their key ({key}), as in {values}; rows without a key can "
+                f"{where}: a row has NULL in its key ({key}): {values}; rows without a key can "
                 "be appended, but not be replaced or removed"
             )
 

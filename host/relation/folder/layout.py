@@ -41,6 +41,12 @@ def _stored(dtype: pa.DataType) -> pa.DataType:
     return pa.binary() if dtype == pa.binary_view() else dtype
 
 
+def _can_be_key(dtype: pa.DataType) -> bool:
+    texts = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    is_number = pa.types.is_integer(dtype) or pa.types.is_decimal(dtype)
+    return has_bounds(dtype) or is_number or dtype in texts
+
+
 def checked_schema(
     schema: pa.Schema, key: Sequence[str], cluster: Sequence[str], where: str
 ) -> pa.Schema:
@@ -64,7 +70,7 @@ def checked_schema(
                 )
     stored = stored_schema(schema)
     for name in key:
-        if pa.types.is_nested(stored.field(name).type) or pa.types.is_null(stored.field(name).type):
+        if not _can_be_key(stored.field(name).type):
             raise SchemaError(
                 f"{where}.{name} is {stored.field(name).type}, which cannot be a key; use a column "
                 "of numbers, text, bytes, times or booleans"
@@ -120,9 +126,12 @@ class RelationLayout:
                 columns = [pa.array(rows.hashes), *columns]
             yield pa.RecordBatch.from_arrays(columns, schema=self.page_schema)
 
-    def segment(self, record: SegmentRecord, *, gone: bool = False) -> PageSegment:
+    def segment(
+        self, record: SegmentRecord, *, gone: bool = False, may_stay: bool = False
+    ) -> PageSegment:
         """Open a segment of rows, or of keys that are gone."""
-        return PageSegment(self._files, record, self.gone_schema if gone else self.page_schema)
+        schema = self.gone_schema if gone else self.page_schema
+        return PageSegment(self._files, record, schema, may_stay=may_stay)
 
     def conform(self, batch: pa.RecordBatch, where: str, schema: pa.Schema) -> pa.RecordBatch:
         """Rows with the columns and types of a schema.

@@ -21,6 +21,7 @@ from numba import njit
 from penstock.errors import DataError
 
 from ...kept_code import kept
+from .picking import picked_bits, picked_text, picked_values, search
 
 #: Bytes before the metadata of a message: a mark and the metadata's length.
 _PREFIX = 8
@@ -50,6 +51,27 @@ class _Field:
     node: int
     buffer: int
     width: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sought:
+    """Hashes that are sought in some pages.
+
+    Parameters
+    ----------
+    hashes : ndarray of uint64
+        Ascending.
+    lows, highs : ndarray of int64, shape (pages,)
+        Page k may have those of ``hashes[lows[k]:highs[k]]``.
+    """
+
+    hashes: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    def of(self, pages: slice) -> Sought:
+        """What is sought in some of the pages."""
+        return Sought(self.hashes, self.lows[pages], self.highs[pages])
 
 
 class PageFormat:
@@ -89,25 +111,73 @@ class PageFormat:
         list of Array, or None
             None: the pages have other numbers of rows.
         """
+        found = self._found(raw, starts, counts)
+        if found is None:
+            return None
+        nulls, places = found
+        ends = np.cumsum(counts)
+        columns_found = []
+        for name in columns:
+            number = self.schema.get_field_index(name)
+            field = self._fields[number]
+            if field.width is None:
+                columns_found.append(self._by_arrow(raw, starts, number))
+                continue
+            first = field.buffer
+            valid = _valid(raw, places[first], nulls[field.node], counts, ends)
+            columns_found.append(_values(field, raw, places[first + 1 :], counts, ends, valid))
+        return columns_found
+
+    def rows_with(
+        self,
+        raw: np.ndarray,
+        starts: np.ndarray,
+        counts: np.ndarray,
+        columns: Sequence[str],
+        key: str,
+        sought: Sought,
+    ) -> tuple[list[pa.Array], np.ndarray] | None:
+        """As :meth:`rows`, only the rows whose hash is sought, and how many each page has.
+
+        Parameters
+        ----------
+        key : str
+            The column of hashes, which ascend in each page.
+        sought : Sought
+        """
+        found = self._found(raw, starts, counts)
+        if found is None:
+            return None
+        nulls, places = found
+        hashes = self._fields[self.schema.get_field_index(key)].buffer + 1
+        pages, rows = search(raw, places[hashes], counts, sought.hashes, sought.lows, sought.highs)
+        arrays = []
+        for name in columns:
+            number = self.schema.get_field_index(name)
+            field = self._fields[number]
+            if field.width is None:
+                firsts = np.cumsum(counts) - counts
+                every = self._by_arrow(raw, starts, number)
+                arrays.append(every.take(pa.array(firsts[pages] + rows)))
+                continue
+            valid = None
+            own_nulls = nulls[field.node]
+            if own_nulls.any():
+                bits = np.where(own_nulls > 0, places[field.buffer], -1)
+                valid = pa.py_buffer(picked_bits(raw, bits, pages, rows))
+            arrays.append(_picked(field, raw, places[field.buffer + 1 :], pages, rows, valid))
+        return arrays, np.bincount(pages, minlength=len(starts))
+
+    def _found(
+        self, raw: np.ndarray, starts: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """NULLs of each field and page, and where its buffers are; None as for :meth:`rows`."""
         pages = len(starts)
         lengths = np.empty(pages, np.int64)
         nulls = np.empty((self._nodes, pages), np.int64)
         places = np.empty((self._buffers, pages), np.int64)
         _find(raw, starts, lengths, nulls, places)
-        if not np.array_equal(lengths, counts):
-            return None
-        ends = np.cumsum(counts)
-        found = []
-        for name in columns:
-            number = self.schema.get_field_index(name)
-            field = self._fields[number]
-            if field.width is None:
-                found.append(self._by_arrow(raw, starts, number))
-                continue
-            first = field.buffer
-            valid = _valid(raw, places[first], nulls[field.node], counts, ends)
-            found.append(_values(field, raw, places[first + 1 :], counts, ends, valid))
-        return found
+        return (nulls, places) if np.array_equal(lengths, counts) else None
 
     def _by_arrow(self, raw: np.ndarray, starts: np.ndarray, number: int) -> pa.Array:
         """A column of another type, by Arrow's reader."""
@@ -212,6 +282,28 @@ def _values(
         )
     buffers = [valid, pa.py_buffer(offsets.astype(kind, copy=False)), pa.py_buffer(text)]
     return pa.Array.from_buffers(field.type, rows, buffers)
+
+
+def _picked(
+    field: _Field,
+    raw: np.ndarray,
+    places: np.ndarray,
+    pages: np.ndarray,
+    rows: np.ndarray,
+    valid: pa.Buffer | None,
+) -> pa.Array:
+    """Values of some rows of pages."""
+    width = field.width
+    if width == 0:
+        data = [picked_bits(raw, places[0], pages, rows)]
+    elif width is not None and width > 0:
+        data = [picked_values(raw, places[0], width, pages, rows)]
+    else:
+        kind = np.int32 if width == -4 else np.int64
+        offsets, text = picked_text(raw, kind, places[0], places[1], pages, rows)
+        data = [offsets.astype(kind, copy=False), text]
+    buffers = [valid, *(pa.py_buffer(one) for one in data)]
+    return pa.Array.from_buffers(field.type, len(rows), buffers)
 
 
 def _valid(

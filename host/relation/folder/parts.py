@@ -22,7 +22,7 @@ from .layout import RelationLayout
 from .records import VERSIONS, RelationRecord
 from .relation import MEMORY_BYTES, FolderRelation, file_store
 from .segment import DATA, READ_BYTES, SegmentRecord, index_names
-from .zorder import PARTS_LOG2, Sample, places
+from .zorder import Sample, places
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,15 @@ class PartsBuild:
         Of the relation, for messages.
     record : RelationRecord
     parts : int
+    bounds : tuple of int
+        Of a clustered relation: the place on the curve from which on each part but the first is.
     """
 
     location: str
     name: str
     record: RelationRecord
     parts: int
+    bounds: tuple[int, ...] = ()
 
     def _layout(self) -> RelationLayout:
         # Rows are sorted on a disk of the process's own machine.
@@ -57,14 +60,16 @@ class PartsBuild:
             Of the record's schema.
         """
         layout = self._layout()
-        if layout.by_hash:
-            # Rows without a key have the greatest hash: they are in the last part.
-            order, bits = layout.key_hash.of_rows(rows, self.record.key, self.name), 64
-        else:
-            order, bits = places(rows, self.record.splits), PARTS_LOG2 * len(self.record.splits)
-        low = max(0, bits - 32)  # the first 32 bits times a number of parts fit into 64
-        scaled = (order >> np.uint64(low)) * np.uint64(self.parts)
-        return (scaled >> np.uint64(bits - low)).astype(np.int32)
+        if not layout.by_hash:
+            order = places(rows, self.record.splits)
+            return np.searchsorted(np.array(self.bounds, np.uint64), order, "right").astype(
+                np.int32
+            )
+        # Rows without a key have the greatest hash: they are in the last part. The first 32 bits
+        # times a number of parts fit into 64.
+        hashes = layout.key_hash.of_rows(rows, self.record.key, self.name)
+        scaled = (hashes >> np.uint64(32)) * np.uint64(self.parts)
+        return (scaled >> np.uint64(32)).astype(np.int32)
 
     def write(
         self, batches: Iterable[pa.RecordBatch], memory_bytes: int = MEMORY_BYTES
@@ -146,6 +151,15 @@ def _pieces(files: FileStore, record: SegmentRecord, start: int) -> Iterator[mem
         reader.close()
 
 
+def _bounds(
+    sample: Sequence[pa.RecordBatch], record: RelationRecord, parts: int
+) -> tuple[int, ...]:
+    """Places between which there are about equally many rows."""
+    found = [places(batch, record.splits) for batch in sample]
+    order = np.sort(np.concatenate([np.zeros(0, np.uint64), *found]))
+    return tuple(int(order[k * len(order) // parts]) for k in range(1, parts)) if len(order) else ()
+
+
 def build_in_parts(
     schema: pa.Schema,
     location: str,
@@ -178,14 +192,17 @@ def build_in_parts(
     """
     final = file_store(location)
     record = new_record(schema, options, "the table")
+    bounds: tuple[int, ...] = ()
     if record.cluster:
+        rows = list(sample)
         chosen = Sample(record.cluster)
-        for batch in sample:
+        for batch in rows:
             chosen.add(batch)
         record = replace(record, splits=chosen.splits())
+        bounds = _bounds(rows, record, parts)
     with hidden(final) as files:
         files.make([DATA, VERSIONS])
         own = location if files.folder is None else str(files.folder)
-        build = PartsBuild(own, final.root, record, parts)
+        build = PartsBuild(own, final.root, record, parts, bounds)
         commit(files, record, build.join(write(build)), final)
     return FolderRelation(final)

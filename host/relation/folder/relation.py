@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,8 +25,11 @@ from .layout import RelationLayout, stored_schema
 from .pins import Pins
 from .records import FORMAT, RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
 from .segment import DATA, PageSegment, SegmentRecord
+from .sorting import SCRATCH
 from .sources import Rows, RowSource, source_of
 from .version import FolderVersion
+
+_log = logging.getLogger("penstock.relation")
 
 #: What to do where files are lost.
 LOST = "restore the relation from a backup, or build it anew with `penstock relation build`"
@@ -62,6 +68,7 @@ class FolderRelation(Relation):
     def __init__(self, files: FileStore) -> None:
         self._files = files
         self.name = files.root
+        self._stamp = files.stamp(RELATION)
         self._record = self._read_record()
         self.id = self._record.id
         self.schema, self.key = self._record.schema, self._record.key
@@ -94,6 +101,8 @@ class FolderRelation(Relation):
     # -- versions ---------------------------------------------------------------------------------
 
     def newest(self) -> int:
+        if self._files.stamp(RELATION) != self._stamp:
+            self._check_same()
         number = self._newest
         while number and self._files.size(version_name(number + 1)) is not None:
             number += 1
@@ -135,8 +144,8 @@ class FolderRelation(Relation):
         base = self._segment(record.base)
         deltas = [
             (
-                None if delta.rows is None else self._segment(delta.rows),
-                None if delta.gone is None else self._segment(delta.gone, gone=True),
+                None if delta.rows is None else self._segment(delta.rows, is_delta=True),
+                None if delta.gone is None else self._segment(delta.gone, gone=True, is_delta=True),
             )
             for delta in record.deltas
         ]
@@ -154,18 +163,33 @@ class FolderRelation(Relation):
             return None
         record = VersionRecord.of(values)
         if record.relation != self._record.id:
-            other = self._read_record()
-            what = "with another schema" if other.schema != self.schema else "anew"
+            self._check_same()
+            raise FileError(f"version {number} of {self.name} belongs to another relation; {LOST}")
+        return record
+
+    def _check_same(self) -> None:
+        """Check that the relation is the one that was opened.
+
+        Raises
+        ------
+        FileError
+        """
+        found = self._read_record()
+        if found.id != self._record.id:
+            what = "with another schema" if found.schema != self.schema else "anew"
             raise FileError(
                 f"{self.name} was built {what} since it was opened; open it again, and start "
                 "again what reads it"
             )
-        return record
 
-    def _segment(self, record: SegmentRecord, *, gone: bool = False) -> PageSegment:
+    def _segment(
+        self, record: SegmentRecord, *, gone: bool = False, is_delta: bool = False
+    ) -> PageSegment:
         found = self._segments.get(record.name)
         if found is None:
-            found = self._segments[record.name] = self._layout.segment(record, gone=gone)
+            found = self._segments[record.name] = self._layout.segment(
+                record, gone=gone, may_stay=is_delta
+            )
         return found
 
     def _changed(self, since: int, number: int) -> np.ndarray | None:
@@ -304,6 +328,7 @@ class FolderRelation(Relation):
         self, rows: Rows, name: str, keys: ChangedKeys | None, memory_bytes: int
     ) -> SegmentRecord | None:
         """Write rows of an update; None if there are none."""
+        self._files.check_put_new()
         source = self._source(rows, name, self.schema)
         hashed = (self._layout.hashed(batch) for batch in source.batches)
         if keys is not None:
@@ -341,7 +366,11 @@ class FolderRelation(Relation):
             if not committed:
                 self._remove(change.segments)
         if compact and self._is_scattered(record):
-            return self.compact()
+            try:
+                return self.compact()
+            except FileError as error:
+                # The update is in; an error would make callers give its rows once more.
+                _log.warning("%s is not compacted: %s", self.name, error)
         return record.number
 
     def _overtaken(self) -> FileError:
@@ -522,6 +551,8 @@ class FolderRelation(Relation):
         ]
         gone = [there[name] for name in [*names, *orphans] if name in there]
         self._files.remove(f"{DATA}/{file.name}" for file in gone)
+        if self._files.folder is not None:
+            remove_older(self._files.folder.glob(f"{SCRATCH}*"), orphans_s)
         return Removed(len(removed), len(gone), sum(file.bytes for file in gone))
 
     def pin(self, query: str, batch: int | str, place: str | None = None) -> int:
@@ -545,6 +576,14 @@ class FolderRelation(Relation):
     def close(self) -> None:
         for segment in list(self._segments.values()):
             segment.close()
+
+
+def remove_older(folders: Iterable[Path], age_s: float) -> None:
+    """Remove folders of killed programs, where that is possible."""
+    for folder in folders:
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > age_s:
+                shutil.rmtree(folder)
 
 
 @dataclass(frozen=True)

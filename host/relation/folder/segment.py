@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from ...rows.columns import vector
 from ...rows.file_store import FileStore, RangeReader, Sink
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
-from .pages import PageFormat, checksums, row_bytes, sliced
+from .pages import PageFormat, Sought, checksums, row_bytes, sliced
 
 #: Names of hidden columns begin with a character that no column of a user has.
 HASH_COLUMN = "\0hash"
@@ -26,6 +28,11 @@ DATA = "data"
 
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
+#: Bytes of pages that a thread reads at once where few of their rows are wanted.
+PICK_BYTES = 1 << 20
+_THREADS = 2
+#: Bytes of the pages of an update that stay in memory: nearly every read needs them.
+STAY_BYTES = 128 << 10
 _LEAST, _GREATEST = "least:", "greatest:"
 _INDEX = pa.schema(
     {
@@ -114,10 +121,21 @@ class PageSegment:
     record : SegmentRecord
     schema : Schema
         Of its pages, hidden columns included.
+    may_stay : bool
+        Whether the pages stay in memory once they are read, if they are few.
     """
 
-    def __init__(self, files: FileStore, record: SegmentRecord, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        files: FileStore,
+        record: SegmentRecord,
+        schema: pa.Schema,
+        *,
+        may_stay: bool = False,
+    ) -> None:
         self._files, self.record = files, record
+        self.stays = may_stay and record.bytes <= STAY_BYTES
+        self._raw: np.ndarray | None = None
         self.format = PageFormat(schema)
         self._schema = schema
         table = self._index_columns(_INDEX.names)
@@ -128,12 +146,14 @@ class PageSegment:
         self._checksums = table["checksum"].to_numpy().copy()
         self._offsets = np.cumsum(self.bytes) - self.bytes
         self._reader: RangeReader | None = None
+        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def memory_bytes(self) -> int:
-        """Of the index."""
+        """Of the index, and of pages that stay in memory."""
+        held = self.record.bytes if self.stays else 0
         arrays = (self.first, self.last, self.rows, self.bytes, self._checksums, self._offsets)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + held
 
     def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest value of a column in each page."""
@@ -150,39 +170,90 @@ class PageSegment:
         ------
         FileError
         """
+        if not self.stays:
+            raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+            starts = self._checked(pages, raw)
+        else:
+            if self._raw is None:
+                raw = np.empty(int(self.bytes.sum()), np.uint8)
+                self._checked(np.arange(len(self.bytes)), raw)
+                self._raw = raw
+            raw, starts = self._raw, self._offsets[pages]
+        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        if found is None:
+            raise self._miscounted()
+        return found
+
+    def read_with(
+        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        """Columns of those rows of some pages whose hash is sought, and how many each page has.
+
+        Raises
+        ------
+        FileError
+        """
+        # A few pages at a time, which stay in the processor's cache until their rows are picked.
+        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes[pages]) // PICK_BYTES)) + 1
+        bounds = [0, *cuts.tolist(), len(pages)]
+        parts = [slice(low, high) for low, high in pairwise(bounds)]
+
+        def picked(part: slice) -> tuple[list[pa.Array], np.ndarray]:
+            return self._picked(pages[part], columns, sought.of(part))
+
+        self._open()
+        if len(parts) == 1:
+            return picked(parts[0])
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS)
+        found = list(self._threads.map(picked, parts))
+        arrays = [pa.concat_arrays(column) for column in zip(*(f[0] for f in found), strict=True)]
+        return arrays, np.concatenate([counts for _, counts in found])
+
+    def _picked(
+        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+        starts = self._checked(pages, raw)
+        rows = self.rows[pages].astype(np.int64)
+        found = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, sought)
+        if found is None:
+            raise self._miscounted()
+        return found
+
+    def _miscounted(self) -> FileError:
+        return self._damaged("its pages have other numbers of rows than its index says")
+
+    def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
+        """Read the bytes of pages as they were written; returns where each page begins."""
         lengths = self.bytes[pages]
         starts = np.cumsum(lengths) - lengths
-        raw = np.empty(int(lengths.sum()), np.uint8)
         self._read_bytes(pages, raw, starts)
         wrong = checksums(raw, starts, lengths) != self._checksums[pages]
         if wrong.any():
             page = int(pages[np.argmax(wrong)])
             raise self._damaged(f"page {page} is not what was written: its checksum differs")
-        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
-        if found is None:
-            raise self._damaged("its pages have other numbers of rows than its index says")
-        return found
+        return starts
 
     def _read_bytes(self, pages: np.ndarray, raw: np.ndarray, starts: np.ndarray) -> None:
         if not len(pages):
             return
+        reader = self._open()
+        # Neighbours are read at once.
+        firsts = np.concatenate([[0], np.flatnonzero(np.diff(pages) != 1) + 1])
+        places = starts[firsts]
+        lengths = np.diff(places, append=len(raw))
+        try:
+            end = reader.read_stretches(raw, places, lengths, self._offsets[pages[firsts]])
+        except OSError as error:
+            raise self._damaged(f"cannot be read: {error}") from error
+        if end is not None:
+            raise self._damaged(f"it is truncated: it ends at byte {end:,}")
+
+    def _open(self) -> RangeReader:
         if self._reader is None:
             self._reader = self._files.ranges(self.record.data)
-        view = raw.data
-        # Neighbours are read at once.
-        cuts = np.flatnonzero(np.diff(pages) != 1) + 1
-        firsts = np.concatenate([[0], cuts])
-        froms = starts[firsts].tolist()
-        tos = [*froms[1:], len(raw)]
-        for low, high, offset in zip(
-            froms, tos, self._offsets[pages[firsts]].tolist(), strict=True
-        ):
-            try:
-                count = self._reader.read_into(view[low:high], offset)
-            except OSError as error:
-                raise self._damaged(f"cannot be read: {error}") from error
-            if count < high - low:
-                raise self._damaged(f"it is truncated: it ends at byte {offset + count:,}")
+        return self._reader
 
     def _damaged(self, what: str) -> FileError:
         return FileError(
@@ -237,6 +308,9 @@ class PageSegment:
 
     def close(self) -> None:
         """Close the file."""
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
         if self._reader is not None:
             self._reader.close()
             self._reader = None

@@ -15,10 +15,12 @@ from penstock.errors import FileError
 
 from ...rows.file_store import unwritable
 
+#: How names of folders of runs begin.
+SCRATCH = ".sort."
 #: Bytes of a batch that is read from a run.
 RUN_BATCH_BYTES = 1 << 20
 #: Share of the memory that rows take before they are sorted; then there are two copies of them.
-_SHARE = 3
+_SHARE = 4
 #: Rows of a batch of small ones.
 _LEAST_ROWS = 256
 
@@ -32,7 +34,7 @@ def scratch(folder: str | Path) -> Iterator[Path]:
     FileError
     """
     try:
-        made = tempfile.TemporaryDirectory(prefix=".sort.", dir=folder)
+        made = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder)
     except OSError as error:
         raise unwritable(str(folder), error, "try again") from error
     with made as path:
@@ -68,7 +70,7 @@ class Spool:
                 self._writer = pa.ipc.new_file(str(self._path), self._schema)
             self._writer.write_batch(batch, None)
         except OSError as error:
-            raise unwritable(str(self._path), error, "build again") from error
+            raise unwritable(str(self._path), error, "try again") from error
         self.rows += batch.num_rows
 
     def close(self) -> None:
@@ -82,7 +84,7 @@ class Spool:
             if self._writer is not None:
                 self._writer.close()
         except OSError as error:
-            raise unwritable(str(self._path), error, "build again") from error
+            raise unwritable(str(self._path), error, "try again") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows; the file is removed behind the last one."""
@@ -97,7 +99,7 @@ class Spool:
         except (OSError, pa.ArrowException) as error:
             if isinstance(error, FileError):
                 raise
-            raise FileError(f"cannot read {self._path}: {error}; build again") from error
+            raise FileError(f"cannot read {self._path}: {error}; try again") from error
         self._path.unlink(missing_ok=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..border import PageIndex, PageRows, Version
 from ..key_hash import NULL_HASH
 from .keys import keys_within
 from .layout import RelationLayout
+from .pages import Sought
 from .records import VersionRecord
 from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds
 
@@ -70,9 +71,10 @@ class FolderVersion(Version):
                 for one in (delta_rows, gone):
                     if one is None:
                         continue
-                    low, high = self._pages_of(one)
+                    low, high = self._pages_of(one, slice(None))
                     held = np.concatenate([[0], np.cumsum(one.bytes)])
-                    sizes[0] += held[high] - held[low]
+                    if not one.stays:
+                        sizes[0] += held[high] - held[low]
                     if one is delta_rows:
                         counts = np.concatenate([[0], np.cumsum(one.rows, dtype=np.int64)])
                         rows[0] += counts[high] - counts[low]
@@ -82,36 +84,40 @@ class FolderVersion(Version):
                 rows.append(one.rows[own].astype(np.int64))
                 sizes.append(one.bytes[own])
         limit = np.iinfo(np.int32).max
-        bounds = _Bounds(self)
         return PageIndex(
             first=first,
             rows=np.minimum(np.concatenate(rows), limit).astype(np.int32),
             bytes=np.concatenate(sizes),
-            bounds=bounds,
-            memory_bytes=self._memory_bytes(bounds),
+            bounds=_Bounds(self),
+            memory_bytes=self._memory_bytes(),
         )
 
-    def _memory_bytes(self, bounds: _Bounds) -> int:
+    def _memory_bytes(self) -> int:
         segments = [self._base, *(one for pair in self._deltas for one in pair if one is not None)]
         own = 2 * self._first.nbytes + 16 * len(self._plain_page) + 12 * self._base.record.pages
-        return sum(one.memory_bytes for one in segments) + own
+        held = 0 if self._layout.by_hash else _bytes(gone for _, gone in self._deltas)
+        return sum(one.memory_bytes for one in segments) + own + held
 
-    def _pages_of(self, segment: PageSegment) -> tuple[np.ndarray, np.ndarray]:
-        """The pages of keys ``[low, high)`` of a segment that may have rows of each own page."""
+    def _pages_of(
+        self, segment: PageSegment, pages: np.ndarray | slice
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The pages of keys ``[low, high)`` of a delta that may have rows of each of some pages."""
         keyed = segment.record.key_pages
-        low = np.searchsorted(segment.last[:keyed], self._first, "left")
-        high = np.searchsorted(segment.first[:keyed], self._last, "right")
+        low = np.searchsorted(segment.last[:keyed], self._first[pages], "left")
+        high = np.searchsorted(segment.first[:keyed], self._last[pages], "right")
         return low, np.maximum(low, high)
 
     def changed_since(self, number: int) -> np.ndarray | None:
         return self._changes(number, self.number)
 
-    def read(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
         pages = np.asarray(pages, np.int64)
         self._check(columns)
         keyed = pages < self._key_pages
         if keyed.all():
-            return self._read_keyed(pages, columns)
+            return self._read_keyed(pages, columns, sought)
         if not keyed.any():
             return self._read_plain(pages, columns)
         parts = [
@@ -195,42 +201,88 @@ class FolderVersion(Version):
         has_hash = HASH_COLUMN in segment.format.schema.names
         arrays = segment.read(pages, [HASH_COLUMN, *columns] if has_hash else list(columns))
         counts = segment.rows[pages].astype(np.int64)
+        hashes = arrays[0].to_numpy() if has_hash else np.zeros(int(counts.sum()), np.uint64)
+        return self._page_rows(hashes, arrays[1:] if has_hash else arrays, columns, counts)
+
+    def _page_rows(
+        self,
+        hashes: np.ndarray,
+        arrays: Sequence[pa.Array],
+        columns: Sequence[str],
+        counts: np.ndarray,
+    ) -> PageRows:
         starts = np.concatenate([[0], np.cumsum(counts)])
-        hashes = arrays[0].to_numpy() if has_hash else np.zeros(int(starts[-1]), np.uint64)
-        own = arrays[1:] if has_hash else arrays
         schema = pa.schema([self._layout.schema.field(name) for name in columns])
         if not columns:
             empty = pa.RecordBatch.from_struct_array(pa.array([{}] * len(hashes), pa.struct([])))
             return PageRows(hashes, empty, starts)
-        return PageRows(hashes, pa.RecordBatch.from_arrays(own, schema=schema), starts)
+        return PageRows(hashes, pa.RecordBatch.from_arrays(list(arrays), schema=schema), starts)
 
-    def _read_keyed(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
-        if not self._deltas:
+    def _base_rows(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None
+    ) -> PageRows:
+        """Rows of the base's pages; rows of hashes that are not sought may be left out."""
+        if sought is None:
             return self._rows(self._base, pages, columns)
+        lows = np.searchsorted(sought, self._first[pages], "left")
+        highs = np.searchsorted(sought, self._last[pages], "right")
+        arrays, counts = self._base.read_with(
+            pages, [HASH_COLUMN, *columns], Sought(sought, lows, highs)
+        )
+        return self._page_rows(arrays[0].to_numpy(), arrays[1:], columns, counts)
+
+    def _read_keyed(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
+        if not self._deltas:
+            return self._base_rows(pages, columns, sought)
         gone = self._changes_in(pages, [gone for _, gone in self._deltas], self._layout.record.key)
         wanted = self._with_key(columns, gone)
         added = self._changes_in(pages, [rows for rows, _ in self._deltas], wanted)
-        base = self._rows(self._base, pages, wanted)
-        position = np.repeat(np.arange(len(pages)), np.diff(base.starts))
-        ranks = [np.zeros(len(base.hashes), np.int64)]
-        positions, hashes, batches = [position], [base.hashes], [base.batch]
-        for rank, at, rows in added:
-            ranks.append(np.full(len(at), rank, np.int64))
-            positions.append(at)
-            hashes.append(rows.hashes)
-            batches.append(rows.batch)
-        if len(batches) == 1 and not gone:
-            return base
-        rank, place = np.concatenate(ranks), np.concatenate(positions)
-        rows = PageRows(np.concatenate(hashes), pa.concat_batches(batches), base.starts)
-        hidden = np.zeros(len(rank), bool)
-        for after, _, keys in gone:
-            self._hide(hidden, rank < after, rows, keys.hashes, keys.batch)
-        order = np.lexsort((rank, rows.hashes, place))
-        order = order[~hidden[order]]
-        starts = np.searchsorted(place[order], np.arange(len(pages) + 1))
-        batch = rows.batch.select(list(columns)).take(pa.array(order))
-        return PageRows(rows.hashes[order], batch, starts)
+        base = self._base_rows(pages, wanted, sought)
+        if added or gone:
+            base = self._merged(base, added, gone)
+        return _visible(base, np.zeros(0, bool), columns)
+
+    def _merged(
+        self,
+        base: PageRows,
+        added: Sequence[tuple[int, np.ndarray, PageRows]],
+        gone: Sequence[tuple[int, np.ndarray, PageRows]],
+    ) -> PageRows:
+        """Rows of the base's pages with those of deltas, which change few of the pages."""
+        counts = np.diff(base.starts)
+        is_changed = np.zeros(len(counts), bool)
+        for _, places, _ in (*added, *gone):
+            is_changed[places] = True
+        place = np.repeat(np.arange(len(counts)), counts)
+        own = np.flatnonzero(is_changed[place])
+        # Rows of the changed pages: their numbers, where the deltas' rows come behind the base's.
+        more = [rows for _, _, rows in added]
+        hashes = np.concatenate([base.hashes, *(rows.hashes for rows in more)])
+        batch = pa.concat_batches([base.batch, *(rows.batch for rows in more)])
+        numbers = np.concatenate([own, np.arange(len(base.hashes), len(hashes))])
+        places = np.concatenate([place[own], *(at for _, at, _ in added)])
+        ranks = np.concatenate(
+            [np.zeros(len(own), np.int64), *(np.full(len(at), rank) for rank, at, _ in added)]
+        )
+        if gone:
+            some = PageRows(hashes[numbers], batch.take(pa.array(numbers)), base.starts)
+            hidden = np.zeros(len(numbers), bool)
+            for after, _, keys in gone:
+                self._hide(hidden, ranks < after, some, keys.hashes, keys.batch)
+            shown = ~hidden
+            numbers, places, ranks = numbers[shown], places[shown], ranks[shown]
+        order = np.lexsort((ranks, hashes[numbers], places))
+        numbers, places = numbers[order], places[order]
+        counts = np.where(is_changed, np.bincount(places, minlength=len(counts)), counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.empty(int(starts[-1]), np.int64)
+        same = np.flatnonzero(~is_changed[place])
+        rows[same + (starts[:-1] - base.starts[:-1])[place[same]]] = same
+        first = np.searchsorted(places, places, "left")
+        rows[starts[places] + np.arange(len(places)) - first] = numbers
+        return PageRows(hashes[rows], batch.take(pa.array(rows)), starts)
 
     def _changes_in(
         self, pages: np.ndarray, segments: Sequence[PageSegment | None], columns: Sequence[str]
@@ -247,11 +299,11 @@ class FolderVersion(Version):
         for number, segment in enumerate(segments):
             if segment is None:
                 continue
-            low, high = self._pages_of(segment)
+            low, high = self._pages_of(segment, pages)
             # How many of the pages begin, and end, at each page of the segment.
             change = np.zeros(segment.record.key_pages + 1, np.int64)
-            np.add.at(change, low[pages], 1)
-            np.add.at(change, high[pages], -1)
+            np.add.at(change, low, 1)
+            np.add.at(change, high, -1)
             wanted = np.flatnonzero(np.cumsum(change)[:-1] > 0)
             if not len(wanted):
                 continue
@@ -304,7 +356,7 @@ class FolderVersion(Version):
             for segment, part in zip(self._ranked[1:], parts[1:], strict=True):
                 if segment is None or part is None:
                     continue
-                low, high = self._pages_of(segment)
+                low, high = self._pages_of(segment, slice(None))
                 for page in np.flatnonzero(high > low).tolist():
                     some = slice(low[page], high[page])
                     least[page] = np.fmin(least[page], part[0][some].min())
@@ -342,6 +394,10 @@ class _Bounds(Mapping[str, tuple[np.ndarray, np.ndarray]]):
 
     def __len__(self) -> int:
         return len(self._version.bounded)
+
+
+def _bytes(segments: Iterable[PageSegment | None]) -> int:
+    return sum(one.record.bytes for one in segments if one is not None)
 
 
 def _lasts(first: np.ndarray) -> np.ndarray:

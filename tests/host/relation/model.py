@@ -54,12 +54,6 @@ class Model:
         self.versions.append(kept + Counter(added))
 
 
-def all_rows(version: Version) -> Counter:
-    names = version._layout.schema.names
-    found = version.read(np.arange(len(version.index)), names)
-    return Counter(row_list(found.batch))
-
-
 def check_version(relation: FolderRelation, number: int, wanted: Counter) -> None:
     """Compare all rows of a version, and what its index says of its pages."""
     version = relation.version(number)
