@@ -16,6 +16,7 @@ from pyspark.sql import types as spark_types
 from penstock.errors import SchemaError, UsageError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.relation import RelationOptions
+from penstock.host.relation.folder.build import PAGE_BYTES
 from penstock.host.relation.folder.parts import PartsBuild, build_in_parts
 from penstock.host.relation.folder.relation import MEMORY_BYTES
 from penstock.host.relation.folder.segment import SegmentRecord
@@ -90,8 +91,12 @@ def relation(
         )
     if lanes is not None and lanes < 1:
         raise UsageError(f"lanes must be at least 1, not {lanes!r}")
-    sizes = {} if page_bytes is None else {"page_bytes": page_bytes}
-    options = RelationOptions(key=_names(key), cluster=_names(cluster), unique=unique, **sizes)
+    options = RelationOptions(
+        key=_names(key),
+        cluster=_names(cluster),
+        unique=unique,
+        page_bytes=PAGE_BYTES if page_bytes is None else page_bytes,
+    )
     schema = _stored_schema(frame)
     parts = lanes or int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
 
@@ -133,7 +138,7 @@ def _sample(frame: DataFrame, cluster: Sequence[str]) -> Iterator[pa.RecordBatch
     share = min(1.0, 2 * SAMPLE / max(1, rows))
     fields = [frame.schema[name] for name in cluster]
     schema = arrow_schema(spark_types.StructType(fields))
-    chosen = frame.select(*(F.col(f"`{name}`") for name in cluster)).sample(share, seed=0)
+    chosen = frame.select(*(F.col(f"`{name}`") for name in cluster)).sample(False, share, 0)
     for batch in chosen.toArrow().to_batches():
         yield cast_to(batch, schema)
 
