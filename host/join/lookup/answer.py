@@ -58,7 +58,7 @@ class Answering:
         pruning: Pruning | None,
     ) -> None:
         query = named_by_side(plan.query)
-        self._side, self._devices, self._pruning = plan.outer.side, devices, pruning
+        self._side, self.devices, self._pruning = plan.outer.side, devices, pruning
         self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
         self.schema = table_delivery(plan_of(query), self._schemas).schema
         self.stats = Stats("+".join(one.name for one in devices))
@@ -89,7 +89,7 @@ class Answering:
             rows = rows.append_column(_NUMBER, pa.array(ids))
         held = HeldSide(self._query, self._side, rows, place=ids)
         join = part_join(self._query)(
-            self._query, held, self._schemas, self._devices, pruning=self._pruning
+            self._query, held, self._schemas, self.devices, pruning=self._pruning
         )
         return Answer(self, join)
 
@@ -109,6 +109,11 @@ class Answering:
             batch = self._groups.finish()
             self.stats.rows += batch.num_rows
             yield batch
+
+    def partial(self) -> pa.Table:
+        """Partial aggregates of all rows that were answered, of groups of several rows each."""
+        assert self._groups is not None
+        return self._groups.held()
 
 
 class Answer:

@@ -41,11 +41,14 @@ class LookupOptions:
         For the relation's index, pages, kept rows and waiting rows.
     algorithm : Algorithm
     refresh : bool
-        Whether each batch meets the newest version; False keeps that of the start.
+        Whether each batch meets the newest version; False keeps that of the start, or the one that
+        :meth:`LookupJoin.meet` names.
     ordered : bool
         Whether the output is in the order of the stream's rows.
     pruning : Pruning, optional
         As for :class:`~..table.table_join.TableJoin`.
+    version : int, optional
+        The version of the start; by default the newest one.
     """
 
     memory_bytes: int = 128 << 20
@@ -53,6 +56,7 @@ class LookupOptions:
     refresh: bool = True
     ordered: bool = False
     pruning: Pruning | None = DEFAULT_PRUNING
+    version: int | None = None
 
 
 class LookupJoin:
@@ -115,7 +119,7 @@ class LookupJoin:
         self.rows_in = self.batches_in = self.null_keys = 0
         #: Numbers, hashes and validity of keys of rows that were not looked up yet.
         self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
-        self.version = relation.version()
+        self.version = relation.version(self.options.version)
         self._open(self.version)
 
     def _open(self, version: Version, known: Lookup | None = None) -> None:
@@ -186,7 +190,7 @@ class LookupJoin:
         All rows of the batch meet the same version of the relation.
         """
         if self.options.refresh:
-            yield from self._refresh()
+            yield from self.meet(self.relation.newest())
         self._accept(batch)
         yield from self._admit()
 
@@ -201,10 +205,24 @@ class LookupJoin:
         yield from self.finish()
         yield from self._answering.end()
 
-    def _refresh(self) -> Iterator[pa.RecordBatch]:
-        newest = self.relation.newest()
-        if newest != self.version.number:
-            version = self.relation.version(newest)
+    def use(self, devices: Sequence[Device]) -> None:
+        """Let other devices do the work from now on."""
+        self.devices = self._answering.devices = devices
+
+    def partial(self) -> pa.Table:
+        """Partial aggregates of all rows that were answered, to be merged elsewhere."""
+        return self._answering.partial()
+
+    def meet(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Let later rows meet a version; gives the output of rows that waited for the one before.
+
+        Raises
+        ------
+        FileError
+            The version is gone or damaged.
+        """
+        if number != self.version.number:
+            version = self.relation.version(number)
             yield from self._admit()
             yield from self._read_until(0)
             self._open(version, self.lookup)

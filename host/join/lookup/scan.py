@@ -80,7 +80,7 @@ class ScanJoin:
         )
         self._batches: deque[pa.RecordBatch] = deque()
         self._pass: _Pass | None = None
-        self._open(relation.version(), goes_on=False)
+        self._open(relation.version(self.options.version), goes_on=False)
 
     def _open(self, version: Version, *, goes_on: bool) -> None:
         width = row_bytes(self._schema)
@@ -126,11 +126,8 @@ class ScanJoin:
 
         All rows of the batch meet the same version of the relation.
         """
-        newest = self.relation.newest() if self.options.refresh else self.version.number
-        if newest != self.version.number:
-            version = self.relation.version(newest)
-            yield from self.finish()
-            self._open(version, goes_on=True)
+        if self.options.refresh:
+            yield from self.meet(self.relation.newest())
         self._columns(batch)  # for its errors, before any row is taken
         self._batches.extend(batch.slice(k, self._room) for k in range(0, len(batch), self._room))
         self.batches_in += 1
@@ -150,6 +147,21 @@ class ScanJoin:
         """Answer all rows; give the groups that all rows of the stream make."""
         yield from self.finish()
         yield from self._answering.end()
+
+    def use(self, devices: Sequence[Device]) -> None:
+        """As for :class:`~.join.LookupJoin`."""
+        self.devices = self._answering.devices = devices
+
+    def partial(self) -> pa.Table:
+        """As for :class:`~.join.LookupJoin`."""
+        return self._answering.partial()
+
+    def meet(self, number: int) -> Iterator[pa.RecordBatch]:
+        """As for :class:`~.join.LookupJoin`."""
+        if number != self.version.number:
+            version = self.relation.version(number)
+            yield from self.finish()
+            self._open(version, goes_on=True)
 
     def _pass_over(self) -> Iterator[pa.RecordBatch]:
         """Let as many rows as have room meet the relation.

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import gettempdir
 
+import pyarrow as pa
+
 from penstock.errors import FileError, UsageError
 
 from ...rows.atomic import flush
@@ -27,7 +29,7 @@ from .relation import (
     file_store,
     remove_older,
 )
-from .segment import DATA
+from .segment import DATA, SegmentRecord
 from .sorting import scratch
 from .sources import Rows, source_of
 
@@ -108,19 +110,10 @@ def build(
         The rows cannot be stored with these options.
     """
     source = source_of(rows)
-    schema = checked_schema(source.schema, options.key, options.cluster, source.name)
-    record = RelationRecord(
-        id=uuid.uuid4().hex,
-        schema=schema,
-        key=options.key,
-        cluster=options.cluster,
-        unique=options.unique,
-        page_bytes=options.page_bytes,
-        hash=options.hash,
-        splits={},
-    )
+    record = new_record(source.schema, options, source.name)
+    schema = record.schema
     final = file_store(location)
-    with _hidden(final) as files:
+    with hidden(final) as files:
         files.make([DATA, VERSIONS])
         layout = RelationLayout(files, record, final.root, files.folder)
         batches = (layout.conform(batch, source.name, schema) for batch in source.batches)
@@ -129,34 +122,64 @@ def build(
                 record, batches = with_splits(record, batches, folder)
                 layout = RelationLayout(files, record, final.root, files.folder)
             base = layout.write((layout.hashed(batch) for batch in batches), memory_bytes)
-        files.put_json(RELATION, record.as_dict())
-        version = VersionRecord(
-            relation=record.id,
-            number=1,
-            created=time.time(),
-            rows=base.rows,
-            null_keys=base.null_keys,
-            base=base,
-            deltas=(),
-            change=None,
-        )
-        if not files.put_new_json(version_name(1), version.as_dict()):
-            raise _there(final)
+        commit(files, record, base, final)
     return FolderRelation(final)
 
 
+def new_record(schema: pa.Schema, options: RelationOptions, where: str) -> RelationRecord:
+    """What never changes of a new relation, but for the splits of its cluster.
+
+    Raises
+    ------
+    SchemaError
+        Rows of this schema cannot be stored with these options.
+    """
+    return RelationRecord(
+        id=uuid.uuid4().hex,
+        schema=checked_schema(schema, options.key, options.cluster, where),
+        key=options.key,
+        cluster=options.cluster,
+        unique=options.unique,
+        page_bytes=options.page_bytes,
+        hash=options.hash,
+        splits={},
+    )
+
+
+def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final: FileStore) -> None:
+    """Write what makes a segment the first version of a relation.
+
+    Raises
+    ------
+    FileError
+    """
+    files.put_json(RELATION, record.as_dict())
+    version = VersionRecord(
+        relation=record.id,
+        number=1,
+        created=time.time(),
+        rows=base.rows,
+        null_keys=base.null_keys,
+        base=base,
+        deltas=(),
+        change=None,
+    )
+    if not files.put_new_json(version_name(1), version.as_dict()):
+        raise there(final)
+
+
 @contextmanager
-def _hidden(final: FileStore) -> Iterator[FileStore]:
+def hidden(final: FileStore) -> Iterator[FileStore]:
     """A place that gets its name at the end; objects have theirs at once, the version last."""
     folder = final.folder
     if folder is None:
         final.check_put_new()
         if final.get(RELATION) is not None:
-            raise _there(final)
+            raise there(final)
         yield final
         return
     if folder.exists():
-        raise _there(final)
+        raise there(final)
     if not folder.parent.is_dir():
         raise FileError(f"cannot make {folder}: there is no folder {folder.parent}")
     remove_older(folder.parent.glob(f".{glob.escape(folder.name)}.*{_PARTIAL}"), ORPHANS_S)
@@ -167,14 +190,14 @@ def _hidden(final: FileStore) -> Iterator[FileStore]:
             os.rename(partial, folder)
         except OSError as error:
             if folder.exists():
-                raise _there(final) from error
+                raise there(final) from error
             raise unwritable(str(folder), error, AGAIN) from error
         flush(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _there(final: FileStore) -> FileError:
+def there(final: FileStore) -> FileError:
     return FileError(
         f"{final.root} exists; update it with `penstock relation update`, remove it, or choose "
         "another name"

@@ -79,6 +79,19 @@ class Pins:
         before = time.time() - age_s
         self._files.remove(f"{PINS}/{f.name}" for f in self._listed() if f.changed < before)
 
+    def remove_before(self, query: str, batch: int) -> None:
+        """Remove a query's pins of batches below a number.
+
+        Raises
+        ------
+        FileError
+        """
+        names = self._files.names(f"{PINS}/{query}")
+        old = [
+            n for n in names if (number := n.partition("-")[0]).isdigit() and int(number) < batch
+        ]
+        self._files.remove(f"{PINS}/{query}/{name}" for name in old)
+
     def unpin(self, query: str, batch: str) -> None:
         """Remove a pin, if it is there."""
         with suppress(FileNotFoundError):

@@ -72,6 +72,7 @@ class FolderRelation(Relation):
         self.name = files.root
         self._stamp = files.stamp(RELATION)
         self._record = self._read_record()
+        self.id = self._record.id
         self.schema, self.key = self._record.schema, self._record.key
         self.cluster, self.unique = self._record.cluster, self._record.unique
         try:

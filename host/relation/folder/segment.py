@@ -86,6 +86,18 @@ class SegmentRecord:
         return asdict(self)
 
 
+def index_names(schema: pa.Schema) -> list[str]:
+    """Columns of the index of a segment.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of its pages, hidden columns included.
+    """
+    bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
+    return [*_INDEX.names, *(kind + name for name in bounded for kind in (_LEAST, _GREATEST))]
+
+
 def has_bounds(dtype: pa.DataType) -> bool:
     """Whether an index has bounds of columns of this type."""
     return (
