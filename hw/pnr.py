@@ -21,7 +21,7 @@ from .verilog import run_yosys
 #: Seeds of the placer; their results differ by some 7 %.
 SEEDS = (1, 2, 3, 4, 5)
 
-#: The largest part, without pins: a pipeline has more ports than any package.
+#: The largest part, without pins: a kernel has more ports than any package.
 _PART = ("--85k", "--package", "CABGA756", "--out-of-context")
 
 

@@ -137,18 +137,17 @@ def sql(
     _check_devices(device)
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
-    name = relation_of(tables)
-    if name is None and memory_bytes is not None:
+    looked_up = relation_of(tables)
+    if looked_up is None and memory_bytes is not None:
         raise UsageError("memory_bytes is for a query with a relation; leave it out")
-    if name is not None:
+    if looked_up is not None:
         _refuse_windows({"disorder": disorder, "operator": None if operator == "range" else ""})
-        options = replace(options, relation=name)
         arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
-        lookup = tables[name].options(
+        lookup = looked_up[1].options(
             memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
         )
         with memory_explained():
-            return _with_relation(query, tables, name, options, device, lookup)
+            return _with_relation(query, tables, looked_up, options, device, lookup)
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
         schemas = {name: table.schema for name, table in loaded.items()}
@@ -214,11 +213,11 @@ def stream(
     _check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
-    name = relation_of(schemas)
-    if name is not None:
+    looked_up = relation_of(schemas)
+    if looked_up is not None:
         _refuse_windows({"disorder": disorder or None, "trace": trace or None})
         with memory_explained():
-            return _lookup_stream(query, schemas, name, options, device, flow or Flow())
+            return _lookup_stream(query, schemas, looked_up, options, device, flow or Flow())
     with memory_explained():
         compiled = compile_query(query, schemas, options)
         is_named = isinstance(device, str)
@@ -236,12 +235,13 @@ def stream(
 def _with_relation(
     query: str,
     tables: Mapping[str, TableLike],
-    name: str,
+    looked_up: tuple[str, RelationTable],
     options: QueryOptions,
     device: str | Device | Sequence[Device],
     lookup: LookupOptions,
 ) -> pa.Table:
-    given = tables[name]
+    name, given = looked_up
+    options = replace(options, relation=name)
     loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
     with closing(given.open()) as stored, using(device) as opened:
         schemas = {one: table.schema for one, table in loaded.items()}
@@ -254,17 +254,18 @@ def _with_relation(
 def _lookup_stream(
     query: str,
     schemas: Mapping[str, Any],
-    name: str,
+    looked_up: tuple[str, RelationTable],
     options: QueryOptions,
     device: str | Device | Sequence[Device],
     flow: Flow,
 ) -> LookupStream:
-    stored = schemas[name].open()
+    name, given = looked_up
+    stored = given.open()
     own = {one: schema for one, schema in schemas.items() if one != name}
     options = replace(options, relation=name)
     compiled = compile_query(query, {**own, name: stored.schema}, options)
     plan = LookupPlan(compiled, name, stored.found_by)
-    lookup = schemas[name].options(
+    lookup = given.options(
         flow.memory_bytes, ordered=flow.running.ordered, pruning=flow.running.sizes
     )
     is_named = isinstance(device, str)

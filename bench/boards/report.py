@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from bench.boards.counts import NARROW_BITS, Counts
+from bench.boards.counts import KEY_BITS, NARROW_BITS, Counts
 from bench.boards.largest import Fit, largest_join, largest_window
+from bench.boards.memory import WindowMemory
 from bench.boards.power import BASE_W
 from bench.boards.sizes import JoinSizes, WindowSizes, errors
 from penstock.constraints.boards import BOARDS
@@ -18,20 +20,34 @@ BEGIN = "<!-- python -m bench.boards writes what follows -->"
 END = "<!-- until here -->"
 
 SHARES = (0.6, 0.8)
+_MEMORY_HEADS = (
+    *("board", "banks, MiB", "a bank brings, GB/s", "a port, bits: GB/s"),
+    *(f"a kernel reads, {bits} bits, GB/s" for bits in (KEY_BITS, NARROW_BITS)),
+    *(f"kernels, {bits} bits" for bits in (KEY_BITS, NARROW_BITS)),
+    *("banks of a window", "window tuples in a bank", "in all of these"),
+)
 _HEADS = ("board", "share", "clock, MHz", "size", "limit", "evaluations/s", "W", "pJ/evaluation")
 
 
 def tables(counts: Counts) -> str:
     """All tables, as Markdown."""
-    join, window = JoinSizes.fit(counts), WindowSizes.fit(counts)
-    narrow = JoinSizes.fit(counts, NARROW_BITS)
+
+    def join(name: str, share: float, key_bits: int = KEY_BITS) -> Fit | None:
+        sizes = JoinSizes.fit(counts, BOARDS[name].port_bits, key_bits)
+        return largest_join(name, share, sizes, key_bits)
+
+    def window(name: str, share: float) -> Fit | None:
+        return largest_window(name, share, WindowSizes.fit(counts, BOARDS[name].port_bits))
+
     parts = [
         "### Join kernels × units",
-        _table(lambda name, share: largest_join(name, share, join)),
+        _table(join),
         f"### Join kernels × units of {NARROW_BITS}-bit codes",
-        _table(lambda name, share: largest_join(name, share, narrow, NARROW_BITS)),
+        _table(partial(join, key_bits=NARROW_BITS)),
+        "### Join kernels by memory banks",
+        memory_table(),
         "### Window operator, ROWS × P",
-        _table(lambda name, share: largest_window(name, share, window)),
+        _table(window),
         "### The model of sizes, at builds that it was not fitted to",
         "| build | LUT | FF | block RAM |\n|---|---|---|---|",
     ]
@@ -40,6 +56,32 @@ def tables(counts: Counts) -> str:
         for name, off in errors(counts).items()
     )
     return "\n\n".join(parts) + "\n"
+
+
+def memory_table() -> str:
+    """How many join kernels the banks of each board serve, and how long a window they hold."""
+    lines = [f"| {' | '.join(_MEMORY_HEADS)} |", f"|{'---|' * len(_MEMORY_HEADS)}"]
+    for name, board in BOARDS.items():
+        wide, narrow = (WindowMemory(board, bits) for bits in (KEY_BITS, NARROW_BITS))
+        reached = wide.banks(board.slrs)
+        row = [
+            name,
+            f"{board.banks} × {board.bank_mib:,}",
+            f"{wide.bank_bytes_s / 1e9:.1f}",
+            f"{board.port_bits}: {wide.port_bytes_s / 1e9:.1f}",
+            *(f"{one.kernel_bytes_s / 1e9:.1f}" for one in (wide, narrow)),
+            *(_kernels(one) for one in (wide, narrow)),
+            str(reached),
+            f"{wide.tuples(1):,}",
+            f"{wide.tuples(reached):,}",
+        ]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def _kernels(memory: WindowMemory) -> str:
+    most, short = memory.kernels
+    return f"{most}, {short}" if short else str(most)
 
 
 def _table(largest) -> str:

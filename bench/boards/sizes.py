@@ -1,24 +1,30 @@
 """Cells of any build, from the few that were counted.
 
 Units are all alike, and so are blocks and banks: cells grow by the same number for each. The model
-is a straight line through two builds of the join kernel, and two such lines for the window kernel;
-builds that took no part in either say how far it is off.
+is a straight line through two builds of the join kernel, and two such lines for the window kernel,
+and what memory ports of each width take beside them. Builds that took no part say how far it is
+off.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 
-from bench.boards.counts import KEY_BITS, TESTS, Counts
+from bench.boards.counts import KEY_BITS, NARROW_BITS, PORT_BITS, TESTS, Counts
 from penstock.hw.cells import Cells
 from penstock.hw.window.kernel.config import NUMBER_BITS
 from penstock.hw.window.memories import bank_rams, bank_urams
 
-#: Blocks of the join kernels that the line goes through. Each brings a lane for its results; beyond
-#: eight blocks lanes are shared, so that the line has a few per cent too much there.
-JOIN_FIT = (2, 4)
-#: Blocks of one that it is tested with.
-JOIN_TEST = 8
+#: Blocks of the join kernels that the line goes through, and width of their ports: they have one
+#: lane for results, as large kernels have lanes that blocks share.
+JOIN_FIT, JOIN_PORT = (2, 4), 64
+#: Blocks of the kernels that tell what other ports take beside that line: as many as lanes, each of
+#: which is then in use.
+JOIN_PORTS = {128: 2, 256: 4, 512: 8}
+#: Blocks and port width of one that it is tested with.
+JOIN_TEST = (8, 128)
 
 #: Slots of a bank, and banks, of the window kernels that say what a bank takes, and of those that
 #: say what twice the slots take. Results leave eight banks at a time: with fewer banks, each takes
@@ -26,7 +32,9 @@ JOIN_TEST = 8
 LEAST_BANKS = 8
 WINDOW_BANKS = ((1024, 8), (2048, 16))
 WINDOW_SLOTS = ((1024, 2), (4096, 2))
-#: The same of those that it is tested with.
+#: Widths of ports beside :data:`~.counts.PORT_BITS`, which the first of the latter tells about.
+WINDOW_PORTS = (64, 128, 256)
+#: Slots and banks of those that it is tested with.
 WINDOW_TEST = ((1024, 16), (512, 8))
 
 #: Relative error of LUTs and flip-flops that the tests allow, and block RAMs that the join kernel
@@ -45,11 +53,19 @@ class JoinSizes:
     each: dict[str, float]
 
     @staticmethod
-    def fit(counts: Counts, key_bits: int = KEY_BITS) -> JoinSizes:
-        """The line through two kernels."""
-        low, high = (counts.join(blocks, key_bits) for blocks in JOIN_FIT)
+    def fit(counts: Counts, port_bits: int, key_bits: int = KEY_BITS) -> JoinSizes:
+        """The line through two kernels, and what ports of this width take beside it.
+
+        That is counted for codes of :data:`~.counts.KEY_BITS` bits only.
+        """
+        low, high = (counts.join(blocks, key_bits, JOIN_PORT) for blocks in JOIN_FIT)
         each = _scaled(_less(high, low), 1 / (JOIN_FIT[1] - JOIN_FIT[0]))
         base = {name: getattr(low, name) - each[name] * JOIN_FIT[0] for name in each}
+        if port_bits != JOIN_PORT:
+            blocks = JOIN_PORTS[port_bits]
+            narrow = JoinSizes.fit(counts, JOIN_PORT).cells(blocks)
+            ports = _less(counts.join(blocks, KEY_BITS, port_bits), narrow)
+            base = {name: base[name] + ports[name] for name in base}
         return JoinSizes(base, each)
 
     def cells(self, blocks: int) -> Cells:
@@ -69,8 +85,8 @@ class WindowSizes:
     doubling: dict[str, float]
 
     @staticmethod
-    def fit(counts: Counts) -> WindowSizes:
-        """The lines through four kernels."""
+    def fit(counts: Counts, port_bits: int) -> WindowSizes:
+        """The lines through four kernels, and what ports of this width take less."""
         few, many = (counts.window(slots * banks, banks) for slots, banks in WINDOW_BANKS)
         flat, deep = (counts.window(slots * banks, banks) for slots, banks in WINDOW_SLOTS)
         doubling = _scaled(_less(deep, flat), 1 / 2)
@@ -78,6 +94,10 @@ class WindowSizes:
         each = {name: (more - doubling[name]) / between for name, more in _less(many, few).items()}
         base = {name: getattr(few, name) - WINDOW_BANKS[0][1] * each[name] for name in each}
         base["bram"] = flat.bram - 2 * WINDOW_SLOTS[0][1] * queue_rams(WINDOW_SLOTS[0][0])
+        if port_bits != PORT_BITS:
+            slots, banks = WINDOW_SLOTS[0]
+            ports = _less(counts.window(slots * banks, banks, port_bits), flat)
+            base = {name: base[name] + ports[name] for name in base}
         return WindowSizes(base, each, doubling)
 
     def cells(self, slots: int, banks: int, *, in_uram: bool = False) -> Cells:
@@ -105,13 +125,31 @@ def queue_urams(slots: int) -> int:
     return bank_urams(_TUPLE_BITS, slots)
 
 
+def builds() -> list[Callable[[Counts], Cells]]:
+    """All builds that are counted, those first that take longest."""
+    windows = [(slots, banks, PORT_BITS) for slots, banks in {*WINDOW_BANKS, *WINDOW_TEST}]
+    windows += [(slots, banks, PORT_BITS) for slots, banks in WINDOW_SLOTS]
+    windows += [(*WINDOW_SLOTS[0], bits) for bits in WINDOW_PORTS]
+    windows.sort(key=lambda build: -build[0] * build[1])
+    joins = [(JOIN_TEST[0], KEY_BITS, JOIN_TEST[1])]
+    joins += [(blocks, KEY_BITS, bits) for bits, blocks in JOIN_PORTS.items()]
+    joins += [(blocks, bits, JOIN_PORT) for bits in (KEY_BITS, NARROW_BITS) for blocks in JOIN_FIT]
+    joins.sort(key=lambda build: -build[0])
+    return [
+        *(partial(Counts.join, blocks=b, key_bits=k, port_bits=p) for b, k, p in joins),
+        *(partial(Counts.window, rows=s * b, banks=b, port_bits=p) for s, b, p in windows),
+    ]
+
+
 def errors(counts: Counts) -> dict[str, dict[str, float]]:
     """How far the models are off builds that they were not fitted to, by build and kind of cell.
 
     Relative for LUTs and flip-flops, absolute for block RAMs.
     """
-    join, window = JoinSizes.fit(counts), WindowSizes.fit(counts)
-    found = {f"join, {JOIN_TEST} blocks": (join.cells(JOIN_TEST), counts.join(JOIN_TEST))}
+    blocks, bits = JOIN_TEST
+    join, window = JoinSizes.fit(counts, bits), WindowSizes.fit(counts, PORT_BITS)
+    counted = counts.join(blocks, KEY_BITS, bits)
+    found = {f"join, {blocks} blocks, ports of {bits} bits": (join.cells(blocks), counted)}
     for slots, banks in WINDOW_TEST:
         counted = counts.window(slots * banks, banks)
         found[f"window, {banks} banks of {slots}"] = window.cells(slots, banks), counted

@@ -47,6 +47,7 @@ def program_header(program: AnyProgram) -> Header:
             "table": hex(program.table),
             "key_bits": program.key_bits,
             "payload": None if program.payload is None else _type_out(program.payload),
+            "unit_bits": program.unit_bits,
         }
     roots = [program.predicate] if program.value is None else [program.predicate, program.value]
     nodes = list(walk(*roots))
@@ -128,7 +129,10 @@ def _band(header: Header) -> BandProgram:
     payload = None if given is None else _type_in(given)
     if payload is not None and not payload.is_integral:
         raise MalformedError(f"the payload of a band program is an integer, not {payload}")
-    return BandProgram(tests, table, key_bits, payload)
+    units = None if header.get("unit_bits") is None else field(header, "unit_bits", int)
+    if units is not None and not 2 <= units <= 64:
+        raise MalformedError(f"units have codes of 2 to 64 bits, not {units}")
+    return BandProgram(tests, table, key_bits, payload, units)
 
 
 def _general(header: Header) -> GeneralProgram:

@@ -22,7 +22,7 @@ _SLACK = 0.1
 _MOST_PARTS = 64
 
 
-class Groups:
+class KeyGroups:
     """Some rows by key: those of one hash lie side by side.
 
     Parameters
@@ -49,25 +49,25 @@ class Groups:
         total = int(ends[-1]) if len(ends) else 0
         return np.arange(total) + np.repeat(self.starts[groups] - (ends - counts), counts)
 
-    def pick(self, groups: np.ndarray) -> Groups:
+    def pick(self, groups: np.ndarray) -> KeyGroups:
         """Some of the groups, with their rows copied."""
         rows = self.rows_of(groups)
         counts = self.counts[groups]
         batch = self.batch.take(pa.array(rows))
-        return Groups(self.hashes[groups], np.cumsum(counts) - counts, counts, batch)
+        return KeyGroups(self.hashes[groups], np.cumsum(counts) - counts, counts, batch)
 
     @staticmethod
-    def none(schema: pa.Schema) -> Groups:
+    def none(schema: pa.Schema) -> KeyGroups:
         """No groups, of rows with this schema."""
         no_rows = np.zeros(0, np.int64)
         empty = pa.RecordBatch.from_pylist([], schema)
-        return Groups(no_rows.view(np.uint64), no_rows, no_rows, empty)
+        return KeyGroups(no_rows.view(np.uint64), no_rows, no_rows, empty)
 
     @staticmethod
-    def concat(parts: list[Groups]) -> Groups:
+    def concat(parts: list[KeyGroups]) -> KeyGroups:
         """The groups of several parts, which have none in common."""
         first = np.cumsum([0, *(part.batch.num_rows for part in parts)])
-        return Groups(
+        return KeyGroups(
             np.concatenate([part.hashes for part in parts]),
             np.concatenate([part.starts + by for part, by in zip(parts, first, strict=False)]),
             np.concatenate([part.counts for part in parts]),
@@ -76,7 +76,7 @@ class Groups:
 
 
 class Cache(ABC):
-    """Groups that were kept.
+    """KeyGroups that were kept.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ class Cache(ABC):
 
     def __init__(self, schema: pa.Schema, most_bytes: int) -> None:
         self.most_bytes = most_bytes
-        self._none = Groups.none(schema)
-        self._parts: list[Groups] = []  # entries are numbered through them
+        self._none = KeyGroups.none(schema)
+        self._parts: list[KeyGroups] = []  # entries are numbered through them
         self._firsts = np.zeros(1, np.int64)  # number of the first entry of each, and the next
         self._bytes = np.zeros(0, np.int64)
         self._table = HashTable()
@@ -102,7 +102,7 @@ class Cache(ABC):
         """The entry of each hash, -1 where there is none."""
         return self._table.find(hashes)
 
-    def groups(self, entries: np.ndarray) -> Groups:
+    def groups(self, entries: np.ndarray) -> KeyGroups:
         """The groups of some entries, with their rows.
 
         Parameters
@@ -117,19 +117,19 @@ class Cache(ABC):
             )
             if high > low
         ]
-        return Groups.concat(picked) if picked else self._none
+        return KeyGroups.concat(picked) if picked else self._none
 
     @abstractmethod
     def came(self, hashes: np.ndarray) -> None:
         """Note the keys of rows of the stream, those that are in the cache and others."""
 
     @abstractmethod
-    def offer(self, groups: Groups, matched: np.ndarray, row_bytes: float) -> None:
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
         """Take what is worth it of groups that were looked up and are not there.
 
         Parameters
         ----------
-        groups : Groups
+        groups : KeyGroups
         matched : ndarray of int
             Rows of the stream that each has answered just now.
         row_bytes : float
@@ -148,11 +148,11 @@ class Cache(ABC):
         if len(keep) < len(self):
             self._keep(keep)
 
-    def _add(self, groups: Groups, sizes: np.ndarray) -> None:
+    def _add(self, groups: KeyGroups, sizes: np.ndarray) -> None:
         self._table.add(groups.hashes, len(self))
         self._parts.append(groups)
         if len(self._parts) > _MOST_PARTS:
-            self._parts = [Groups.concat(self._parts)]
+            self._parts = [KeyGroups.concat(self._parts)]
         self._firsts = np.cumsum([0, *(len(part) for part in self._parts)])
         self._bytes = np.concatenate([self._bytes, sizes])
         self.used_bytes += int(sizes.sum())
@@ -170,7 +170,7 @@ class Cache(ABC):
         return np.concatenate([self._none.hashes, *(part.hashes for part in self._parts)])
 
     @staticmethod
-    def sizes(groups: Groups, row_bytes: float) -> np.ndarray:
+    def sizes(groups: KeyGroups, row_bytes: float) -> np.ndarray:
         """Bytes that each group takes in a cache."""
         return (groups.counts * row_bytes).astype(np.int64) + ENTRY_BYTES
 
@@ -181,14 +181,14 @@ class NoCache(Cache):
     def came(self, hashes: np.ndarray) -> None:
         pass
 
-    def offer(self, groups: Groups, matched: np.ndarray, row_bytes: float) -> None:
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
         pass
 
 
 class FrequencyCache(Cache):
     """Keeps the groups that came most often lately, for the bytes that they take.
 
-    Groups are taken while they score above what was dropped last; once the cache is full, the
+    KeyGroups are taken while they score above what was dropped last; once the cache is full, the
     lowest ones leave together.
     """
 
@@ -204,7 +204,7 @@ class FrequencyCache(Cache):
     def came(self, hashes: np.ndarray) -> None:
         self._frequency.note(hashes)
 
-    def offer(self, groups: Groups, matched: np.ndarray, row_bytes: float) -> None:
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
         sizes = self.sizes(groups, row_bytes)
         score = self._frequency.of(groups.hashes) / sizes
         wanted = np.flatnonzero((score > self._least) & (sizes <= self.most_bytes * _SLACK))
@@ -246,7 +246,7 @@ class ThresholdCache(Cache):
     def came(self, hashes: np.ndarray) -> None:
         pass
 
-    def offer(self, groups: Groups, matched: np.ndarray, row_bytes: float) -> None:
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
         sizes = self.sizes(groups, row_bytes)
         wanted = np.flatnonzero(matched > self._threshold)
         before, replaced = len(self), 0

@@ -9,7 +9,7 @@ import numpy as np
 from ..relation.border import Version
 from .frequency import Frequency
 from .hash_table import HashTable
-from .model import Costs
+from .model import UnitCosts
 from .waiting import Waiting
 
 #: Pages that are read, and rows of each step, in a measurement.
@@ -17,7 +17,7 @@ _PAGES, _ROWS = 2048, 1 << 16
 _TIMES = 3
 
 
-def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) -> Costs:
+def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) -> UnitCosts:
     """Measure what reading pages and keeping rows cost.
 
     Parameters
@@ -31,7 +31,7 @@ def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) ->
 
     Returns
     -------
-    Costs
+    UnitCosts
         Medians of CPU seconds, so that other work on the machine weighs little.
     """
     random = np.random.default_rng(1)
@@ -61,7 +61,7 @@ def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) ->
         waiting.rows_for(waiting.pages)
         waiting.drop(waiting.pages)
 
-    return Costs(
+    return UnitCosts(
         read_s=read_s,
         byte_s=joined / page_bytes / 2,
         page_s=joined / 2,

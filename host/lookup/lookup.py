@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..relation.border import PageIndex, PageRows
-from .cache import Cache, Groups
+from .cache import Cache, KeyGroups
 from .pages import PageChoice
 from .waiting import Waiting
 
@@ -28,12 +28,12 @@ class Answers:
         Their numbers.
     group : ndarray of int64, shape (n,)
         Each row's group in ``groups``, whose rows of the relation it may match.
-    groups : Groups
+    groups : KeyGroups
     """
 
     ids: np.ndarray
     group: np.ndarray
-    groups: Groups
+    groups: KeyGroups
 
 
 #: Pages, rows that wait for them, their distinct hashes, each row's among them, rows of each hash.
@@ -160,7 +160,7 @@ class Lookup:
         self.waiting.drop(pages)
         starts = np.searchsorted(rows.hashes, sought)
         ends = np.searchsorted(rows.hashes, sought, side="right")
-        groups = Groups(sought, starts, ends - starts, rows.batch)
+        groups = KeyGroups(sought, starts, ends - starts, rows.batch)
         width = rows.batch.nbytes / max(1, rows.batch.num_rows)
         self.cache.offer(groups, matched, width)
         return Answers(ids, group, groups)

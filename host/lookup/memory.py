@@ -8,6 +8,8 @@ from penstock.errors import UsageError
 
 #: Bytes of a waiting row beside the row itself: its number, hash and link, and those of its group.
 ROW_BYTES = 48
+#: Bytes of a kept row beside the row itself, where a key has one row: its entry and its hash.
+ENTRY_ROW_BYTES = 96
 #: Bytes of pages that are read at once: at least and at most.
 LEAST_PAGES, MOST_PAGES = 1 << 18, 8 << 20
 #: Rows of the stream that must find room at least.

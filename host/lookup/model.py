@@ -13,7 +13,7 @@ from .zipf import pages_wanted, top_share
 
 
 @dataclass(frozen=True)
-class Costs:
+class UnitCosts:
     """Seconds of each piece of work on this machine, as :mod:`.calibrate` measures them.
 
     Parameters
@@ -104,7 +104,7 @@ class Prediction:
     wait_s: float
 
 
-def predict(algorithm: Algorithm, shape: Shape, costs: Costs) -> Prediction:
+def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
     """The rate that memory and this machine sustain.
 
     A round takes as many rows as may wait and reads what they need: all pages (MESHJOIN,

@@ -18,8 +18,9 @@ LOAD_FLITS = 2
 #: Cycles of a pass besides its flits: its order and its CLEAR.
 PASS_CYCLES = 2
 #: Cycles of a task besides its passes and the chain (a cycle per unit): start, first words from
-#: memory, report, header.
-TASK_CYCLES = 21
+#: memory, registers between head, blocks and lanes, report, header. Tasks that were counted take up
+#: to four more: where ranges slide, or a pass holds one tuple.
+TASK_CYCLES = 28
 #: Cycles to fetch a stream tuple of two band tests, half a word of 512 bits. A task waits for the
 #: tuples of the first burst only; the others come while the window flows.
 FETCH_CYCLES = 0.5

@@ -305,7 +305,8 @@ class FileStore:
             except ModuleNotFoundError as error:
                 raise MissingToolError(
                     f"cannot write to {self.root} so that only one of several writers succeeds: "
-                    "that needs the package obstore, which is not installed; pip install obstore"
+                    "that needs the package obstore, which is not installed; "
+                    "pip install 'penstock[objects]'"
                 ) from error
 
     def _put_new_object(self, name: str, content: bytes) -> bool:
@@ -598,7 +599,7 @@ def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileEr
 
 def _conditional(location: str) -> Any:
     """The bucket of a location, as obstore opens it with the same options."""
-    from obstore import store  # pyright: ignore[reportMissingImports]
+    from obstore import store
 
     parsed = urlparse(location)
     options = {name: values[-1] for name, values in parse_qs(parsed.query).items()}
@@ -608,7 +609,7 @@ def _conditional(location: str) -> Any:
         return store.GCSStore(bucket)
     if kind == "abfs":
         return store.AzureStore(user or bucket)
-    config = {}
+    config: Any = {}
     if "region" in options:
         config["region"] = options["region"]
     if "endpoint_override" in options:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value, ValueCastable
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -82,17 +82,17 @@ class Block(wiring.Component):
         m = Module()
         folds = self._mode(m)
         mask, coming = self._chain(m, platform)
-        kind, lap, coming_kind = self._tail(m)
+        window, ends, coming_window = self._tail(m)
         # A cycle ahead, since the FIFO's levels follow it. Bits of other flits mean nothing, and
         # after a reset those of no flit do.
         some = Signal()
-        m.d.sync += some.eq((coming_kind == Kind.WINDOW) & coming.any())
+        m.d.sync += some.eq(coming_window & coming.any())
 
         m.submodules.fifo = fifo = self.fifo
         record = Signal(record_layout(self.config))
-        with m.If(kind == Kind.WINDOW):
+        with m.If(window):
             m.d.sync += record.ordinal.eq(record.ordinal + 1)
-        with m.Elif((kind == Kind.CLEAR) & lap):
+        with m.Elif(ends):
             m.d.sync += record.ordinal.eq(0)
         m.d.comb += [
             record.mask.eq(mask),
@@ -153,12 +153,14 @@ class Block(wiring.Component):
             m.d.sync += table.bit_select(entry.index, 1).eq(entry.value)
         return table
 
-    def _tail(self, m: Module) -> tuple[ValueCastable, Value, ValueCastable]:
-        """Kind and lap of the last unit's flit, as late as its mask; the kind a cycle before."""
-        kind = before = self.o.kind
-        lap = self.o.lap
+    def _tail(self, m: Module) -> tuple[Value, Value, Value]:
+        """Whether the last unit's flit is a window tuple, or ends a task, as late as its mask; and
+        the first a cycle before."""
+        window = before = self.o.kind == Kind.WINDOW
+        ends = (self.o.kind == Kind.CLEAR) & self.o.lap
         for cycle in range(self.config.test_cycles + 1):
-            later_kind, later_lap = Signal(Kind, name=f"kind_{cycle}"), Signal(name=f"lap_{cycle}")
-            m.d.sync += [later_kind.eq(kind), later_lap.eq(lap)]
-            kind, lap, before = later_kind, later_lap, kind
-        return kind, lap, before
+            names = f"window_{cycle}", f"ends_{cycle}"
+            later_window, later_ends = (Signal(name=name) for name in names)
+            m.d.sync += [later_window.eq(window), later_ends.eq(ends)]
+            window, ends, before = later_window, later_ends, window
+        return window, ends, before

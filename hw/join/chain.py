@@ -1,81 +1,120 @@
-"""Ports that every chain of units has."""
+"""Ports of all that runs tasks: a head, a chain, several chains, a pipeline."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .config import JoinConfig
-from .flit import entry_layout, pass_layout, record_layout, report_layout, tuple_layout
+from .flit import (
+    entry_layout,
+    pass_layout,
+    record_layout,
+    report_layout,
+    result_layout,
+    tuple_layout,
+)
 
 
-def task_members(config: JoinConfig) -> dict[str, wiring.Member]:
-    """Ports that take tasks and report them."""
-    members: dict[str, wiring.Member] = {
-        "i_pass": In(stream.Signature(pass_layout(config))),
-        "i_tuple": In(stream.Signature(tuple_layout(config))),
-        "i_window": In(stream.Signature(max(config.window_bits, 1))),
-        "i_halt": In(1),
-        "o_report": Out(stream.Signature(report_layout(config))),
-        "o_fault": Out(1),
-        "o_stalled": Out(1),
-        "o_starved": Out(1),
-    }
-    if config.entry_bits:
-        members["i_entry"] = In(stream.Signature(entry_layout(config)))
-    return members
+class TaskSignature(wiring.Signature):
+    """Ports of what runs tasks.
 
+    Parameters
+    ----------
+    config : JoinConfig
+        The build.
+    passes : data.StructLayout, optional
+        What a pass is, if not that of a head.
+    blocks : int
+        Streams of records, one per block.
+    merged : bool
+        All records leave in one stream.
+    """
 
-def value_members(config: JoinConfig) -> dict[str, wiring.Member]:
-    """The stream of values, in a build that has one."""
-    if config.folding is None:
-        return {}
-    return {"o_value": Out(stream.Signature(config.folding.layout))}
-
-
-def connect_streams(m: Module, config: JoinConfig, inner: TaskPorts, outer: TaskPorts) -> None:
-    """Make the streams of a component's tasks those of one inside it."""
-    for name, member in task_members(config).items():
-        if member.is_signature:
-            connect(m, getattr(inner, name), flipped(getattr(outer, name)))
-
-
-def connect_flags(m: Module, inner: TaskPorts, outer: TaskPorts) -> None:
-    """The same for the signals beside the streams."""
-    m.d.comb += [
-        inner.i_halt.eq(outer.i_halt),
-        outer.o_fault.eq(inner.o_fault),
-        outer.o_stalled.eq(inner.o_stalled),
-        outer.o_starved.eq(inner.o_starved),
-    ]
+    def __init__(
+        self,
+        config: JoinConfig,
+        *,
+        passes: data.StructLayout | None = None,
+        blocks: int = 0,
+        merged: bool = False,
+    ) -> None:
+        members: dict[str, wiring.Member] = {
+            "i_pass": In(stream.Signature(passes or pass_layout(config))),
+            "i_tuple": In(stream.Signature(tuple_layout(config))),
+            "i_window": In(stream.Signature(max(config.window_bits, 1))),
+            "i_halt": In(1),
+            "o_report": Out(stream.Signature(report_layout(config))),
+            "o_fault": Out(1),
+            "o_stalled": Out(1),
+            "o_starved": Out(1),
+        }
+        if config.entry_bits:
+            members["i_entry"] = In(stream.Signature(entry_layout(config)))
+        if blocks:
+            records = Out(stream.Signature(record_layout(config))).array(blocks)
+            members |= {"i_quiet": In(1), "o_record": records}
+        if merged:
+            members["o_result"] = Out(stream.Signature(result_layout(config)))
+        if blocks or merged:
+            members |= {"i_room": In(1), "o_quiet": Out(1)}
+            if config.folding is not None:
+                members["o_value"] = Out(stream.Signature(config.folding.layout))
+        super().__init__(members)
 
 
 class TaskPorts(wiring.Component):
-    """What :func:`task_members` gives a component."""
+    """What :class:`TaskSignature` gives a component; which of them it has, its signature says."""
 
     i_entry: stream.Interface
     i_pass: stream.Interface
     i_tuple: stream.Interface
     i_window: stream.Interface
     i_halt: Signal
+    i_room: Signal
+    i_quiet: Signal
+    o_record: list[stream.Interface]
+    o_result: stream.Interface
+    o_value: stream.Interface
     o_report: stream.Interface
+    o_quiet: Signal
     o_fault: Signal
     o_stalled: Signal
     o_starved: Signal
 
 
-class ChainPorts(TaskPorts):
-    """What one chain and several have besides, whoever takes their records."""
+class _Part:
+    """Some of a component's ports, as an interface."""
 
-    i_room: Signal
-    o_value: stream.Interface
-    o_quiet: Signal
+    def __init__(self, component: TaskPorts, members: dict[str, wiring.Member]) -> None:
+        self.signature = wiring.Signature(members)
+        vars(self).update({name: getattr(component, name) for name in members})
 
 
-class BaseChain(ChainPorts):
+def connect_tasks(m: Module, inner: TaskPorts, outer: TaskPorts, *, own: str = "") -> None:
+    """Make the ports of a component those of one inside it, where both have them.
+
+    Parameters
+    ----------
+    m : Module
+        Of the outer one.
+    inner, outer : TaskPorts
+    own : str
+        A port that the outer one drives itself.
+    """
+    inside = inner.signature.members
+    shared = {
+        name: member
+        for name, member in outer.signature.members.items()
+        if name in inside and name != own
+    }
+    connect(m, _Part(inner, shared), flipped(_Part(outer, shared)))
+
+
+class BaseChain(TaskPorts):
     """Ports of a chain; :meth:`penstock.hw.join.config.JoinConfig.chain` makes one.
 
     Parameters
@@ -106,21 +145,9 @@ class BaseChain(ChainPorts):
         See :class:`penstock.hw.join.head.Head`.
     """
 
-    i_quiet: Signal
-    o_record: list[stream.Interface]
-
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
-        super().__init__(
-            {
-                **task_members(config),
-                "i_room": In(1),
-                "i_quiet": In(1),
-                "o_record": Out(stream.Signature(record_layout(config))).array(config.blocks),
-                **value_members(config),
-                "o_quiet": Out(1),
-            }
-        )
+        super().__init__(TaskSignature(config, blocks=config.blocks))
 
     @abstractmethod
     def elaborate(self, platform: object) -> Module: ...

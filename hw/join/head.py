@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from penstock.passes import Pass
 
 from .block import back_layout
-from .chain import TaskPorts, task_members
+from .chain import TaskPorts, TaskSignature
 from .config import JoinConfig
 from .flit import Kind, flit_layout, registered, report_layout
 from .modes import keep_control
@@ -54,8 +54,8 @@ class Head(TaskPorts):
 
     One flit per cycle, one cycle after a window tuple and two after a stream tuple, which is taken
     ahead of its load; ``load_flits + 1`` flits per stream tuple, one per window tuple, and two
-    cycles plus ``config.settle_cycles`` per pass; the first pass of a task, and one that was not
-    there before the CLEAR of the last one, begin a cycle later. Window tuples wait while
+    cycles plus ``config.settle_cycles`` per pass; one that comes after the CLEAR of the last one
+    begins a cycle later. Window tuples wait while
     ``i_back.room`` is low; the other flits cause no records and do not wait.
 
     In a task that folds matches a unit stays occupied until its tuple's value was collected. A
@@ -85,7 +85,7 @@ class Head(TaskPorts):
     i_halt : In(1)
         Stop at the next boundary between flits of different tuples, a cycle later. What was not
         taken from the inputs stays there; one stream tuple may have been taken that was not loaded,
-        and is lost. A pass may be withdrawn while it is high, and when the report is taken.
+        and is lost. A pass may be withdrawn from the cycle after on, and when the report is taken.
     o : Out
         The chain.
     o_report : Out(stream)
@@ -103,7 +103,7 @@ class Head(TaskPorts):
         self.config = config
         super().__init__(
             {
-                **task_members(config),
+                **TaskSignature(config).members,
                 "i_back": In(back_layout(config)),
                 "o": Out(flit_layout(config)),
             }
@@ -136,12 +136,10 @@ class Head(TaskPorts):
         wait, waits = Signal(range(rest + 1)), Signal()
         with m.If(waits):
             m.d.sync += [wait.eq(wait - 1), waits.eq(wait != 1)]
-        # The states BEGIN, MERGE and STOP as registers, NEXT once its wait is over, and the halt a
-        # cycle later: the paths of all moves begin here, and end far away.
-        names = ("opens", "between", "merging", "stops", "halt", "goes", "configures")
-        opens, between, merging, stops, halt, goes, configures = (
-            Signal(name=name) for name in names
-        )
+        # The states MERGE and STOP as registers, and the halt a cycle later: the paths of all moves
+        # begin here, and end far away.
+        names = ("merging", "stops", "halt", "goes", "configures")
+        merging, stops, halt, goes, configures = (Signal(name=name) for name in names)
         # A tuple whose load has begun is loaded, whatever halts.
         halts, merges = self.i_halt & (part_next == 0), Signal(name="merges")
         m.d.sync += [halt.eq(halts), part.eq(part_next)]
@@ -161,7 +159,7 @@ class Head(TaskPorts):
 
         def stop(*, fault: bool) -> None:
             m.d.comb += merges.eq(0)
-            m.d.sync += [self.o_fault.eq(fault), stops.eq(1), between.eq(0)]
+            m.d.sync += [self.o_fault.eq(fault), stops.eq(1)]
             m.next = "STOP"
 
         # A tuple's payload is chosen by what is due, not by what is done: the kind says the rest.
@@ -191,11 +189,11 @@ class Head(TaskPorts):
         with m.If(moves.load):
             m.d.comb += part_next.eq(0)
             m.d.sync += loaded.eq(loaded + 1)
-        follows = between & place.shown & ~(halt | self.i_halt)
-        m.d.comb += moves.begin.eq(opens | follows)
+        # A pass begins a cycle after it is seen; here all others do.
+        follows = self.i_pass.valid & ~self.i_halt
+        m.d.sync += moves.begin.eq(0)
         with m.If(moves.begin):
             m.d.comb += merges.eq(1)
-            m.d.sync += [opens.eq(0), between.eq(0)]
         with m.If(moves.clear):
             m.d.comb += [part_next.eq(0), merges.eq(0)]
             m.d.sync += stops.eq(0)
@@ -227,32 +225,28 @@ class Head(TaskPorts):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [loaded.eq(0), self.o_fault.eq(0)]
-                takes = place.shown
+                m.d.comb += self.i_pass.ready.eq(1)
                 if config.entry_bits:
-                    takes = takes & ~self.i_entry.valid
                     m.d.comb += [
+                        self.i_pass.ready.eq(~self.i_entry.valid),
                         self.i_entry.ready.eq(1),
                         flit.payload.eq(self.i_entry.payload),
                         configures.eq(self.i_entry.valid),
                     ]
-                m.d.comb += self.i_pass.ready.eq(takes)
-                with m.If(takes & self.i_pass.valid):
-                    m.d.sync += opens.eq(1)
+                with m.If(self.i_pass.ready & self.i_pass.valid):
+                    m.d.sync += moves.begin.eq(1)
                     m.next = "BEGIN"
             with m.State("BEGIN"):
                 m.next = "MERGE"
             with m.State("NEXT"):
                 with m.If(halt):
                     stop(fault=False)
-                with m.Elif(between):
-                    m.d.comb += [
-                        self.i_pass.ready.eq(follows),
-                        self.o_starved.eq(~place.shown),
-                    ]
-                    with m.If(follows):
-                        m.next = "MERGE"
-                with m.Elif(wait == 1):
-                    m.d.sync += between.eq(1)
+                with m.Elif(moves.begin):
+                    m.d.comb += self.i_pass.ready.eq(1)
+                    m.next = "MERGE"
+                with m.Else():
+                    m.d.comb += self.o_starved.eq(~waits)
+                    m.d.sync += moves.begin.eq(follows & (~waits | (wait == 1)))
             with m.State("MERGE"):
                 m.d.sync += report.position.eq(place.position)
                 with m.If(halt):
@@ -264,7 +258,8 @@ class Head(TaskPorts):
                     finish(0)
                 with m.Elif(moves.clear):
                     wait_for(config.settle_cycles)
-                    m.d.sync += between.eq(config.settle_cycles == 0)
+                    if not config.settle_cycles:
+                        m.d.sync += moves.begin.eq(follows)
                     m.next = "NEXT"
             with m.State("STOP"):
                 finish(values.kept(active.value) if values else active.value)

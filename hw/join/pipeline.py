@@ -7,14 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from .block import Block
-from .chain import (
-    BaseChain,
-    ChainPorts,
-    connect_flags,
-    connect_streams,
-    task_members,
-    value_members,
-)
+from .chain import BaseChain, TaskPorts, TaskSignature, connect_tasks
 from .config import JoinConfig
 from .flit import record_layout, result_layout
 from .head import Head
@@ -104,7 +97,7 @@ class Chain(BaseChain):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.head = head = self.head
-        connect_streams(m, self.config, head, self)
+        connect_tasks(m, head, self)
 
         flit: data.View = head.o
         for block in self.blocks:
@@ -131,11 +124,10 @@ class Chain(BaseChain):
             head.i_back.room.eq(back.room & self.i_room),
             head.i_back.quiet.eq(back.quiet & self.i_quiet),
         ]
-        connect_flags(m, head, self)
         return m
 
 
-class Pipeline(ChainPorts):
+class Pipeline(TaskPorts):
     """A chain whose records leave one at a time.
 
     One window tuple per cycle, one record per cycle.
@@ -155,35 +147,21 @@ class Pipeline(ChainPorts):
         See :class:`penstock.hw.join.chain.BaseChain`.
     """
 
-    o_result: stream.Interface
-
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
         self.chain = config.chain()
-        super().__init__(
-            {
-                **task_members(config),
-                "i_room": In(1),
-                "o_result": Out(stream.Signature(result_layout(config))),
-                **value_members(config),
-                "o_quiet": Out(1),
-            }
-        )
+        super().__init__(TaskSignature(config, merged=True))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.chain = chain = self.chain
         m.submodules.collector = collector = Collector(self.config)
-        connect_streams(m, self.config, chain, self)
+        connect_tasks(m, chain, self, own="o_quiet")
         for record, taken in zip(chain.o_record, collector.i, strict=True):
             connect(m, record, taken)
         connect(m, collector.o, flipped(self.o_result))
-        if self.config.folding:
-            connect(m, chain.o_value, flipped(self.o_value))
         m.d.comb += [
             chain.i_quiet.eq(~collector.o.valid),
             self.o_quiet.eq(chain.o_quiet & ~collector.o.valid),
-            chain.i_room.eq(self.i_room),
         ]
-        connect_flags(m, chain, self)
         return m

@@ -46,11 +46,8 @@ class Place:
         self.inside = Signal(name="inside")
         #: The next pass is shown in the next cycle, if there is one.
         self.shows = Signal(name="shows")
-        #: A pass was there in the cycle before, and is not begun.
-        self.shown = Signal(name="pass_is_shown")
         new = i.payload
         m.d.comb += self.shows.eq((~self.inside & ~moves.begin) | moves.clear)
-        m.d.sync += self.shown.eq(i.valid & self.shows)
         with m.If(moves.begin):
             m.d.sync += self.inside.eq(1)
         with m.If(moves.clear):

@@ -71,9 +71,7 @@ class InputLayer(wiring.Component):
                 self.o_dropped[side].eq(i.valid & self.shed & ~free),
             ]
             with m.If(free):
-                m.d.sync += o.valid.eq(i.valid)
-            with m.If(stores[side]):
-                m.d.sync += o.payload.eq(i.payload)
+                m.d.sync += [o.valid.eq(i.valid), o.payload.eq(i.payload)]
         with m.If(stores[1]):
             m.d.sync += self.o_b_first.eq(0)
         with m.Elif(stores[0]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from amaranth.lib import data, enum
+from amaranth.hdl import Signal
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
 
 from .config import WindowConfig
 
@@ -69,6 +71,22 @@ def record_layout(config: WindowConfig, side: Side, banks: int | None = None) ->
             "probe": config.payload_bits[side.value],
             "window": data.ArrayLayout(config.payload_bits[side.other.value], banks),
         }
+    )
+
+
+class RecordPort(wiring.PureInterface):
+    """Type of what :func:`record_port` creates."""
+
+    record: data.View
+    write: Signal
+    stop: Signal
+
+
+def record_port(config: WindowConfig, side: Side) -> wiring.Signature:
+    """Results of a row, if there are any, of the match unit of a side; whether one was read; and
+    whether there is no room for those of one more row than are on their way."""
+    return wiring.Signature(
+        {"record": Out(record_layout(config, side)), "write": Out(1), "stop": In(1)}
     )
 
 

@@ -11,11 +11,12 @@ from amaranth.lib.wiring import In, Member, Out
 from ..join.flit import entry_layout as band_entry_layout
 from .config import WindowConfig
 from .layout import (
+    RecordPort,
     Side,
     State,
     entry_layout,
     probe_layout,
-    record_layout,
+    record_port,
     table_layout,
     tuple_layout,
 )
@@ -30,7 +31,7 @@ class MatchUnit(wiring.Component):
     """Matches tuples of one side with the queue of the other, P queue tuples per cycle.
 
     READY, MATCH and WAIT as in paper 4, figure 8. Results follow ``config.result_cycles`` after the
-    step of the scan that reads their row; ``stop`` holds back the next step and nothing else.
+    step of the scan that reads their row; a stop holds back the next step and nothing else.
 
     Parameters
     ----------
@@ -51,16 +52,14 @@ class MatchUnit(wiring.Component):
         timestamps.
     i_entry, write : In
         An entry of the truth table, and whether to write it. Only in band form.
-    stop : In(1)
-        The output has no room for the results of one more row.
     state : Out(State)
     o_open : Out(1)
         In this cycle the other side's next tuple may be written: its slot is no longer of use. Not
         in sequential builds, which write a tuple only when nothing is matched.
     o_stale : Out(1)
         See :class:`penstock.hw.window.queue.Queue`.
-    o_record, o_write : Out
-        Results of a row, if there are any, and whether one was read.
+    o : Out
+        Results.
     o_busy : Out(1)
         Results may be on the way.
     """
@@ -75,12 +74,10 @@ class MatchUnit(wiring.Component):
     after: Signal
     i_entry: data.View
     write: Signal
-    stop: Signal
     state: Signal
     o_open: Signal
     o_stale: Signal
-    o_record: data.View
-    o_write: Signal
+    o: RecordPort
     o_busy: Signal
 
     def __init__(self, config: WindowConfig, side: Side) -> None:
@@ -94,11 +91,9 @@ class MatchUnit(wiring.Component):
             "push": In(1),
             "rows": In(config.slot_bits + 1),
             "still": In(1),
-            "stop": In(1),
             "state": Out(State),
             "o_stale": Out(1),
-            "o_record": Out(record_layout(config, side)),
-            "o_write": Out(1),
+            "o": Out(record_port(config, side)),
             "o_busy": Out(1),
         }
         if config.parallel:
@@ -126,7 +121,7 @@ class MatchUnit(wiring.Component):
         with m.If(self.start):
             m.d.sync += probe.eq(self.i_probe)
 
-        with m.If(queue.o_left & self.stop):
+        with m.If(queue.o_left & self.o.stop):
             m.d.comb += self.state.eq(State.WAIT)
         with m.Elif(queue.o_left):
             m.d.comb += [self.state.eq(State.MATCH), queue.step.eq(1)]
@@ -134,18 +129,19 @@ class MatchUnit(wiring.Component):
         # The next tuple may come with the last row's comparison if the memory takes one cycle.
         waits = self.config.read_cycles - 1
         tests = self._tests(m, probe, _later(m, probe, "probe", waits))
-        m.d.sync += self.o_record.mask.eq(Cat(test.o for test in tests))
+        record = self.o.record
+        m.d.sync += record.mask.eq(Cat(test.o for test in tests))
         payload = _later(m, probe.payload, "own", waits + _RECORD_CYCLES)
-        m.d.comb += self.o_record.probe.eq(payload)
+        m.d.comb += record.probe.eq(payload)
         for bank in range(self.config.banks):
             payload = _later(m, queue.o_tuples[bank].payload, f"payload_{bank}", _RECORD_CYCLES)
-            m.d.comb += self.o_record.window[bank].eq(payload)
+            m.d.comb += record.window[bank].eq(payload)
         busy, valid = queue.o_busy, queue.o_valid
         for stage in range(_RECORD_CYCLES):
             before, valid = valid, Signal(name=f"results_{stage}")
             m.d.sync += valid.eq(before)
             busy |= valid
-        m.d.comb += [self.o_write.eq(valid), self.o_busy.eq(busy)]
+        m.d.comb += [self.o.write.eq(valid), self.o_busy.eq(busy)]
         return m
 
     def _tests(self, m: Module, early: data.View, probe: data.View) -> list[PairTest]:
@@ -233,10 +229,8 @@ class MatchLayer(wiring.Component):
         A tuple b joins a if ``-before <= b.time - a.time <= after``. Only with timestamps.
     i_entry, write : In
         An entry of a truth table, and whether to write it. Only in band form.
-    stop : In(2)
-        The output of side A (bit 0) or B has no room.
     state_a, state_b : Out(State)
-    o_record_a, o_write_a, o_record_b, o_write_b : Out
+    o_a, o_b : Out
         Results of both units.
     o_idle : Out(1)
         No round is under way, none starts, and the results of the last one were written.
@@ -251,13 +245,10 @@ class MatchLayer(wiring.Component):
     after: Signal
     i_entry: data.View
     write: Signal
-    stop: Signal
     state_a: Signal
     state_b: Signal
-    o_record_a: data.View
-    o_write_a: Signal
-    o_record_b: data.View
-    o_write_b: Signal
+    o_a: RecordPort
+    o_b: RecordPort
     o_idle: Signal
 
     def __init__(self, config: WindowConfig) -> None:
@@ -269,13 +260,10 @@ class MatchLayer(wiring.Component):
                 "i_b": In(stream.Signature(tuple_layout(config, Side.B))),
                 "i_b_first": In(1),
                 **settings(config),
-                "stop": In(2),
                 "state_a": Out(State),
                 "state_b": Out(State),
-                "o_record_a": Out(record_layout(config, Side.A)),
-                "o_write_a": Out(1),
-                "o_record_b": Out(record_layout(config, Side.B)),
-                "o_write_b": Out(1),
+                "o_a": Out(record_port(config, Side.A)),
+                "o_b": Out(record_port(config, Side.B)),
                 "o_idle": Out(1),
             }
         )
@@ -283,53 +271,50 @@ class MatchLayer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         inputs = {Side.A: self.i_a, Side.B: self.i_b}
-        first = {
-            Side.A: self.i_a.valid & ~(self.i_b.valid & self.i_b_first),
-            Side.B: self.i_b.valid & ~(self.i_a.valid & ~self.i_b_first),
+        a, b = self.units[Side.A], self.units[Side.B]
+        # Whether a tuple of the side would be the first of a round.
+        leads = {
+            Side.A: ~(self.i_b.valid & self.i_b_first),
+            Side.B: ~(self.i_a.valid & ~self.i_b_first),
         }
         open_ = Signal()
-        starts = Signal()
         still = Signal()
-        stale = self.units[Side.A].o_stale | self.units[Side.B].o_stale
-        m.d.comb += starts.eq(open_ & (self.i_a.valid | self.i_b.valid))
-        quiet = (self.units[Side.A].state == State.READY) & (
-            self.units[Side.B].state == State.READY
-        )
-        calm = quiet & ~starts
+        stale = a.o_stale | b.o_stale
+        waits = self.i_a.valid | self.i_b.valid
+        calm = (a.state == State.READY) & (b.state == State.READY) & ~(open_ & waits)
         m.d.sync += [open_.eq(calm & ~stale), still.eq(calm & stale)]
 
         for side, unit in self.units.items():
             m.submodules[f"unit_{side.name.lower()}"] = unit
             own, other = inputs[side], inputs[side.other]
-            start, push = starts & first[side], starts & first[side.other]
+            # READY does not wait for VALID: much hangs on it.
+            start, ready = open_ & own.valid, open_ & leads[side.other]
             if self.config.parallel:
                 second = Signal(name=f"second_{side.other.name.lower()}")
-                with m.If(start & other.valid):
+                with m.If(start & other.valid & leads[side]):
                     m.d.sync += second.eq(1)
                 with m.Elif(unit.o_open):
                     m.d.sync += second.eq(0)
-                start, push = open_ & own.valid, push | second & unit.o_open
+                ready |= second & unit.o_open
+            else:
+                start &= leads[side]
             m.d.comb += [
                 unit.start.eq(start),
-                unit.push.eq(push),
+                unit.push.eq(other.valid & ready),
                 unit.still.eq(still),
-                other.ready.eq(unit.push),
-                unit.stop.eq(self.stop[side.value]),
+                other.ready.eq(ready),
                 unit.i_window.payload.eq(other.payload.payload),
                 unit.i_probe.payload.eq(own.payload.payload),
             ]
             self._connect_keys(m, unit, own.payload, other.payload)
             self._connect_settings(m, unit)
-        a, b = self.units[Side.A], self.units[Side.B]
+        wiring.connect(m, a.o, wiring.flipped(self.o_a))
+        wiring.connect(m, b.o, wiring.flipped(self.o_b))
         m.d.comb += [
             self.state_a.eq(a.state),
             self.state_b.eq(b.state),
-            self.o_record_a.eq(a.o_record),
-            self.o_record_b.eq(b.o_record),
-            self.o_write_a.eq(a.o_write),
-            self.o_write_b.eq(b.o_write),
+            self.o_idle.eq(open_ & ~waits & ~a.o_busy & ~b.o_busy),
         ]
-        m.d.comb += self.o_idle.eq(open_ & ~starts & ~a.o_busy & ~b.o_busy)
         return m
 
     def _connect_keys(self, m: Module, unit: MatchUnit, own: data.View, other: data.View) -> None:

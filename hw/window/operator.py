@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -100,23 +100,19 @@ class WindowJoin(wiring.Component):
         connect(m, flipped(self.i_b), taken.i_b)
         connect(m, taken.o_a, match.i_a)
         connect(m, taken.o_b, match.i_b)
+        connect(m, match.o_a, output.i_a)
+        connect(m, match.o_b, output.i_b)
         connect(m, output.o, flipped(self.o))
         rests = Signal()
         m.d.sync += rests.eq(match.o_idle & output.o_idle)
         m.d.comb += [
             taken.shed.eq(self.shed),
             match.i_b_first.eq(taken.o_b_first),
-            match.stop.eq(output.o_stop),
-            output.i_a.eq(match.o_record_a),
-            output.write_a.eq(match.o_write_a),
-            output.i_b.eq(match.o_record_b),
-            output.write_b.eq(match.o_write_b),
             self.o_state_a.eq(match.state_a),
             self.o_state_b.eq(match.state_b),
             # What was at rest stays so until a tuple waits.
             self.o_idle.eq(~taken.o_a.valid & ~taken.o_b.valid & rests),
-            self.o_admitted[0].eq(taken.o_a.valid & taken.o_a.ready),
-            self.o_admitted[1].eq(taken.o_b.valid & taken.o_b.ready),
+            self.o_admitted.eq(Cat(o.valid & o.ready for o in (taken.o_a, taken.o_b))),
             self.o_dropped.eq(taken.o_dropped),
         ]
         for name in _PLAIN:

@@ -2,14 +2,85 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ..kernel.skid import Skid
 from .config import WindowConfig
-from .layout import Side, record_layout, result_layout, word_layout
+from .layout import RecordPort, Side, record_layout, record_port, result_layout, word_layout
+
+
+class Picker(wiring.Component):
+    """Gives the places of a mask's bits, the lowest first, one per cycle.
+
+    A mask that is taken gives its first place in the next cycle. It must not be empty.
+
+    Parameters
+    ----------
+    bits : int
+        Width of a mask.
+
+    Members
+    -------
+    i, o : In(stream), Out(stream)
+        Masks, and places.
+    o_ends : Out(1)
+        The mask's last place is taken in this cycle.
+    """
+
+    i: stream.Interface
+    o: stream.Interface
+    o_ends: Signal
+
+    def __init__(self, bits: int) -> None:
+        super().__init__(
+            {
+                "i": In(stream.Signature(bits)),
+                "o": Out(stream.Signature(range(bits))),
+                "o_ends": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        # Bits behind the one on offer, and whether there are some.
+        rest = Signal.like(self.i.payload)
+        more = Signal()
+        # The choice comes last: before the trees it would lengthen their paths.
+        kept, new = _lowest(rest), _lowest(self.i.payload)
+        _, place, others, several = (Mux(more, *pair) for pair in zip(kept, new, strict=True))
+        m.d.comb += [
+            self.o_ends.eq(self.o.valid & self.o.ready & ~more),
+            self.i.ready.eq(~self.o.valid | self.o_ends),
+        ]
+        with m.If(self.o.ready | ~self.o.valid):
+            m.d.sync += [
+                self.o.valid.eq(more | self.i.valid),
+                self.o.payload.eq(place),
+                rest.eq(others),
+                more.eq((more | self.i.valid) & several),
+            ]
+        return m
+
+
+def _lowest(bits: Value) -> tuple[Value, Value, Value, Value]:
+    """Whether a bit is set, the place of the lowest one, all others, and whether there are some.
+
+    A tree of halves: a subtraction, or one bit after the other, would be a long path.
+    """
+    if len(bits) == 1:
+        return bits, Const(0, 0), Const(0, 1), Const(0, 1)
+    half = 1 << (len(bits) - 1).bit_length() - 1
+    low, high = bits[:half], bits[half:]
+    (some, place, others, several), upper = _lowest(low), _lowest(high)
+    return (
+        some | upper[0],
+        Cat(Mux(some, place, upper[1]), ~some),
+        Cat(others, Mux(some, high, upper[2])),
+        several | upper[3] | some & upper[0],
+    )
 
 
 class Groups(wiring.Component):
@@ -24,20 +95,16 @@ class Groups(wiring.Component):
 
     Members
     -------
-    i, write : In
-        A group, and whether to take it. One without results is forgotten.
-    o_stop : Out(1)
-        There is no room for more groups than may be on their way: ``config.in_flight``, that of
-        this cycle included.
+    i : In
+        Groups; one without results is forgotten. It says stop when there is no room for more than
+        may be on their way: ``config.in_flight``, that of this cycle included.
     o : Out(stream)
         Results of ``config.chunk`` neighbouring banks; the lowest banks first.
     o_idle : Out(1)
         No group is here.
     """
 
-    i: data.View
-    write: Signal
-    o_stop: Signal
+    i: RecordPort
     o: stream.Interface
     o_idle: Signal
 
@@ -46,9 +113,7 @@ class Groups(wiring.Component):
         self.layout = record_layout(config, side)
         super().__init__(
             {
-                "i": In(self.layout),
-                "write": In(1),
-                "o_stop": Out(1),
+                "i": In(record_port(config, side)),
                 "o": Out(stream.Signature(record_layout(config, side, config.chunk))),
                 "o_idle": Out(1),
             }
@@ -61,38 +126,32 @@ class Groups(wiring.Component):
         bits = (config.records - 1).bit_length()
         m.submodules.records = groups = Memory(shape=self.layout, depth=1 << bits, init=[])
         m.submodules.parts = parts = Memory(shape=chunks, depth=1 << bits, init=[])
+        m.submodules.picker = picker = Picker(chunks)
         # The next slots to write and to read, and the slot of the group that is given.
         put = Signal(bits)
         get = Signal(bits)
         slot = Signal(bits)
-        # Chunks of that group with results that are left, and whether they are several.
-        rest = Signal(chunks)
-        more = Signal()
-        busy = Signal()
-        load = Signal()
-        some = Cat(self.i.mask.word_select(k, chunk).any() for k in range(chunks))
+        some = Cat(self.i.record.mask.word_select(k, chunk).any() for k in range(chunks))
         write_group, write_parts = groups.write_port(), parts.write_port()
-        for port, value in ((write_group, self.i), (write_parts, some)):
-            m.d.comb += [port.addr.eq(put), port.data.eq(value), port.en.eq(self.write)]
+        for port, value in ((write_group, self.i.record), (write_parts, some)):
+            m.d.comb += [port.addr.eq(put), port.data.eq(value), port.en.eq(self.i.write)]
         read_group, read_parts = groups.read_port(domain="comb"), parts.read_port(domain="comb")
         m.d.comb += [read_group.addr.eq(slot), read_parts.addr.eq(get)]
 
-        keeps = self.write & some.any()
+        keeps = self.i.write & some.any()
         with m.If(keeps):
             m.d.sync += put.eq(put + 1)
         m.d.comb += [
-            load.eq((~busy | ~more & self.o.ready) & (put != get)),
-            self.o.valid.eq(busy),
-            self.o_idle.eq(~busy & (put == get)),
+            picker.i.payload.eq(read_parts.data),
+            picker.i.valid.eq(put != get),
+            picker.o.ready.eq(self.o.ready),
+            self.o.valid.eq(picker.o.valid),
+            self.o_idle.eq(~picker.o.valid & (put == get)),
         ]
-        with m.If(load):
-            m.d.sync += [busy.eq(1), slot.eq(get), get.eq(get + 1)]
-            m.d.sync += [rest.eq(read_parts.data), more.eq(_others(read_parts.data).any())]
-        with m.Elif(self.o.ready & busy):
-            m.d.sync += [busy.eq(more), rest.eq(_others(rest))]
-            m.d.sync += more.eq(_others(_others(rest)).any())
+        with m.If(picker.i.valid & picker.i.ready):
+            m.d.sync += [slot.eq(get), get.eq(get + 1)]
 
-        group, place = read_group.data, _lowest(m, rest, "lowest")
+        group, place = read_group.data, picker.o.payload
         window = group.window.as_value()
         width = len(window) // chunks
         m.d.comb += [
@@ -110,9 +169,9 @@ class Groups(wiring.Component):
         went = Signal()
         m.d.sync += [
             came.eq(keeps),
-            went.eq(busy & ~more & self.o.ready),
+            went.eq(picker.o_ends),
             level.eq(level + came - went),
-            self.o_stop.eq(level > config.records - config.in_flight),
+            self.i.stop.eq(level > config.records - config.in_flight),
         ]
         return m
 
@@ -129,7 +188,7 @@ class Expander(wiring.Component):
 
     Members
     -------
-    i, write, o_stop : In, In(1), Out(1)
+    i : In
         See :class:`Groups`.
     o : Out(stream)
         Results.
@@ -137,9 +196,7 @@ class Expander(wiring.Component):
         No result is here.
     """
 
-    i: data.View
-    write: Signal
-    o_stop: Signal
+    i: RecordPort
     o: stream.Interface
     o_idle: Signal
 
@@ -148,9 +205,7 @@ class Expander(wiring.Component):
         self.side = side
         super().__init__(
             {
-                "i": In(record_layout(config, side)),
-                "write": In(1),
-                "o_stop": Out(1),
+                "i": In(record_port(config, side)),
                 "o": Out(stream.Signature(result_layout(config))),
                 "o_idle": Out(1),
             }
@@ -161,56 +216,28 @@ class Expander(wiring.Component):
         layout = record_layout(self.config, self.side, self.config.chunk)
         m.submodules.groups = groups = Groups(self.config, self.side)
         m.submodules.stage = stage = Skid(layout)
+        wiring.connect(m, wiring.flipped(self.i), groups.i)
         wiring.connect(m, groups.o, stage.i)
         probe = Signal(layout["probe"].shape, reset_less=True)
         window = Signal(layout["window"].shape, reset_less=True)
-        # Results that are left, and whether they are several.
-        rest = Signal(self.config.chunk)
-        more = Signal()
-        place = Signal(range(self.config.chunk), reset_less=True)  # of the lowest
+        m.submodules.picker = picker = Picker(self.config.chunk)
         m.d.comb += [
-            groups.i.eq(self.i),
-            groups.write.eq(self.write),
-            self.o_stop.eq(groups.o_stop),
-            stage.o.ready.eq(~self.o.valid | self.o.ready & ~more),
+            picker.i.payload.eq(stage.o.payload.mask),
+            picker.i.valid.eq(stage.o.valid),
+            stage.o.ready.eq(picker.i.ready),
+            picker.o.ready.eq(self.o.ready),
+            self.o.valid.eq(picker.o.valid),
             self.o_idle.eq(groups.o_idle & ~stage.o.valid & ~self.o.valid),
         ]
-        with m.If(stage.o.ready):
-            m.d.sync += [
-                self.o.valid.eq(stage.o.valid & stage.o.payload.mask.any()),
-                rest.eq(stage.o.payload.mask),
-                place.eq(_lowest(m, stage.o.payload.mask, "first")),
-                more.eq(_others(stage.o.payload.mask).any()),
-                probe.eq(stage.o.payload.probe),
-                window.eq(stage.o.payload.window),
-            ]
-        with m.Elif(self.o.ready):
-            others = _others(rest)
-            m.d.sync += [
-                *(rest.eq(others), more.eq(_others(others).any())),
-                place.eq(_lowest(m, others, "next")),
-            ]
+        with m.If(picker.i.ready):
+            m.d.sync += [probe.eq(stage.o.payload.probe), window.eq(stage.o.payload.window)]
         own, other = ("a", "b") if self.side is Side.A else ("b", "a")
         m.d.comb += [
             self.o.payload[own].eq(probe),
-            self.o.payload[other].eq(Array(window[bank] for bank in range(len(rest)))[place]),
+            self.o.payload[other].eq(window[picker.o.payload]),
             self.o.payload.later.eq(self.side),
         ]
         return m
-
-
-def _others(bits: Value) -> Value:
-    """All bits but the lowest; a subtraction would be a carry chain on a long path."""
-    return Cat(bits[place] & bits[:place].any() for place in range(len(bits)))
-
-
-def _lowest(m: Module, bits: Value, name: str) -> Signal:
-    """The place of the lowest bit."""
-    place = Signal(range(len(bits)), name=name)
-    for number in reversed(range(len(bits))):
-        with m.If(bits[number]):
-            m.d.comb += place.eq(number)
-    return place
 
 
 class OutputLayer(wiring.Component):
@@ -226,21 +253,16 @@ class OutputLayer(wiring.Component):
 
     Members
     -------
-    i_a, write_a, i_b, write_b : In
-        Groups of results, and whether to take them.
-    o_stop : Out(2)
-        See :class:`Groups`; bit 0 is side A.
+    i_a, i_b : In
+        See :class:`Groups`.
     o : Out(stream)
         Results.
     o_idle : Out(1)
         No result waits.
     """
 
-    i_a: data.View
-    write_a: Signal
-    i_b: data.View
-    write_b: Signal
-    o_stop: Signal
+    i_a: RecordPort
+    i_b: RecordPort
     o: stream.Interface
     o_idle: Signal
 
@@ -248,11 +270,8 @@ class OutputLayer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i_a": In(record_layout(config, Side.A)),
-                "write_a": In(1),
-                "i_b": In(record_layout(config, Side.B)),
-                "write_b": In(1),
-                "o_stop": Out(2),
+                "i_a": In(record_port(config, Side.A)),
+                "i_b": In(record_port(config, Side.B)),
                 "o": Out(stream.Signature(word_layout(config))),
                 "o_idle": Out(1),
             }
@@ -263,13 +282,10 @@ class OutputLayer(wiring.Component):
         m.submodules.expand_a = a = Expander(self.config, Side.A)
         m.submodules.expand_b = b = Expander(self.config, Side.B)
         m.submodules.stage = stage = Skid(word_layout(self.config))
+        wiring.connect(m, wiring.flipped(self.i_a), a.i)
+        wiring.connect(m, wiring.flipped(self.i_b), b.i)
         wiring.connect(m, stage.o, wiring.flipped(self.o))
         m.d.comb += [
-            a.i.eq(self.i_a),
-            a.write.eq(self.write_a),
-            b.i.eq(self.i_b),
-            b.write.eq(self.write_b),
-            self.o_stop.eq(Cat(a.o_stop, b.o_stop)),
             self.o_idle.eq(a.o_idle & b.o_idle & ~self.o.valid),
             stage.i.valid.eq(a.o.valid | b.o.valid),
         ]

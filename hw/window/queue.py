@@ -181,8 +181,10 @@ class Queue(wiring.Component):
         with m.If(self.start):
             m.d.sync += self.o_first.eq(self._some | self.push & ~self._slides)
         with m.Elif(steps):
+            m.d.sync += self.o_first.eq(0)
+        # No step comes with a start.
+        with m.If(steps):
             m.d.sync += [
-                self.o_first.eq(0),
                 more.eq(~last),
                 left.eq(Mux(self.o_first, count, left) - ~(self.o_first & count_low.any())),
                 row.eq(now),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
 
@@ -75,7 +75,7 @@ def join_with_relation(
         plan = LookupPlan(query.query, name, stored.found_by)
         source = source_of(query.files[plan.outer.table])
         options = table.options(memory_bytes, ordered=ordered, pruning=pruning_sizes(True))
-        join = open_lookup(plan, source.schema, stored, [device], options)
+        join = open_lookup(plan, source.schema, stored, [device], replace(options, refresh=False))
 
         def rows() -> Iterator[pa.RecordBatch]:
             for batch in source.batches:
@@ -89,7 +89,8 @@ def join_with_relation(
         show(first, join.stats.rows)
     _summarise(join, seconds, output.out)
     if output.stats is not None:
-        counts = {"rows": join.stats.rows, "seconds": seconds, **asdict(join.counts)}
+        counts = asdict(join.counts)
+        counts |= {"sought": counts["rows"], "rows": join.stats.rows, "seconds": seconds}
         write_text(output.stats, json.dumps(counts, indent=2) + "\n")
 
 

@@ -154,7 +154,7 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         lines.insert(4, ("NULL keys", count(found["null_keys"])))
     if found["deltas"]:
         size = _size(found["delta_bytes"])
-        lines.append(("updates", f"{found['deltas']} of {size}, not merged yet"))
+        lines.append(("updates", f"{found['deltas']} ({size}), not merged yet"))
     if found["unique"]:
         lines.append(("unique", "no two rows share a key"))
     if found["pins"]:

@@ -69,8 +69,9 @@ class Extra:
         default=False,
     )
     ecp5: bool = option(
-        "Also place and route on an ECP5, with five seeds: to compare builds with each "
-        "other, not to know a clock on any board. 128 units take some 15 minutes per seed.",
+        "Also place and route the whole kernel on an ECP5, with five seeds: to compare builds "
+        "with each other, not to know a clock on any board. 128 units take some 10 minutes "
+        "per seed.",
         default=False,
     )
 
@@ -99,7 +100,9 @@ class Extra:
             compose(text, top) if self.parts else synthesise(text, top),
             composed=self.parts,
             paths=kernel_paths(config) if self.paths and config is not None else [],
-            clocks=ecp5_clocks(text, top) if self.ecp5 else [],
+            clocks=ecp5_clocks(*(text, top) if config is None else kernel(config))
+            if self.ecp5
+            else [],
         )
 
 
@@ -157,13 +160,18 @@ def kernel_paths(config: JoinConfig) -> list[TimedPath]:
     MissingToolError
         Yosys is not installed.
     """
+    from penstock.hw.paths import longest_paths
+
+    return longest_paths(*kernel(config), SHOWN, flat=config.units <= FLAT_UNITS)
+
+
+def kernel(config: JoinConfig) -> tuple[str, str]:
+    """The kernel of a build: its Verilog and top module."""
     from penstock.hw.export import kernel_verilog
     from penstock.hw.join.kernel.config import KernelConfig
     from penstock.hw.join.kernel.describe import KERNEL
-    from penstock.hw.paths import longest_paths
 
-    text = kernel_verilog(KernelConfig.fit(config))
-    return longest_paths(text, KERNEL, SHOWN, flat=config.units <= FLAT_UNITS)
+    return kernel_verilog(KernelConfig.fit(config)), KERNEL
 
 
 def reference_verilog(what: Build, units: int, key_bits: int) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from ..expr import ops
 from ..expr.node import Expr, Op, show
 from ..types import int_of
 from .closing import is_per_row
+from .linear import linear
 from .query import JoinQuery, Side, other
 from .time_bounds import conjuncts_of
 
@@ -24,6 +25,23 @@ GROUP = "\0group"
 def group_column(side: str) -> Expr:
     """A row's group, the time of the window of :attr:`~.query.JoinQuery.window`."""
     return ops.column(side, GROUP, int_of(64, nullable=False))
+
+
+@dataclass(frozen=True)
+class SoughtKey:
+    """The value that a key column has in every match: ``(value - constant) / factor``.
+
+    Parameters
+    ----------
+    value : Expr
+        Over columns of the stream.
+    factor, constant : int
+        Where it is no whole number, nothing matches; 1 and 0 but for integers, decimals and times.
+    """
+
+    value: Expr
+    factor: int = 1
+    constant: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,8 +74,8 @@ class LookupPlan:
         return self.query.side(other(self.inner.side))
 
     @cached_property
-    def sought(self) -> tuple[Expr, ...] | None:
-        """What each key column is equal to, over columns of the stream: the key path.
+    def sought(self) -> tuple[SoughtKey, ...] | None:
+        """The values of the key columns: the key path.
 
         None for the scan path, on which every row of the relation may match: a column of the key
         is compared in another way, or not at all.
@@ -69,22 +87,33 @@ class LookupPlan:
         """
         if not self.key:
             return None
-        found: dict[str, Expr] = {}
+        found: dict[str, SoughtKey] = {}
         # What is equal to a constant is a filter of the relation by now.
         conditions = (self.query.predicate, self.inner.filter)
         for conjunct in (one for whole in conditions for one in conjuncts_of(whole)):
             if conjunct.op is not Op.EQ:
                 continue
             for own, given in (conjunct.args, conjunct.args[::-1]):
-                if own.sides != {self.inner.side} or self.inner.side in given.sides:
-                    continue
-                if own.op is Op.COLUMN:
-                    found.setdefault(own.attr[1], given)
-                else:
-                    self._refuse_converted(own, given)
+                if own.sides == {self.inner.side} and self.inner.side not in given.sides:
+                    self._add(found, own, given)
         if not all(column in found for column in self.key):
             return None
         return tuple(found[column] for column in self.key)
+
+    def _add(self, found: dict[str, SoughtKey], own: Expr, given: Expr) -> None:
+        """Note a key column that is equal to a value of the stream."""
+        # A float is hashed as the double that it is equal to.
+        plain = own.args[0] if own.op is Op.CAST and own.args[0].type.is_float else own
+        if plain.op is Op.COLUMN:
+            found.setdefault(plain.attr[1], SoughtKey(given))
+            return
+        if own.type.is_integral:
+            form = linear(own)
+            if len(form.terms) == 1 and form.terms[0][0].op is Op.COLUMN and form.terms[0][1]:
+                (column, factor), constant = form.terms[0], form.constant
+                found.setdefault(column.attr[1], SoughtKey(given, factor, constant))
+                return
+        self._refuse_converted(own, given)
 
     def require_per_row(self) -> None:
         """Refuse groups that a stream could never complete.
@@ -109,13 +138,13 @@ class LookupPlan:
         names = self.query.names
         raise QueryError(
             f"{self.inner.alias}.{columns}, a key of the relation, is compared with "
-            f"{show(given, names)}, whose type is another one, so its rows cannot be found by it; "
+            f"{show(given, names)}, whose type is {given.type}, so its rows cannot be found by it; "
             f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{columns}"
         )
 
 
 def _plain(expr: Expr) -> str | None:
     """The column that an expression only converts; None if it computes."""
-    while expr.op in (Op.CAST, Op.MUL, Op.RAW):
-        expr = next((arg for arg in expr.args if not arg.is_const), expr.args[0])
+    while expr.op in (Op.CAST, Op.RAW):
+        expr = expr.args[0]
     return expr.attr[1] if expr.op is Op.COLUMN else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from bench.boards.counts import Counts, _hardware
 from bench.boards.largest import largest_join, largest_window
+from bench.boards.memory import WindowMemory
 from bench.boards.power import dynamic_w
 from bench.boards.report import PAGE, SHARES, tables, written
 from bench.boards.sizes import (
@@ -17,6 +20,7 @@ from bench.boards.sizes import (
     WINDOW_TEST,
     JoinSizes,
     WindowSizes,
+    builds,
     errors,
     queue_rams,
     queue_urams,
@@ -51,7 +55,8 @@ def test_the_page_says_what_the_command_gives(counts: Counts) -> None:
 def test_the_largest_fits_and_takes_most_of_its_share(
     counts: Counts, name: str, share: float
 ) -> None:
-    found = largest_join(name, share, JoinSizes.fit(counts))
+    sizes = JoinSizes.fit(counts, BOARDS[name].port_bits)
+    found = largest_join(name, share, sizes)
     assert found is not None
     used = {
         "LUT": found.cells.lut / BOARDS[name].lut,
@@ -60,18 +65,98 @@ def test_the_largest_fits_and_takes_most_of_its_share(
     }
     assert max(used.values()) <= share
     # Another block of each die would be too much.
-    blocks = found.cells.lut / JoinSizes.fit(counts).each["lut"]
+    blocks = found.cells.lut / sizes.each["lut"]
     assert used[found.limit] > share * (1 - 2 * BOARDS[name].slrs / blocks)
-    window = largest_window(name, share, WindowSizes.fit(counts))
+    window = largest_window(name, share, WindowSizes.fit(counts, BOARDS[name].port_bits))
     assert window is None or window.cells.bram <= share * BOARDS[name].bram
     assert window is None or window.urams <= share * BOARDS[name].uram
 
 
 def test_memory_slows_the_small_board_only(counts: Counts) -> None:
-    sizes = JoinSizes.fit(counts)
-    found = {name: largest_join(name, 0.6, sizes) for name in BOARDS}
-    slowed = [name for name, fit in found.items() if fit is not None and fit.slowed_by]
-    assert slowed == ["pynq-z2"]
+    sizes = {name: JoinSizes.fit(counts, board.port_bits) for name, board in BOARDS.items()}
+    found = {name: largest_join(name, 0.6, sizes[name]) for name in BOARDS}
+    slowed = {n: fit.slowed_by for n, fit in found.items() if fit is not None and fit.slowed_by}
+    assert slowed == {"pynq-z2": "memory port"}
+
+
+def test_narrow_ports_take_fewer_cells(counts: Counts) -> None:
+    for fitted in (JoinSizes, WindowSizes):
+        bases = [fitted.fit(counts, bits).base for bits in (64, 128, 256, 512)]
+        for narrow, wide in pairwise(bases):
+            assert all(narrow[kind] < wide[kind] for kind in ("lut", "ff", "bram"))
+
+
+def test_all_that_tables_need_is_counted_ahead(counts: Counts, tmp_path: Path) -> None:
+    class Asked(Counts):
+        """Notes what is asked for."""
+
+        def _cells(self, step: dict, made, top: str) -> Cells:
+            steps.append(step)
+            return Cells(1, 1, 1)
+
+    steps: list[dict] = []
+    asked = Asked(folder=tmp_path)
+    asked.ahead(builds())
+    ahead, steps[:] = list(steps), []
+    for bits in (64, 128, 256, 512):
+        for key_bits in (32, 16):
+            JoinSizes.fit(asked, bits, key_bits)
+        WindowSizes.fit(asked, bits)
+    errors(asked)
+    assert all(ahead.count(step) == 1 for step in ahead)
+    assert all(step in ahead for step in steps)
+    assert all(step in steps for step in ahead)
+
+
+# -- memory banks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "key_bits", "kernels"),
+    [
+        # 80 % of 460 GB/s over 32 banks are 11.5 GB/s; a kernel reads 8 bytes at 300 MHz.
+        ("u280", 32, (4, "memory banks")),
+        ("u280", 16, (9, "memory banks")),
+        ("u50", 32, (3, "memory banks")),
+        ("u200", 32, (6, "memory banks")),
+        # 80 % of 8 bytes at 100 MHz are fewer than 8 bytes per cycle.
+        ("pynq-z2", 32, (0, "memory port")),
+        # Window ports of five kernels share four ports of the memory.
+        ("zcu104", 32, (4, "memory port")),
+        ("zcu104", 16, (8, "")),
+    ],
+)
+def test_kernels_that_memory_banks_serve(
+    name: str, key_bits: int, kernels: tuple[int, str]
+) -> None:
+    memory = WindowMemory(BOARDS[name], key_bits)
+    assert memory.kernels == kernels
+    number, short = kernels
+    assert memory.fed(max(number, 1))[1] == ("" if number else short)
+    if short:
+        share, what = memory.fed(number + 1)
+        assert 0 < share < 1
+        assert what == short
+
+
+def test_windows_in_banks() -> None:
+    u280 = WindowMemory(BOARDS["u280"])
+    # Each of three kernels has a bank for stream tuples and one for results.
+    assert [u280.banks(kernels) for kernels in (1, 3, 12, 20)] == [30, 26, 8, 8]
+    assert u280.tuples(1) == (256 << 20) // 8
+    assert WindowMemory(BOARDS["zcu104"], 16).banks(2) == 1
+
+
+def test_too_slow_banks_are_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = replace(BOARDS["u280"], memory_gb_s=200)
+    monkeypatch.setitem(BOARDS, "u280", slow)
+    sizes = JoinSizes(*({"lut": n, "ff": n, "bram": 1, "dsp": 0} for n in (1000.0, 100.0)))
+    found = largest_join("u280", 0.6, sizes)
+    assert found is not None
+    assert (found.limit, found.slowed_by) == ("memory banks", "memory banks")
+    full = largest_join("u250", 0.6, sizes)
+    assert full is not None
+    assert full.limit != "memory banks"
 
 
 def test_watts() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -62,8 +62,8 @@ class Answering:
         self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
         self.schema = table_delivery(plan_of(query), self._schemas).schema
         self.stats = Stats("+".join(one.name for one in devices))
-        self._is_ordered = ordered and query.aggregation is None
-        if self._is_ordered:
+        self.is_ordered = ordered and query.aggregation is None
+        if self.is_ordered:
             self._schemas[self._side] = outer.append(_NUMBER)
             number = ops.column(self._side, NUMBER, int_of(64, nullable=False))
             query = replace(query, select=(*query.select, (NUMBER, number)))
@@ -73,10 +73,8 @@ class Answering:
             self._groups = merged_groups(query, self._schemas)
             self._is_per_row = plan_of(query).is_per_row
 
-    def answer(
-        self, rows: pa.Table, ids: np.ndarray, group: np.ndarray, parts: Iterable[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        """The output of rows of the stream.
+    def begin(self, rows: pa.Table, ids: np.ndarray, group: np.ndarray) -> Answer:
+        """Begin the output of rows of the stream.
 
         Parameters
         ----------
@@ -85,28 +83,18 @@ class Answering:
             Their numbers, which give the order of the output.
         group : ndarray of int64, shape (rows,)
             Rows of the relation that each may match, by their column of this group.
-        parts : iterable of RecordBatch
-            Rows of the relation, each in one part, with a column :data:`GROUP`.
         """
         rows = rows.append_column(_GROUP, pa.array(group))
-        if self._is_ordered:
+        if self.is_ordered:
             rows = rows.append_column(_NUMBER, pa.array(ids))
         held = HeldSide(self._query, self._side, rows, place=ids)
         join = part_join(self._query)(
             self._query, held, self._schemas, self._devices, pruning=self._pruning
         )
-        given = self._given(join, parts)
-        if self._is_ordered:
-            given = _sorted(given)
-        for batch in given:
-            self.stats.rows += batch.num_rows
-            yield batch
-        self.stats.pairs_evaluated += join.stats.pairs_evaluated
-        self.stats.pairs_pruned += join.stats.pairs_pruned
+        return Answer(self, join)
 
-    def _given(self, join: PartJoin, parts: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            yield from join.add(pa.Table.from_batches([part]))
+    def given(self, join: PartJoin) -> Iterator[pa.RecordBatch]:
+        """What is known once a join has all its parts."""
         if self._groups is None:
             yield from join.finish()
             return
@@ -123,12 +111,36 @@ class Answering:
             yield batch
 
 
-def _sorted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches by the number of their row of the stream, without it."""
-    found = list(batches)
-    if found:
-        table = pa.Table.from_batches(found).sort_by(NUMBER)
-        yield from table.drop_columns([NUMBER]).to_batches()
+class Answer:
+    """The output of some rows of the stream, while the relation's rows come in parts."""
+
+    def __init__(self, answering: Answering, join: PartJoin) -> None:
+        self._answering, self._join = answering, join
+        self._held: list[pa.RecordBatch] = []
+
+    def add(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Join rows of the relation, each of which is in one part, with a column of groups."""
+        yield from self._leaving(self._join.add(pa.Table.from_batches([part])))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The output that is known once all parts were added."""
+        answering, stats = self._answering, self._join.stats
+        yield from self._leaving(answering.given(self._join))
+        if self._held:
+            table = pa.Table.from_batches(self._held).sort_by(NUMBER).drop_columns([NUMBER])
+            answering.stats.rows += table.num_rows
+            yield from table.to_batches()
+        answering.stats.pairs_evaluated += stats.pairs_evaluated
+        answering.stats.pairs_pruned += stats.pairs_pruned
+
+    def _leaving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows that may leave now: none until the end, if they are to be sorted."""
+        for batch in batches:
+            if self._answering.is_ordered:
+                self._held.append(batch)
+            else:
+                self._answering.stats.rows += batch.num_rows
+                yield batch
 
 
 def in_group(batch: pa.RecordBatch, group: np.ndarray) -> pa.RecordBatch:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import evaluate_columns
-from penstock.expr.node import Expr, Op, walk
-from penstock.plan.lookup import GROUP, LookupPlan
+from penstock.expr.columns import Columns, Vector, evaluate_columns
+from penstock.expr.node import Op, walk
+from penstock.plan.lookup import GROUP, LookupPlan, SoughtKey
 
 from ...device.base import Device
 from ...execute.stats import Stats
 from ...lookup.algorithm import Algorithm
-from ...lookup.cache import Groups
+from ...lookup.cache import KeyGroups
 from ...lookup.lookup import Answers, Counts, Lookup
 from ...lookup.memory import MemorySplit
 from ...metrics import Latency
@@ -91,8 +92,10 @@ class LookupJoin:
         self.options = options or LookupOptions()
         sought = plan.sought
         assert sought is not None, "the scan path has a join of its own"
-        self._sought: tuple[Expr, ...] = sought
-        names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
+        self._sought: tuple[SoughtKey, ...] = sought
+        names = {
+            leaf.attr[1] for leaf in walk(*(one.value for one in sought)) if leaf.op is Op.COLUMN
+        }
         self._key_columns = sorted(names)
         self._schema = schema
         self._inner_columns = list(plan.query.columns_of(plan.inner.side))
@@ -108,8 +111,10 @@ class LookupJoin:
         )
         self._rows = StreamRows()
         self._answered: list[Answers] = []
-        self._answered_rows = 0
-        self.rows_in = self.null_keys = 0
+        self._answered_rows = self._answered_bytes = 0
+        self.rows_in = self.batches_in = self.null_keys = 0
+        #: Numbers, hashes and validity of keys of rows that were not looked up yet.
+        self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
         self.version = relation.version()
         self._open(self.version)
 
@@ -158,7 +163,9 @@ class LookupJoin:
             "index": self.split.index,
             "pages": self.split.pages,
             "kept rows": self.lookup.cache.used_bytes,
-            "waiting rows": self._rows.nbytes + self.lookup.waiting.memory_bytes,
+            "waiting rows": self._rows.nbytes
+            + self._answered_bytes
+            + self.lookup.waiting.memory_bytes,
         }
 
     @property
@@ -180,11 +187,12 @@ class LookupJoin:
         """
         if self.options.refresh:
             yield from self._refresh()
-        for start in range(0, batch.num_rows, ANSWERED):
-            yield from self._push(batch.slice(start, ANSWERED))
+        self._accept(batch)
+        yield from self._admit()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows that wait."""
+        yield from self._admit()
         yield from self._read_until(0)
         yield from self._give()
 
@@ -196,29 +204,46 @@ class LookupJoin:
     def _refresh(self) -> Iterator[pa.RecordBatch]:
         newest = self.relation.newest()
         if newest != self.version.number:
+            version = self.relation.version(newest)
+            yield from self._admit()
             yield from self._read_until(0)
-            self._open(self.relation.version(newest), self.lookup)
+            self._open(version, self.lookup)
 
-    def _push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _accept(self, batch: pa.RecordBatch) -> None:
+        """Take rows, all or none."""
         side = self.plan.outer
         loaded = load(batch, self._key_columns, self.plan.query.scale_of(side.side), side.alias)
         columns = {(side.side, name): vector for name, vector in loaded.items()}
-        keys = [evaluate_columns(expr, columns, batch.num_rows) for expr in self._sought]
+        keys = [_key_values(one, columns, batch.num_rows) for one in self._sought]
         hashes, valid = self.relation.key_hash(keys, batch.num_rows)
         ids = self._rows.add(batch)
         self.rows_in += len(ids)
+        self.batches_in += 1
         if self._latency is not None:
             self._latency.arrived(ids, time.monotonic())
-        if valid is not None:
-            none = ids[~valid]
-            self.null_keys += len(none)
-            self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
-            ids, hashes = ids[valid], hashes[valid]
-        yield from self._read_until(max(0, self._room - len(ids)))
-        self._take(self.lookup.admit(ids, hashes))
-        if self.options.ordered:
-            yield from self._read_until(0)
-            yield from self._give()
+        self._room = self.split.rows_of(batch.nbytes / max(1, batch.num_rows))
+        step = min(ANSWERED, self._room)
+        for start in range(0, len(ids), step):
+            part = slice(start, start + step)
+            self._incoming.append((ids[part], hashes[part], None if valid is None else valid[part]))
+
+    def _admit(self) -> Iterator[pa.RecordBatch]:
+        """Look up the rows that were taken; a page that cannot be read leaves them for later."""
+        while self._incoming:
+            ids, hashes, valid = self._incoming[0]
+            yield from self._read_until(max(0, self._room - len(ids)))
+            if self._rows.nbytes + self._answered_bytes > self.split.rows:
+                yield from self._give()
+            self._incoming.popleft()
+            if valid is not None:
+                none = ids[~valid]
+                self.null_keys += len(none)
+                self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
+                ids, hashes = ids[valid], hashes[valid]
+            self._take(self.lookup.admit(ids, hashes))
+            if self.options.ordered:
+                yield from self._read_until(0)
+                yield from self._give()
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
@@ -239,12 +264,13 @@ class LookupJoin:
                 groups = groups.pick(np.arange(len(groups)))
             self._answered.append(Answers(answers.ids, answers.group, groups))
             self._answered_rows += len(answers.ids)
+            self._answered_bytes += groups.batch.nbytes
 
     def _give(self) -> Iterator[pa.RecordBatch]:
         """Join the rows that were answered with what they may match."""
         if not self._answered:
             return
-        parts, self._answered, self._answered_rows = self._answered, [], 0
+        parts = self._answered
         firsts = np.cumsum([0, *(len(part.groups) for part in parts)])
         group = np.concatenate(
             [
@@ -252,16 +278,31 @@ class LookupJoin:
                 for part, by in zip(parts, firsts, strict=False)
             ]
         )
-        groups = Groups.concat([part.groups for part in parts])
+        groups = KeyGroups.concat([part.groups for part in parts])
         ids = np.concatenate([part.ids for part in parts])
-        rows = self._rows.take(ids)
+        rows = self._rows.rows(ids)
         candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
-        yield from self._answering.answer(rows, ids, group, [candidates])
+        answer = self._answering.begin(rows, ids, group)
+        # All of it or nothing, so that a device that fails loses no row and doubles none.
+        made = [*answer.add(candidates), *answer.finish()]
+        self._rows.drop(ids)
+        self._answered, self._answered_rows, self._answered_bytes = [], 0, 0
+        yield from made
         if self._latency is not None:
             self._latency.left(ids, time.monotonic())
 
-    def _no_groups(self) -> Groups:
-        return Groups.none(self._inner_schema)
+    def _no_groups(self) -> KeyGroups:
+        return KeyGroups.none(self._inner_schema)
+
+
+def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
+    """Values of a key column that rows of the stream look up; NULL where there is none."""
+    found = evaluate_columns(sought.value, columns, rows)
+    if sought.factor == 1 and not sought.constant:
+        return found
+    values = found.values.astype(object) - sought.constant
+    whole = (values % sought.factor == 0).astype(bool)
+    return Vector(values // sought.factor, whole if found.valid is None else found.valid & whole)
 
 
 def row_bytes(schema: pa.Schema) -> float:

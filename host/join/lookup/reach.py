@@ -66,6 +66,11 @@ class Reach:
         self._greatest = np.array([most for _, most in ends]).reshape(len(ends), self._pages)
 
     @property
+    def bounded(self) -> set[str]:
+        """Columns of the relation whose bounds rule pages out."""
+        return {name for key in self._keys for name, _ in key.columns}
+
+    @property
     def columns(self) -> set[str]:
         """Columns of the stream that :meth:`pages` asks for."""
         bounds = [b.expr for key in self._keys for b in (*key.test.lo, *key.test.hi)]

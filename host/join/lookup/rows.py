@@ -17,7 +17,7 @@ class _Stretch:
 
 
 class StreamRows:
-    """Batches of rows, numbered from 0 on; a batch goes when all of its rows were taken."""
+    """Batches of rows, numbered from 0 on; a batch goes when all of its rows were dropped."""
 
     def __init__(self) -> None:
         self._stretches: deque[_Stretch] = deque()
@@ -33,23 +33,27 @@ class StreamRows:
         self.nbytes += batch.nbytes
         return ids
 
-    def take(self, ids: np.ndarray) -> pa.Table:
-        """The rows of these numbers, each of which can be taken once."""
-        firsts = np.array([one.first for one in self._stretches])
-        of = np.searchsorted(firsts, ids, side="right") - 1
-        counts = np.bincount(of, minlength=len(firsts))
-        parts = np.flatnonzero(counts)
+    def rows(self, ids: np.ndarray) -> pa.Table:
+        """The rows of these numbers, none of which was dropped."""
+        firsts, of = self._places(ids)
+        parts = np.flatnonzero(np.bincount(of, minlength=len(firsts)))
         if len(parts) == 1:
             one = self._stretches[parts[0]]
-            taken = pa.Table.from_batches([one.batch.take(pa.array(ids - one.first))])
-        else:
-            used = [self._stretches[k] for k in parts]
-            starts = np.cumsum([0, *(one.batch.num_rows for one in used)])
-            place = np.searchsorted(parts, of)
-            rows = ids - firsts[of] + starts[place]
-            taken = pa.Table.from_batches([one.batch for one in used]).take(pa.array(rows))
-        for part in parts.tolist():
-            self._stretches[part].left -= int(counts[part])
+            return pa.Table.from_batches([one.batch.take(pa.array(ids - one.first))])
+        used = [self._stretches[k] for k in parts]
+        starts = np.cumsum([0, *(one.batch.num_rows for one in used)])
+        rows = ids - firsts[of] + starts[np.searchsorted(parts, of)]
+        return pa.Table.from_batches([one.batch for one in used]).take(pa.array(rows))
+
+    def drop(self, ids: np.ndarray) -> None:
+        """Forget rows, each once."""
+        firsts, of = self._places(ids)
+        for part, count in enumerate(np.bincount(of, minlength=len(firsts)).tolist()):
+            self._stretches[part].left -= count
         while self._stretches and not self._stretches[0].left:
             self.nbytes -= self._stretches.popleft().batch.nbytes
-        return taken
+
+    def _places(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First number of each stretch, and the stretch of each row."""
+        firsts = np.array([one.first for one in self._stretches])
+        return firsts, np.searchsorted(firsts, ids, side="right") - 1

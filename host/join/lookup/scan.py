@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.expr.columns import Columns
 from penstock.plan.lookup import GROUP, LookupPlan
 
 from ...device.base import Device
@@ -17,9 +20,18 @@ from ...lookup.memory import MemorySplit
 from ...metrics import Latency
 from ...relation.border import Relation, Version
 from ...rows.columns import load
-from .answer import Answering, in_group
+from .answer import Answer, Answering, in_group
 from .join import LookupOptions, row_bytes
 from .reach import Reach
+
+
+@dataclass
+class _Pass:
+    """Rows that meet the relation now: their output, their numbers, the pages that are left."""
+
+    answer: Answer
+    ids: np.ndarray
+    pages: np.ndarray
 
 
 class ScanJoin:
@@ -52,7 +64,7 @@ class ScanJoin:
         self.plan, self.relation, self.devices = plan, relation, devices
         self.options = options or LookupOptions()
         self.counts = Counts()
-        self.rows_in = self.null_keys = 0
+        self.rows_in = self.batches_in = self.null_keys = 0
         self._latency = latency
         self._schema = schema
         names = plan.query.columns_of(plan.inner.side)
@@ -66,8 +78,8 @@ class ScanJoin:
             ordered=self.options.ordered,
             pruning=self.options.pruning,
         )
-        self._batches: list[pa.RecordBatch] = []
-        self._waiting = 0
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._pass: _Pass | None = None
         self._open(relation.version(), goes_on=False)
 
     def _open(self, version: Version, *, goes_on: bool) -> None:
@@ -92,8 +104,8 @@ class ScanJoin:
 
     @property
     def waiting(self) -> int:
-        """Rows that wait for a pass over the relation."""
-        return self._waiting
+        """Rows that wait for a pass over the relation, or for its end."""
+        return sum(map(len, self._batches)) + (0 if self._pass is None else len(self._pass.ids))
 
     @property
     def cached(self) -> int:
@@ -116,50 +128,64 @@ class ScanJoin:
         """
         newest = self.relation.newest() if self.options.refresh else self.version.number
         if newest != self.version.number:
+            version = self.relation.version(newest)
             yield from self.finish()
-            self._open(self.relation.version(newest), goes_on=True)
-        for start in range(0, batch.num_rows, self._room):
-            part = batch.slice(start, self._room)
-            if self._waiting + part.num_rows > self._room:
-                yield from self.finish()
-            self._batches.append(part)
-            self._waiting += part.num_rows
-            if self._latency is not None:
-                self._latency.arrived(self._ids(part.num_rows), time.monotonic())
-            self.rows_in += part.num_rows
+            self._open(version, goes_on=True)
+        self._columns(batch)  # for its errors, before any row is taken
+        self._batches.extend(batch.slice(k, self._room) for k in range(0, len(batch), self._room))
+        self.batches_in += 1
+        if self._latency is not None:
+            ids = np.arange(self.rows_in, self.rows_in + batch.num_rows)
+            self._latency.arrived(ids, time.monotonic())
+        self.rows_in += batch.num_rows
+        while self.waiting > self._room:
+            yield from self._pass_over()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows that wait."""
-        if not self._waiting:
-            return
-        rows = pa.Table.from_batches(self._batches)
-        ids = np.arange(self.rows_in - rows.num_rows, self.rows_in)
-        self._batches, self._waiting = [], 0
-        self.counts.rows += rows.num_rows
-        group = np.zeros(rows.num_rows, np.int64)
-        yield from self._answering.answer(rows, ids, group, self._pages(rows))
-        if self._latency is not None:
-            self._latency.left(ids, time.monotonic())
-
-    def _ids(self, rows: int) -> np.ndarray:
-        return np.arange(self.rows_in, self.rows_in + rows)
+        while self.waiting:
+            yield from self._pass_over()
 
     def end(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows; give the groups that all rows of the stream make."""
         yield from self.finish()
         yield from self._answering.end()
 
-    def _pages(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Rows of the pages that may hold a match, as many at a time as fit into memory."""
+    def _pass_over(self) -> Iterator[pa.RecordBatch]:
+        """Let as many rows as have room meet the relation.
+
+        A page that cannot be read leaves the pass as it is, and the next call goes on with it.
+        """
+        now = self._pass = self._pass or self._begin()
+        sizes = self.version.index.bytes
+        while len(now.pages):
+            fit = np.searchsorted(np.cumsum(sizes[now.pages]), self.split.pages, side="right")
+            pages = now.pages[: max(1, fit)]
+            batch = self.version.read(pages, self._inner_columns).batch
+            now.pages = now.pages[len(pages) :]
+            self.counts.pages += len(pages)
+            self.counts.page_bytes += int(sizes[pages].sum())
+            self.counts.reads += 1
+            yield from now.answer.add(in_group(batch, np.zeros(batch.num_rows, np.int64)))
+        self._pass = None
+        yield from now.answer.finish()
+        if self._latency is not None:
+            self._latency.left(now.ids, time.monotonic())
+
+    def _begin(self) -> _Pass:
+        taken: list[pa.RecordBatch] = []
+        rows = 0
+        while self._batches and (not rows or rows + len(self._batches[0]) <= self._room):
+            taken.append(self._batches.popleft())
+            rows += len(taken[-1])
+        table = pa.Table.from_batches(taken)
+        ids = np.arange(self.counts.rows, self.counts.rows + rows)
+        self.counts.rows += rows
+        pages = self._reach.pages(self._columns(table), rows)
+        return _Pass(self._answering.begin(table, ids, np.zeros(rows, np.int64)), ids, pages)
+
+    def _columns(self, rows: pa.Table | pa.RecordBatch) -> Columns:
+        """The columns of the stream by which pages are found."""
         side = self.plan.outer
         loaded = load(rows, self._reach.columns, self.plan.query.scale_of(side.side), side.alias)
-        columns = {(side.side, name): vector for name, vector in loaded.items()}
-        pages, sizes = self._reach.pages(columns, rows.num_rows), self.version.index.bytes
-        while len(pages):
-            fit = np.searchsorted(np.cumsum(sizes[pages]), self.split.pages, side="right")
-            now, pages = pages[: max(1, fit)], pages[max(1, fit) :]
-            self.counts.pages += len(now)
-            self.counts.page_bytes += int(sizes[now].sum())
-            self.counts.reads += 1
-            batch = self.version.read(now, self._inner_columns).batch
-            yield in_group(batch, np.zeros(batch.num_rows, np.int64))
+        return {(side.side, name): vector for name, vector in loaded.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -78,7 +78,7 @@ def relation(
         Where ``penstock relation build`` wrote it.
     refresh : str
         "batch": the rows of each push, and all rows of a table, meet the newest version at that
-        moment; "start": all meet the version at the start.
+        moment; "start": all pushes meet the version at the start.
     algorithm : str
         "auto", or "meshjoin", "hybridjoin", "cachejoin", "d-cachejoin" to compare; the rows that
         come out are the same.
@@ -97,26 +97,28 @@ def relation(
     except ValueError:
         known = ", ".join(Algorithm)
         raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
+    if not isinstance(location, str | PathLike):
+        raise arguments.refuse("location", "a folder or the address of a store", location)
     found = RelationTable(str(location), refresh, chosen)
     found.open().close()
     return found
 
 
-def relation_of(tables: Mapping[str, Any]) -> str | None:
-    """The name of the one relation among the tables of a query.
+def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
+    """The one relation among the tables of a query, and its name there; None if there is none.
 
     Raises
     ------
     UsageError
         There are several.
     """
-    names = [name for name, table in tables.items() if isinstance(table, RelationTable)]
-    if len(names) > 1:
+    found = [(name, one) for name, one in tables.items() if isinstance(one, RelationTable)]
+    if len(found) > 1:
         raise UsageError(
-            f"{' and '.join(names)} are relations, and a query looks up one; join the rows that "
-            "come out with the other one"
+            f"{' and '.join(name for name, _ in found)} are relations, and a query looks up one; "
+            "join the rows that come out with the other one"
         )
-    return names[0] if names else None
+    return found[0] if found else None
 
 
 def lookup_table(
@@ -126,7 +128,7 @@ def lookup_table(
     devices: Sequence[Device],
     options: LookupOptions,
 ) -> pa.Table:
-    """Join a whole table with a relation.
+    """Join a whole table with the newest version of a relation.
 
     Parameters
     ----------
@@ -135,7 +137,7 @@ def lookup_table(
     stored : Relation
     """
     table = tables[plan.outer.table]
-    join = open_lookup(plan, table.schema, stored, devices, options)
+    join = open_lookup(plan, table.schema, stored, devices, replace(options, refresh=False))
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in table.to_batches():

@@ -10,12 +10,13 @@ from types import TracebackType
 import pyarrow as pa
 
 from penstock import arguments
-from penstock.errors import UsageError, memory_explained
+from penstock.errors import PenstockError, UsageError, memory_explained
 from penstock.plan.lookup import LookupPlan
 
 from ...device.base import Device
 from ...metrics import Latency, MetricsServer, Report, serve_metrics
 from ...relation.border import Relation
+from ...windows.source import Moment
 from ..stream.flow import Flow
 from ..stream.intake import one_batch
 from ..stream.join import QUANTILES
@@ -66,7 +67,7 @@ class LookupStream:
         plan.require_per_row()
         self.plan, self.flow = plan, flow
         self._devices, self._close_device = devices, close_device
-        self._schema = schema
+        self._schema, self._relation = schema, relation
         self._lock = threading.RLock()
         self._latency = Latency()
         self._join = open_lookup(plan, schema, relation, devices, options, latency=self._latency)
@@ -74,7 +75,6 @@ class LookupStream:
         self._since: float | None = None  # when the first row came that may wait
         self._closed = False
         self.rows = 0
-        self.pushed_batches = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -91,7 +91,8 @@ class LookupStream:
         SchemaError
             The batch lacks a column, or a column changed its type.
         FileError
-            The relation cannot be read. Rows that were taken are answered by a later call.
+            The relation cannot be read. Rows that were taken are answered by a later call, once it
+            can be read again; :meth:`pushed` tells whether the batch was taken.
         DeviceError
             No device could run a task.
         """
@@ -102,21 +103,45 @@ class LookupStream:
             self._require_open()
             one = one_batch(batch, self._schema, source)
             self._since = self._since or time.monotonic()
-            self.pushed_batches += 1
             self._collect(self._join.push(one))
             self._answer_due(everything=not self.flow.latency_s)
 
     def pushed(self, source: str) -> int:
         """How many batches of the stream have been taken."""
         self._require_stream(arguments.text("source", source))
-        return self.pushed_batches
+        return self._join.batches_in
 
     def poll(self) -> pa.Table:
-        """Return the joined rows since the last call, each once; in order only if so configured."""
+        """Return the joined rows since the last call, each once; in order only if so configured.
+
+        Raises
+        ------
+        FileError, DeviceError
+            As for :meth:`push`, and there are no earlier rows to return.
+        """
         with self._lock:
-            self._answer_due(everything=False)
-            out, self._out = self._out, []
-            return pa.Table.from_batches(out, self.schema)
+            try:
+                self._answer_due(everything=False)
+            except PenstockError:
+                if not self._out:
+                    raise
+            return self._taken()
+
+    def late(self) -> dict[str, pa.Table]:
+        """Return the late rows per source: none, since a row of the stream has no time."""
+        return {self.plan.outer.alias: self._schema.empty_table()}
+
+    def advance(self, source: str, time_: Moment) -> None:
+        """Refuse a promise about time, which decides nothing here.
+
+        Raises
+        ------
+        UsageError
+        """
+        raise UsageError(
+            "a join with a relation has no window, so no row waits for a later one; leave advance "
+            "out"
+        )
 
     def wait(self, rows: int, timeout_s: float) -> bool:
         """Wait until at least ``rows`` rows can be polled; return whether they can."""
@@ -151,18 +176,19 @@ class LookupStream:
         return serve_metrics(self.report, arguments.whole("port", port, most=65_535))
 
     def close(self) -> pa.Table:
-        """End the stream, and return the rows not yet polled. A second call returns none."""
+        """End the stream, and return the rows not yet polled. A second call returns none.
+
+        Raises
+        ------
+        FileError, DeviceError
+            Some rows cannot be answered. The stream stays open: rows that were answered can be
+            polled, and once the relation can be read, another call answers the others.
+        """
         with self._lock:
-            if self._closed:
-                return self.schema.empty_table()
-            try:
+            if not self._closed:
                 self._answer_due(everything=True)
-            finally:
-                self._closed = True
-                for device in self._devices if self._close_device else ():
-                    device.close()
-            out, self._out = self._out, []
-            return pa.Table.from_batches(out, self.schema)
+                self._release()
+            return self._taken()
 
     def __enter__(self) -> LookupStream:
         return self
@@ -173,7 +199,22 @@ class LookupStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        """Close what the stream owns."""
+        if not self._closed:
+            self._closed = True
+            self._relation.close()
+            for device in self._devices if self._close_device else ():
+                device.close()
+
+    def _taken(self) -> pa.Table:
+        out, self._out = self._out, []
+        return pa.Table.from_batches(out, self.schema)
 
     def _answer_due(self, *, everything: bool) -> None:
         """Answer the rows that have waited long enough."""

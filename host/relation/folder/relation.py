@@ -41,6 +41,8 @@ MEMORY_BYTES = 256 << 20
 COMPACT_SHARE = 0.25
 #: Most updates before they are merged: each adds a read to most pages.
 COMPACT_DELTAS = 16
+#: Seconds for which versions stay that are no longer the newest one.
+KEEP_S = 3600.0
 #: Seconds after which a file of no version is taken for one that a killed update has left.
 ORPHANS_S = 24 * 3600.0
 #: Times that an update is tried again after another writer was faster.
@@ -124,6 +126,12 @@ class FolderRelation(Relation):
     def version(self, number: int | None = None) -> FolderVersion:
         if number is None:
             number = self.newest()
+            try:
+                return self.version(number)
+            except FileError:
+                if self.newest() == number:
+                    raise
+                return self.version(self.newest())  # removed between two looks
         found = self._versions.get(number)
         if found is None:
             found = self._open_version(number)
@@ -135,11 +143,22 @@ class FolderRelation(Relation):
     def _open_version(self, number: int) -> FolderVersion:
         record = self.version_record(number)
         if record is None:
-            raise FileError(
-                f"version {number} of {self.name} is gone; versions there are "
-                f"{', '.join(map(str, self.numbers())) or 'none'}. Keep more with `penstock "
-                "relation vacuum --keep`, or read the newest one"
-            )
+            raise self._gone(number)
+        try:
+            return self._opened(record)
+        except FileError:
+            if self._files.size(version_name(number)) is None:  # removed meanwhile
+                raise self._gone(number) from None
+            raise
+
+    def _gone(self, number: int) -> FileError:
+        return FileError(
+            f"version {number} of {self.name} is gone; versions there are "
+            f"{', '.join(map(str, self.numbers())) or 'none'}. Keep more with `penstock "
+            "relation vacuum --keep`, or read the newest one"
+        )
+
+    def _opened(self, record: VersionRecord) -> FolderVersion:
         base = self._segment(record.base)
         deltas = [
             (
@@ -490,7 +509,7 @@ class FolderRelation(Relation):
         self,
         *,
         keep: int = 1,
-        keep_s: float = 0.0,
+        keep_s: float = KEEP_S,
         pins: Sequence[str] = (),
         pins_s: float | None = None,
         orphans_s: float = ORPHANS_S,
@@ -502,7 +521,7 @@ class FolderRelation(Relation):
         keep : int
             The newest versions that stay.
         keep_s : float
-            Versions stay that were the newest one within so many seconds.
+            Versions stay that were the newest one within so many seconds: programs read them.
         pins : sequence of str
             Other places of pins: versions that a batch of a query reads stay.
         pins_s : float or None

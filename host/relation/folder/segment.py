@@ -133,7 +133,8 @@ class PageSegment:
         self.bytes = table["bytes"].to_numpy().copy()
         self._checksums = table["checksum"].to_numpy().copy()
         self._offsets = np.cumsum(self.bytes) - self.bytes
-        self._reader: RangeReader | None = None
+        # Open from now on: in a folder, a version that is in use outlives the removal of its files.
+        self._reader: RangeReader | None = files.ranges(record.data)
         self._threads: ThreadPoolExecutor | None = None
 
     @property
@@ -214,6 +215,16 @@ class PageSegment:
 
     def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
         """Read the bytes of pages as they were written; returns where each page begins."""
+        try:
+            return self._checked_once(pages, raw)
+        except FileError as error:
+            try:  # the file may have been restored since it was opened, as another file
+                self._reader = self._files.ranges(self.record.data)
+            except FileError:
+                raise error from None
+            return self._checked_once(pages, raw)
+
+    def _checked_once(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
         lengths = self.bytes[pages]
         starts = np.cumsum(lengths) - lengths
         self._read_bytes(pages, raw, starts)
@@ -240,7 +251,7 @@ class PageSegment:
 
     def _open(self) -> RangeReader:
         if self._reader is None:
-            self._reader = self._files.ranges(self.record.data)
+            raise FileError(f"{self._files.root} was closed; open it again to read it")
         return self._reader
 
     def _damaged(self, what: str) -> FileError:

@@ -201,7 +201,12 @@ class FolderVersion(Version):
         has_hash = HASH_COLUMN in segment.format.schema.names
         arrays = segment.read(pages, [HASH_COLUMN, *columns] if has_hash else list(columns))
         counts = segment.rows[pages].astype(np.int64)
-        hashes = arrays[0].to_numpy() if has_hash else np.zeros(int(counts.sum()), np.uint64)
+        # Not to_numpy, whose arrays are read-only, and another type to Numba.
+        hashes = (
+            np.frombuffer(arrays[0].buffers()[1], np.uint64)
+            if has_hash
+            else np.zeros(int(counts.sum()), np.uint64)
+        )
         return self._page_rows(hashes, arrays[1:] if has_hash else arrays, columns, counts)
 
     def _page_rows(

@@ -122,7 +122,8 @@ class JoinEngine(Engine):
         chain, feeder = self._chain, self._feeder
         running, begun = self._running, self._begun
         report = Signal(report_layout(self.config.join), reset_less=True)
-        # A cycle later than told to: the head is at the end of long paths.
+        # A cycle later than told to: the head is at the end of long paths. It may still take a pass
+        # in the cycle in which it is told to halt.
         opened, halts, fault = Signal(), Signal(), Signal()
         m.d.comb += [
             chain.i_pass.payload.eq(feeder.o_pass.payload),
@@ -130,7 +131,7 @@ class JoinEngine(Engine):
             feeder.o_pass.ready.eq(chain.i_pass.ready & opened),
             chain.i_halt.eq(halts),
             chain.o_report.ready.eq(running),
-            self.o_ended.eq(running & (chain.o_report.valid | (halts & ~begun))),
+            self.o_ended.eq(running & (chain.o_report.valid | (halts & ~(opened | begun)))),
             *(self.o_fields[name].eq(report[name]) for name in self.o_fields.shape().members),
         ]
         with m.If(feeder.o_bad_pass):
@@ -149,7 +150,7 @@ class JoinEngine(Engine):
         with m.Elif(self.o_ended):
             m.d.sync += [running.eq(0), opened.eq(0), halts.eq(0)]
         with m.Else():
-            m.d.sync += [opened.eq(running & ~self.i_halt), halts.eq(running & self.i_halt)]
+            m.d.sync += [opened.eq(running & ~halts), halts.eq(running & self.i_halt)]
         with m.If(running & chain.o_report.valid):
             m.d.sync += [report.eq(chain.o_report.payload), fault.eq(chain.o_fault)]
 

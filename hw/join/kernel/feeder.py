@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, ResetInserter, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from ...kernel.axi import ReadPort, read_port
+from ...kernel.items import ItemReader
 from ...kernel.reader import FETCH, Reader
 from ...kernel.skid import Skid
 from ...kernel.slots import Slots, Unpacker, run_layout
@@ -161,33 +164,41 @@ class Feeder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        readers = [self._reader(m, name, n) for n, name in enumerate(("pass", "tuple"))]
-        passes, tuples = readers
-        window = self._reader(m, "window", 0)
-        self._share(m, readers)
+        job, slots = self.i_job, (pass_slots(self.config), tuple_slots(self.config))
+        shapes = pass_item_layout(self.config), tuple_item_layout(self.config.join)
+        passes, tuples = (
+            ItemReader(self.config, slots[ident], shapes[ident], ident) for ident in range(2)
+        )
+        window = Reader(self.config)
+        jobs = (job.pass_address, job.passes), (job.tuple_address, job.tuples)
+        for reader, (address, count) in zip((passes, tuples), jobs, strict=True):
+            m.d.comb += [
+                reader.i_job.address.eq(address),
+                reader.i_job.count.eq(count),
+                reader.i_start.eq(self.i_start),
+            ]
+        parts = {"passes": passes, "tuples": tuples, "window_reader": window}
+        for name, reader in parts.items():
+            self._add(m, name, reader)
+            m.d.comb += reader.i_cancel.eq(self.i_cancel)
+        self._share(m, [passes.o_port, tuples.o_port])
         connect(m, window.o_port, flipped(self.o_window_port))
         m.d.comb += [
-            self.o_idle.eq(passes.o_idle & tuples.o_idle & window.o_idle),
-            self.o_read_error.eq(passes.o_error | tuples.o_error | window.o_error),
+            self.o_idle.eq(Cat(reader.o_idle for reader in parts.values()).all()),
+            self.o_read_error.eq(Cat(reader.o_error for reader in parts.values()).any()),
         ]
-        self._passes(m, passes, window)
-        self._tuples(m, tuples)
+        self._passes(m, passes.o, window)
+        self._tuples(m, tuples.o)
         return m
 
     def _add(self, m: Module, name: str, part: wiring.Component | SyncFIFO) -> None:
         """A part that starts afresh with each task."""
         m.submodules[name] = ResetInserter(self.i_clear)(part)
 
-    def _reader(self, m: Module, name: str, ident: int) -> Reader:
-        reader = Reader(self.config, ident)
-        self._add(m, f"{name}_reader", reader)
-        m.d.comb += reader.i_cancel.eq(self.i_cancel)
-        return reader
-
-    def _share(self, m: Module, readers: list[Reader]) -> None:
+    def _share(self, m: Module, ports: list[ReadPort]) -> None:
         """One port for two readers: requests take turns, words have IDs and room."""
         port, latest = self.o_task_port, Signal()
-        first, second = (reader.o_port.burst for reader in readers)
+        first, second = (its_port.burst for its_port in ports)
         with m.If(port.burst.ready):
             m.d.sync += port.burst.valid.eq(0)
         with m.If(~port.burst.valid | port.burst.ready):
@@ -206,34 +217,17 @@ class Feeder(wiring.Component):
                     latest.eq(1),
                 ]
         m.d.comb += port.word.ready.eq(1)
-        for reader in readers:
+        for its_port in ports:
             m.d.comb += [
-                reader.o_port.word.payload.eq(port.word.payload),
-                reader.o_port.word.valid.eq(port.word.valid),
+                its_port.word.payload.eq(port.word.payload),
+                its_port.word.valid.eq(port.word.valid),
             ]
 
-    def _begin(self, m: Module, port: stream.Interface, values: dict[str, object]) -> None:
-        """Offer one item at the start of a task, until it is taken."""
-        with m.If(self.i_start):
-            m.d.sync += port.valid.eq(1)
-            m.d.sync += [port.payload[name].eq(value) for name, value in values.items()]
-        with m.Elif(port.ready | self.i_clear):
-            m.d.sync += port.valid.eq(0)
-
-    def _passes(self, m: Module, reader: Reader, window_reader: Reader) -> None:
-        job, join, passes = self.i_job, self.config.join, pass_slots(self.config)
-        items = Unpacker(passes, pass_item_layout(self.config))
+    def _passes(self, m: Module, items: stream.Interface, window_reader: Reader) -> None:
+        job, width = self.i_job, max(self.config.join.window_bits, 1)
         check = PassCheck(self.config)
-        self._add(m, "pass_items", items)
         self._add(m, "pass_check", check)
-        self._begin(
-            m,
-            reader.i_fetch,
-            {"address": job.pass_address, "words": passes.words_of(job.passes)},
-        )
-        self._begin(m, items.i_run, {"first": 0, "count": job.passes})
-        connect(m, reader.o, items.i)
-        connect(m, items.o, check.i)
+        connect(m, items, check.i)
         m.d.comb += [
             check.i_start.eq(self.i_start),
             check.i_passes.eq(job.passes),
@@ -241,71 +235,44 @@ class Feeder(wiring.Component):
             check.i_window.eq(job.window),
             self.o_bad_pass.eq(check.o_error),
         ]
-        passes = check.o_pass.signature.create(path=("checked",))
-        self._queue(m, "passes", check.o_pass, passes)
-        self._staged(m, "pass", task_pass_layout(self.config), passes, self.o_pass)
+        checked = self._queued(m, "checked", check.o_pass)
+        self._staged(m, "pass", task_pass_layout(self.config), checked, flipped(self.o_pass))
 
         slots = window_slots(self.config)
         fetch = WindowFetch(slots)
-        window = Unpacker(slots, max(join.window_bits, 1))
+        window = Unpacker(slots, width)
         self._add(m, "window_fetch", fetch)
         self._add(m, "window_items", window)
-        spans = stream.Signature(SPAN).create(path=("spans",))
-        self._queue(m, "spans", check.o_span, spans)
-        connect(m, spans, fetch.i)
-        runs = fetch.o_run.signature.create(path=("queued",))
-        self._queue(m, "runs", fetch.o_run, runs)
+        connect(m, self._queued(m, "spans", check.o_span), fetch.i)
+        runs = self._queued(m, "runs", fetch.o_run)
         self._staged(m, "run", run_layout(slots), runs, window.i_run)
         connect(m, fetch.o_fetch, window_reader.i_fetch)
         connect(m, window_reader.o, window.i)
-        self._staged(m, "window", max(join.window_bits, 1), window.o, self.o_window)
+        self._staged(m, "window", width, window.o, flipped(self.o_window))
         m.d.comb += fetch.i_address.eq(job.window_address)
 
-    def _staged(
-        self, m: Module, name: str, shape: object, i: stream.Interface, o: stream.Interface
-    ) -> None:
+    def _staged(self, m: Module, name: str, shape: Any, i: Any, o: Any) -> None:
         """A stage where a path would be too long: from the head to memory, or behind a queue."""
         stage = Skid(shape)
         self._add(m, f"{name}_stage", stage)
-        m.d.comb += [
-            stage.i.payload.eq(i.payload),
-            stage.i.valid.eq(i.valid),
-            i.ready.eq(stage.i.ready),
-            o.payload.eq(stage.o.payload),
-            o.valid.eq(stage.o.valid),
-            stage.o.ready.eq(o.ready),
-        ]
+        connect(m, i, stage.i)
+        connect(m, stage.o, o)
 
-    def _queue(self, m: Module, name: str, i: stream.Interface, o: stream.Interface) -> None:
+    def _queued(self, m: Module, name: str, i: stream.Interface) -> Any:
         fifo = SyncFIFO(width=i.payload.as_value().shape().width, depth=PASSES_AHEAD)
         self._add(m, name, fifo)
-        m.d.comb += [
-            fifo.w_data.eq(i.payload),
-            fifo.w_en.eq(i.valid),
-            i.ready.eq(fifo.w_rdy),
-            o.payload.eq(fifo.r_data),
-            o.valid.eq(fifo.r_rdy),
-            fifo.r_en.eq(o.ready),
-        ]
+        taken: Any = fifo.w_stream  # Amaranth's stubs take it for a signature
+        connect(m, i, taken)
+        return fifo.r_stream
 
-    def _tuples(self, m: Module, reader: Reader) -> None:
-        job, join = self.i_job, self.config.join
-        slots = tuple_slots(self.config)
-        items = Unpacker(slots, tuple_item_layout(join))
-        self._add(m, "tuple_items", items)
-        self._begin(
-            m,
-            reader.i_fetch,
-            {"address": job.tuple_address, "words": slots.words_of(job.tuples)},
-        )
-        self._begin(m, items.i_run, {"first": 0, "count": job.tuples})
-        connect(m, reader.o, items.i)
-        given = stream.Signature(tuple_layout(join)).create(path=("given",))
+    def _tuples(self, m: Module, items: stream.Interface) -> None:
+        layout = tuple_layout(self.config.join)
+        given = stream.Signature(layout).create(path=("given",))
         m.d.comb += [
-            given.payload.start.eq(items.o.payload.start),
-            given.payload.end.eq(items.o.payload.end),
-            given.payload.keys.eq(items.o.payload["keys"]),
-            given.valid.eq(items.o.valid),
-            items.o.ready.eq(given.ready),
+            given.payload.start.eq(items.payload.start),
+            given.payload.end.eq(items.payload.end),
+            given.payload.keys.eq(items.payload["keys"]),
+            given.valid.eq(items.valid),
+            items.ready.eq(given.ready),
         ]
-        self._staged(m, "tuple", tuple_layout(join), given, self.o_tuple)
+        self._staged(m, "tuple", layout, given, flipped(self.o_tuple))

@@ -146,7 +146,8 @@ class Lanes(wiring.Component):
         ready = Cat(lane.o_half for lane in lanes).any() | self.i_flush
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
-        with m.If((~self.o.valid | self.o.ready) & ready & some.any()):
+        # Taken from all lanes whether or not one has a record: a long path would end in each.
+        with m.If((~self.o.valid | self.o.ready) & ready):
             m.d.comb += [lane.i_take.eq(1) for lane in lanes]
             parts = [lane.o_record for lane in lanes]
             m.d.sync += [
@@ -154,7 +155,7 @@ class Lanes(wiring.Component):
                     Cat(*parts, Const(0, RECORD_BITS * (self.config.lanes - len(parts))))
                 ),
                 self.o_records.eq(sum(lane.o_some for lane in lanes)),
-                self.o.valid.eq(1),
+                self.o.valid.eq(some.any()),
             ]
         m.d.comb += self.o_empty.eq(~some.any() & ~self.o.valid)
         return m

@@ -8,10 +8,10 @@ from functools import reduce
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out, connect
+from amaranth.lib.wiring import connect
 
-from ..chain import ChainPorts
-from ..flit import pass_layout, record_layout
+from ..chain import TaskPorts, TaskSignature
+from ..flit import pass_layout
 from ..modes import keep_control
 from .config import KernelConfig
 from .layout import task_pass_layout
@@ -31,7 +31,7 @@ def deal(tuples: int, pipelines: int) -> list[int]:
     return [(tuples - index + pipelines - 1) // pipelines for index in range(pipelines)]
 
 
-class Pipelines(ChainPorts):
+class Pipelines(TaskPorts):
     """Several chains that share the readers.
 
     Tuple i of a pass goes to chain ``i % pipelines``; every window tuple goes to all of them. The
@@ -67,18 +67,11 @@ class Pipelines(ChainPorts):
         that waits for another one is not starved.
     """
 
-    i_quiet: Signal
-    o_record: list[stream.Interface]
-
     def __init__(self, config: KernelConfig) -> None:
         self.config = config
         self.chains = [config.join.chain() for _ in range(config.pipelines)]
-        members = dict(self.chains[0].signature.members.items())
-        members |= {
-            "i_pass": In(stream.Signature(task_pass_layout(config))),
-            "o_record": Out(stream.Signature(record_layout(config.join))).array(config.blocks),
-        }
-        super().__init__(members)
+        passes = task_pass_layout(config)
+        super().__init__(TaskSignature(config.join, passes=passes, blocks=config.blocks))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -7,14 +7,16 @@ from amaranth.lib import data
 from amaranth.lib.wiring import connect, flipped
 
 from ...kernel.engine import Engine
+from ...kernel.items import ItemReader
+from ...kernel.skid import Skid
 from ...kernel.slots import Packer
 from ...kernel.status import Status
 from ..layout import State
 from ..operator import WindowJoin
 from .config import TUPLES_IN_FLIGHT, WindowKernelConfig
 from .describe import describe
-from .feeder import Dealer, TupleReader
-from .layout import RESULT, result_slots
+from .feeder import Dealer
+from .layout import RESULT, item_layout, item_slots, result_slots
 from .tables import write_tables
 
 
@@ -40,23 +42,30 @@ class WindowEngine(Engine):
         m = Module()
         config, given = self.config, self.i_arguments
         matching = Signal()  # the history is in its windows
+        # In a register: what starts a task comes from afar, and goes far.
+        self._start = start = Signal()
+        m.d.sync += start.eq(self.i_start)
         self._operator = operator = WindowJoin(config.window)
-        m.submodules.operator = ResetInserter(self.i_start)(operator)
-        m.submodules.reader = self._reader = reader = TupleReader(config)
+        m.submodules.operator = ResetInserter(start)(operator)
+        shape, clear = item_layout(config.window), ResetInserter(self.i_clear)
+        self._reader = reader = ItemReader(config, item_slots(config), shape)
+        # The operator takes tuples at the end of long paths, and the reader begins others.
+        stage = Skid(shape)
+        m.submodules.reader, m.submodules.stage = clear(reader), clear(stage)
         m.submodules.dealer = self._dealer = dealer = Dealer(config)
         m.submodules.packer = self._packer = packer = Packer(result_slots(config), RESULT)
         connect(m, reader.o_port, flipped(self.read("m_axi_gmem0")))
-        connect(m, reader.o, dealer.i)
+        connect(m, reader.o, stage.i)
+        connect(m, stage.o, dealer.i)
         connect(m, dealer.o_a, operator.i_a)
         connect(m, dealer.o_b, operator.i_b)
         connect(m, packer.o, flipped(self.o))
         m.d.comb += [
             reader.i_job.address.eq(given.tuples),
-            reader.i_job.tuples.eq(given.tuple_count),
-            reader.i_start.eq(self.i_start),
+            reader.i_job.count.eq(given.tuple_count),
+            reader.i_start.eq(start),
             reader.i_cancel.eq(self.i_flush),
-            reader.i_clear.eq(self.i_clear),
-            dealer.i_clear.eq(self.i_start),
+            dealer.i_clear.eq(start),
             operator.rows_a.eq(Mux(matching, given.rows_a, 0)),
             operator.rows_b.eq(Mux(matching, given.rows_b, 0)),
             operator.shed.eq(0),
@@ -123,14 +132,19 @@ class WindowEngine(Engine):
         """The history, then the rest; returns whether tuples are wanted."""
         given, operator, dealer = self.i_arguments, self._operator, self._dealer
         fetched, (some, more) = Signal(), self._history(m)
-        m.d.sync += fetched.eq(dealer.o_number == given.tuple_count)
+        # Nothing is in the operator if no tuple is on offer now: none was in the cycle before.
+        rests = Signal()
+        m.d.sync += [
+            fetched.eq(dealer.o_number == given.tuple_count),
+            rests.eq(operator.o_idle & ~dealer.o_offers),
+        ]
         m.d.comb += [
             self.o_status.eq(Mux(fetched, Status.OK, Status.PAUSED)),
             self.o_fields.tuples.eq(dealer.o_number),
         ]
         written = write_tables(m, operator, given) if self.config.window.is_band else None
         with m.FSM() as machine:
-            with m.State("IDLE"), m.If(self.i_start):
+            with m.State("IDLE"), m.If(self._start):
                 m.d.sync += matching.eq(0)
                 m.next = "FILL" if written is None else "TABLES"
             if written is not None:
@@ -142,7 +156,7 @@ class WindowEngine(Engine):
                 m.d.comb += dealer.i_open.eq(more & ~self.i_halt)
                 with m.If(self.i_halt):
                     m.next = "DRAIN"
-                with m.Elif(~some & operator.o_idle):
+                with m.Elif(~some & rests):
                     m.d.sync += matching.eq(1)
                     m.next = "RUN"
             with m.State("RUN"):
@@ -150,7 +164,7 @@ class WindowEngine(Engine):
                 with m.If(self.i_halt | fetched):
                     m.next = "DRAIN"
             with m.State("DRAIN"):
-                m.d.comb += self.o_ended.eq(~dealer.o_offers & operator.o_idle)
+                m.d.comb += self.o_ended.eq(~dealer.o_offers & rests)
                 with m.If(self.o_ended):
                     m.next = "IDLE"
         return (machine.ongoing("FILL") | machine.ongoing("RUN")) & ~fetched
@@ -160,7 +174,7 @@ class WindowEngine(Engine):
         given, dealer = self.i_arguments, self._dealer
         left = Signal(32)
         some, one = Signal(), Signal()
-        with m.If(self.i_start):
+        with m.If(self._start):
             count = given.history_count
             m.d.sync += [left.eq(count), some.eq(count != 0), one.eq(count == 1)]
         with m.Elif(dealer.o_taken):

@@ -1,106 +1,14 @@
-"""Reads a task's tuples, and lets them into the operator one by one, in order."""
+"""Lets tuples into the operator one by one, in order."""
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, ResetInserter, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
 
-from ...kernel.axi import ReadPort, read_port
-from ...kernel.reader import Reader
-from ...kernel.skid import Skid
-from ...kernel.slots import Unpacker
 from ..layout import Side, tuple_layout
 from .config import WindowKernelConfig
-from .layout import item_layout, item_slots
-
-#: What a task reads, as its arguments say.
-JOB = data.StructLayout({"address": 64, "tuples": 32})
-
-
-class TupleReader(wiring.Component):
-    """Tuples out of memory, one per cycle as long as memory keeps up. The output may stall.
-
-    Parameters
-    ----------
-    config : WindowKernelConfig
-        The build.
-
-    Members
-    -------
-    i_job, i_start : In
-        A task; high for one cycle, when all is idle.
-    i_cancel : In(1)
-        Ask memory for no more.
-    i_clear : In(1)
-        Forget everything; after ``i_cancel``, when ``o_idle``.
-    o : Out(stream)
-        Tuples.
-    o_port : Out
-        To memory.
-    o_idle : Out(1)
-        No word is on its way.
-    o_error : Out(1)
-        Memory answered with an error since the last clear.
-    """
-
-    i_job: data.View
-    i_start: Signal
-    i_cancel: Signal
-    i_clear: Signal
-    o: stream.Interface
-    o_port: ReadPort
-    o_idle: Signal
-    o_error: Signal
-
-    def __init__(self, config: WindowKernelConfig) -> None:
-        self.config = config
-        super().__init__(
-            {
-                "i_job": In(JOB),
-                "i_start": In(1),
-                "i_cancel": In(1),
-                "i_clear": In(1),
-                "o": Out(stream.Signature(item_layout(config.window))),
-                "o_port": Out(read_port(config.word_bits)),
-                "o_idle": Out(1),
-                "o_error": Out(1),
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        slots = item_slots(self.config)
-        reader = Reader(self.config)
-        items = Unpacker(slots, item_layout(self.config.window))
-        clear = ResetInserter(self.i_clear)
-        m.submodules.reader = clear(reader)
-        m.submodules.items = clear(items)
-        connect(m, reader.o_port, flipped(self.o_port))
-        connect(m, reader.o, items.i)
-        # The operator takes tuples at the end of long paths, and the reader begins others.
-        stage = Skid(item_layout(self.config.window))
-        m.submodules.stage = clear(stage)
-        connect(m, items.o, stage.i)
-        connect(m, stage.o, flipped(self.o))
-        m.d.comb += [
-            reader.i_cancel.eq(self.i_cancel),
-            self.o_idle.eq(reader.o_idle),
-            self.o_error.eq(reader.o_error),
-        ]
-        for port, values in (
-            (
-                reader.i_fetch,
-                {"address": self.i_job.address, "words": slots.words_of(self.i_job.tuples)},
-            ),
-            (items.i_run, {"first": 0, "count": self.i_job.tuples}),
-        ):
-            with m.If(self.i_start):
-                m.d.sync += port.valid.eq(1)
-                m.d.sync += [port.payload[name].eq(value) for name, value in values.items()]
-            with m.Elif(port.ready | self.i_clear):
-                m.d.sync += port.valid.eq(0)
-        return m
+from .layout import item_layout
 
 
 class Dealer(wiring.Component):

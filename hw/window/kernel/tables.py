@@ -34,6 +34,7 @@ def write_tables(m: Module, operator: WindowJoin, arguments: data.View) -> Value
         entry.payload.side.eq(number[-1]),
         entry.payload.value.eq(Array(table)[number]),
     ]
+    is_last = Signal()
     with m.If(entry.valid):
-        m.d.sync += number.eq(number + 1)
-    return number.all()
+        m.d.sync += [number.eq(number + 1), is_last.eq(number == 2 * entries - 2)]
+    return is_last

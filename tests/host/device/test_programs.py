@@ -69,6 +69,7 @@ def test_lists_arrive_as_they_were(dtype: Type, values: list) -> None:
         BandProgram(1, 0b10),
         BandProgram(8, (1 << 256) - 2, 64, integer(-(1 << 80), 1 << 80, nullable=False)),
         BandProgram(2, 0, 2, integer(0, 0)),
+        BandProgram(2, 0b1000, 32, unit_bits=16),
     ],
 )
 def test_band_programs_arrive_as_they_were(program: BandProgram) -> None:
@@ -101,7 +102,7 @@ JUNK = (None, True, -1, 7, 1.5, 10**30, "", "x", "9" * 5000, [], {}, ["int", "5"
 def test_whatever_else_arrives_is_refused(seed: int) -> None:
     """Any part replaced by junk gives a program that is sound, or the one error; never another."""
     rng = Random(seed)
-    program = BandProgram(3, 0xFE, 16, integer(0, 9)) if seed == 0 else random_program(seed)
+    program = BandProgram(3, 0xFE, 16, integer(0, 9), 9) if seed == 0 else random_program(seed)
     header = program_header(program)
     for path in list(places(header)):
         broken: Any = copy.deepcopy(header)

@@ -17,22 +17,24 @@ PROGRAM = BandProgram(tests=2, table=0b1000, key_bits=32)
 
 #: Units, stream tuples, length of a range, slide; and cycles of the Verilated kernel, counted once.
 COUNTED = [
-    (16, 3, 2000, 0, 2047),
-    (16, 16, 2000, 0, 2079),
-    (16, 256, 8000, 10, 131_289),
-    (16, 64, 100, 50, 3484),
-    (32, 3, 2000, 0, 2063),
-    (32, 32, 2000, 0, 2135),
-    (32, 128, 2000, 0, 8381),
-    (32, 128, 8000, 10, 33_749),
-    (32, 512, 8000, 10, 134_633),
-    (32, 128, 100, 50, 6892),
+    (16, 1, 10, 0, 62),
+    (16, 3, 2000, 0, 2054),
+    (16, 16, 2000, 0, 2086),
+    (16, 256, 8000, 10, 131_295),
+    (16, 64, 100, 50, 3522),
+    (32, 3, 2000, 0, 2070),
+    (32, 32, 2000, 0, 2142),
+    (32, 128, 2000, 0, 8388),
+    (32, 128, 8000, 10, 33_755),
+    (32, 512, 8000, 10, 134_639),
+    (32, 128, 100, 50, 6962),
 ]
 
 
 @pytest.mark.parametrize(("units", "tuples", "window", "slide", "cycles"), COUNTED)
 def test_counted_cycles(units, tuples, window, slide, cycles):
-    assert task_cycles(BatchHalf(tuples, window, slide), units) == pytest.approx(cycles, rel=0.02)
+    predicted = task_cycles(BatchHalf(tuples, window, slide), units)
+    assert cycles - 4 <= predicted <= cycles
 
 
 def counted(device: str, units: int, tuples: int, window: int, slide: int) -> int:

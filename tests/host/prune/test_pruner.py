@@ -17,6 +17,8 @@ from penstock.host.device.base import Device, Kernel, Pause
 from penstock.host.device.cut import TASK_EVALUATIONS
 from penstock.host.device.registry import open_device
 from penstock.host.device.search import SPARE_ROWS, SearchPiece
+from penstock.host.device.wrapped import WrappedDevice
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.keys.layouts import Layout
 from penstock.host.prune.pruner import Pruner
 from penstock.host.prune.search import (
@@ -28,6 +30,7 @@ from penstock.host.prune.search import (
 )
 from penstock.host.prune.sizes import Pruning
 from penstock.program import BandProgram, Mode, empty_code
+from penstock.query.compiler import compile_query
 from penstock.types import integer
 from tests.host.kit.folds import check_folds, payload_join
 from tests.host.kit.pruning import TINY, Given, by, folds_of, run_of
@@ -489,6 +492,41 @@ def test_few_pairs_are_left_as_they_are() -> None:
             run, *by(Given(join.program), join.stream), join.start, join.end, Mode.PAIRS
         )
         assert any(isinstance(part.source, OrderedRun) for part in parts) == is_ordered
+
+
+class Slow(WrappedDevice):
+    """A device that is given ranges, and takes longer for a task than the CPU."""
+
+    def __init__(self, inner: Device, task_evaluations: int) -> None:
+        super().__init__(inner)
+        self.searches, self.task_evaluations = False, task_evaluations
+
+
+def test_slower_devices_are_spared_tuples_that_match_nothing(device: Device) -> None:
+    """So two devices that give the same rows may count different pairs as evaluated."""
+    rng = np.random.default_rng(3)
+    at = np.arange(400)
+    x, y = (rng.integers(0, 900, 400) for _ in "xy")
+    s = pa.table({"id": at, "t": at, "x": x, "y": y})
+    x = x.copy()
+    x[200] = 1 << 20  # far from every other row
+    sides = {"r": pa.table({"id": at, "t": at, "x": x, "y": y}), "s": s}
+    query = compile_query(
+        """SELECT r.id AS i, s.id AS j FROM r JOIN s ON s.t BETWEEN r.t - 30 AND r.t + 35
+        AND (r.x - s.x) * (r.x - s.x) + (r.y - s.y) * (r.y - s.y) <= 62500""",
+        {name: side.schema for name, side in sides.items()},
+        time={"r": "t", "s": "t"},
+    )
+    pairs, found = 0, []
+    for evaluations, spared in ((TASK_EVALUATIONS, 0), (1 << 10, 66)):
+        join = TableJoin(query, sides, Slow(device, evaluations), pruning=Pruning())
+        rows = pa.Table.from_batches(list(join), schema=join.schema)
+        found.append(rows.sort_by([("i", "ascending"), ("j", "ascending")]))
+        pairs = join.stats.pairs_in_window
+        assert join.stats.pairs_pruned == spared
+        assert join.stats.pairs_evaluated == pairs - spared
+    assert len(found[0]) > 0
+    assert found[0] == found[1]
 
 
 def test_young_rows_are_sorted_once_they_have_been_tested_for_long() -> None:

@@ -69,7 +69,7 @@ def without(deletes: pa.Table | None, upserts: pa.Table | None, key: list[str]) 
     return deletes.take(pa.array([n for n, k in enumerate(own) if k not in held], pa.int64()))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     histories(),
     st.sampled_from(["splitmix64-1", "splitmix64-1/8", "splitmix64-1/2"]),
@@ -104,7 +104,7 @@ def apply(
         relation.close()
         return open_relation(relation.name)
     if step == "vacuum":
-        relation.vacuum(keep=2)
+        relation.vacuum(keep=2, keep_s=0)
     elif step == "compact":
         after = relation.compact()
         if after > before:

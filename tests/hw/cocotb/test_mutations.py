@@ -6,8 +6,7 @@ from types import ModuleType
 import pytest
 
 from penstock.hw.export import kernel_verilog
-from penstock.hw.join.kernel import feeder
-from penstock.hw.kernel import axi, kernel, reader, shell, writer
+from penstock.hw.kernel import axi, items, kernel, reader, shell, writer
 from tests.hw.cocotb.builds import BUILDS
 from tests.hw.cocotb.simulators import Simulation, missing
 from tests.hw.formal.proof import Mutation, mutant
@@ -94,7 +93,7 @@ FAULTS = {
     "read across 4 KiB": Fault(
         reader,
         "Reader",
-        feeder,
+        items,
         Mutation(
             "until.eq(sizes.burst_words - page[: sizes.burst_words.bit_length() - 1])",
             "until.eq(sizes.burst_words)",

@@ -21,7 +21,7 @@ class HeadProof(Elaboratable):
     """A head with any inputs that keep the rules of a stream; ranges may be wrong.
 
     An item that it takes is checked one cycle later, together with its flit. A pass may be
-    withdrawn while the head is told to halt, and in the cycle after its report.
+    withdrawn in the cycle after the head is told to halt, and in that after its report.
     """
 
     def __init__(self, module: ModuleType, config: JoinConfig = _CONFIG) -> None:
@@ -49,15 +49,17 @@ class HeadProof(Elaboratable):
         payload = port.payload.as_value()
         m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
         waited, ended = Signal(name="pass_waited"), Signal(name="report_was_taken")
+        halted = Signal(name="was_halted")
         #: The pass that was there in the cycle before.
         self.offered = Signal.like(port.payload, name="offered")
         m.d.sync += [
             waited.eq(port.valid & ~port.ready),
             ended.eq(moves(self.head.o_report)),
+            halted.eq(self.head.i_halt),
             self.offered.eq(port.payload),
         ]
         stays = port.valid & (payload == self.offered.as_value())
-        m.d.comb += Assume(~waited | stays | self.head.i_halt | ended)
+        m.d.comb += Assume(~waited | stays | halted | ended)
 
     def check(self, m: Module) -> None:
         """Add the assertions."""
@@ -126,8 +128,8 @@ class Streams(HeadProof):
             Assert(~(missing & valid)),
             Assert(~inside["next_starts"] | valid),
             Assert(inside["merging"] == inside.ongoing("MERGE")),
-            Assert(inside["opens"] == inside.ongoing("BEGIN")),
-            Assert(inside["between"] == inside.ongoing("NEXT")),
+            Assert(~begins | first | (inside.ongoing("NEXT") & ~inside["halt"])),
+            Assert(~first | begins),
             Assert(inside["stops"] == inside.ongoing("STOP")),
             Assert(~inside["inside"] | inside["merging"] | inside["stops"]),
             Assert(inside["inside"] | ~(missing | valid | inside["merging"])),
@@ -205,7 +207,7 @@ PROOFS = (
             Claim(
                 "Each pass that it takes begins in that cycle or the next, and no other does, "
                 "whichever are withdrawn.",
-                Mutation("~(halt | self.i_halt)", "~halt"),
+                Mutation("self.i_pass.valid & ~self.i_halt", "self.i_pass.valid"),
             ),
             Claim(
                 "A WINDOW flit leaves only if there was room in the cycle before.",

@@ -39,9 +39,12 @@ class _Parts(Elaboratable):
             m, _CONFIG, new.payload.end, self.load.slot, self.active, place, moves
         )
         self.due = due = self._module.Due(m, place, new, self.ends, self.active, units, moves)
+        #: A pass was there in the cycle before, and is not begun.
+        self.shown = shown = Signal(name="pass_is_shown")
+        m.d.sync += shown.eq(self.i_pass.valid & place.shows)
         m.d.comb += [
             self.i_pass.ready.eq(moves.begin),
-            moves.begin.eq((move == 0) & place.shown),
+            moves.begin.eq((move == 0) & shown),
             moves.window.eq((move == 1) & place.inside & due.window),
             moves.load.eq((move == 2) & place.inside & due.load),
             moves.retire.eq((move == 3) & place.inside & due.retire),
@@ -72,13 +75,13 @@ class Ranges(Elaboratable):
                 m.d.comb += [Assert(fact) for fact in facts]
 
         implied(
-            place.inside | place.shown,
+            place.inside | parts.shown,
             place.at_stop == (place.position == place.stop),
             new.more == (left != 0),
         )
-        implied(place.inside, ~place.shown, place.following == (place.position + 1)[:2])
+        implied(place.inside, ~parts.shown, place.following == (place.position + 1)[:2])
         implied(
-            place.shown,
+            parts.shown,
             parts.i_pass.valid,
             place.position == coming.begin,
             place.stop == coming.end,

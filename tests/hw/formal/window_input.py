@@ -69,7 +69,7 @@ PROOFS = (
         claims=(
             Claim(
                 "A tuple that was taken waits, unchanged, until the match layer takes it.",
-                Mutation("with m.If(stores[side]):", "with m.If(i.valid):"),
+                Mutation("with m.If(free):", "with m.If(free | i.valid):"),
             ),
             Claim(
                 "A tuple is dropped exactly when it was taken while its place was occupied, and "

@@ -211,7 +211,9 @@ class MatchProof(Elaboratable):
         rows = {Side.A: layer.rows_a, Side.B: layer.rows_b}
         for size in rows.values():
             m.d.comb += size.eq(AnyConst(len(size)))
-        m.d.comb += [layer.i_b_first.eq(AnySeq(1)), layer.stop.eq(AnySeq(2))]
+        outputs = (layer.o_a, layer.o_b)
+        m.d.comb += layer.i_b_first.eq(AnySeq(1))
+        m.d.comb += [o.stop.eq(AnySeq(1)) for o in outputs]
         ports = {Side.A: layer.i_a, Side.B: layer.i_b}
         for port in ports.values():
             feed(m, port)
@@ -227,14 +229,13 @@ class MatchProof(Elaboratable):
             with m.If(new.comes & old.seen & inside & (new.now == old.key)):
                 m.d.sync += expected.eq(1)
         marked = [
-            record.mask[bank] & record.probe & record.window[bank]
-            for record in (layer.o_record_a, layer.o_record_b)
+            o.record.mask[bank] & o.record.probe & o.record.window[bank]
+            for o in outputs
             for bank in range(self.config.banks)
         ]
         m.d.sync += found.eq(found + sum(marked))
         m.d.comb += [
-            Assert(layer.o_write_a | ~layer.o_record_a.mask.any()),
-            Assert(layer.o_write_b | ~layer.o_record_b.mask.any()),
+            *(Assert(o.write | ~o.record.mask.any()) for o in outputs),
             Assert(found + sum(marked) <= 1),
         ]
         with m.If(layer.o_idle):
@@ -243,20 +244,18 @@ class MatchProof(Elaboratable):
         if self.full:
             m.d.comb += [Assume(size == self.config.depth) for size in rows.values()]
             m.d.comb += [Assume(port.payload.key == 0) for port in ports.values()]
-            m.d.comb += Assume(layer.stop == 0)
+            m.d.comb += [Assume(~o.stop) for o in outputs]
         return m
 
     def _stops(self, m: Module) -> None:
         """Results come so long after a step of a scan without a stop, and only then."""
-        layer = self.layer
-        writes = (layer.o_write_a, layer.o_write_b)
-        for side, write in enumerate(writes):
-            stopped = layer.stop[side]
+        for side, o in enumerate((self.layer.o_a, self.layer.o_b)):
+            stopped = o.stop
             for cycle in range(self.config.result_cycles):
                 later = Signal(name=f"stopped_{side}_{cycle}")
                 m.d.sync += later.eq(stopped)
                 stopped = later
-            m.d.comb += Assert(~write | ~stopped)
+            m.d.comb += Assert(~o.write | ~stopped)
 
 
 _QUEUE_CLAIMS = (
@@ -280,7 +279,7 @@ _MATCH_CLAIMS = (
     Claim(
         "A tuple joins each of the ROWS tuples of the other side that were taken last before it "
         "once, and no other, whatever stops and whichever came first.",
-        Mutation("push | second & unit.o_open", "starts & other.valid"),
+        Mutation("ready |= second & unit.o_open", "ready |= open_"),
     ),
     Claim(
         "The second tuple of a round is written when the first has read its slot, and not in the "
@@ -290,8 +289,8 @@ _MATCH_CLAIMS = (
     Claim(
         "Results come `result_cycles` after a step without a stop, and only then.",
         Mutation(
-            "with m.If(queue.o_left & self.stop):",
-            "with m.If(queue.o_left & self.stop & ~queue.o_left):",
+            "with m.If(queue.o_left & self.o.stop):",
+            "with m.If(queue.o_left & self.o.stop & ~queue.o_left):",
         ),
     ),
 )

@@ -45,16 +45,16 @@ class ExpanderProof(Elaboratable):
         group = Signal(layout)
         m.d.comb += [
             group.as_value().eq(AnySeq(layout.size)),
-            expander.i.eq(group),
+            expander.i.record.eq(group),
             expander.o.ready.eq(AnySeq(1)),
         ]
         reads = Signal()
-        m.d.comb += [reads.eq(AnySeq(1)), Assume(~reads | ~expander.o_stop)]
+        m.d.comb += [reads.eq(AnySeq(1)), Assume(~reads | ~expander.i.stop)]
         for _ in range(_CONFIG.result_cycles):
             later = Signal()
             m.d.sync += later.eq(reads)
             reads = later
-        m.d.comb += [expander.write.eq(reads), Assume(reads | ~group.mask.any())]
+        m.d.comb += [expander.i.write.eq(reads), Assume(reads | ~group.mask.any())]
         m.d.comb += Assert(inside.part("groups")["level"] <= _CONFIG.records)
 
         owed, leaves = Signal(6), expander.o.valid & expander.o.ready
@@ -107,9 +107,7 @@ PROOFS = (
             ),
             Claim(
                 "A group goes when its last result has left.",
-                Mutation(
-                    "more.eq(_others(read_parts.data).any())", "more.eq(read_parts.data.any())"
-                ),
+                Mutation("(more | self.i.valid) & several", "more | self.i.valid"),
             ),
             Claim(
                 "No more groups are held than there is room for if the scans make a step only "

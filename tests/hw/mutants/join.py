@@ -25,8 +25,8 @@ MUTANTS: list[Mutant] = [
             "test_a_report_waits_for_the_last_block[chain]",
         ),
         (
-            "(kind == Kind.CLEAR) & lap",
-            "kind == Kind.CLEAR",
+            "(self.o.kind == Kind.CLEAR) & self.o.lap",
+            "self.o.kind == Kind.CLEAR",
             "ordinals restart with each pass",
             "test_truth_tables[3]",
         ),
@@ -158,6 +158,12 @@ MUTANTS: list[Mutant] = [
             "+ self.test_cycles + block + 3",
             "a block's FIFO has a place too few",
             "test_the_reserve_is_exact",
+        ),
+        (
+            "max(self.schedule.hold - 2, 0)",
+            "max(self.schedule.hold - 3, 0)",
+            "a unit is loaded a cycle before its old stream keys were read",
+            "test_stream_keys_stay_until_they_are_used[1000]",
         ),
     ),
     *mutants(

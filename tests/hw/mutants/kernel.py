@@ -136,6 +136,12 @@ MUTANTS: list[Mutant] = [
             "test_not_empty_while_a_word_waits",
         ),
         (
+            "valid.eq(some.any())",
+            "valid.eq(1)",
+            "words without a record leave at the end",
+            "test_not_empty_while_a_word_waits",
+        ),
+        (
             "(~self.o.valid | self.o.ready) & ready",
             "ready",
             "a stalled word is overwritten",

@@ -93,7 +93,7 @@ MUTANTS: list[Mutant] = [
             "test_windows_that_change",
         ),
         (
-            "m.If(queue.o_left & self.stop)",
+            "m.If(queue.o_left & self.o.stop)",
             "m.If(0)",
             "a match unit goes on without room for its results",
             "test_random_schedules[two banks-True-0]",
@@ -109,16 +109,16 @@ MUTANTS: list[Mutant] = [
             "test_random_schedules[two banks-True-0]",
         ),
         (
-            "more.eq(_others(stage.o.payload.mask).any())",
+            "more.eq((more | self.i.valid) & several)",
             "more.eq(0)",
             "a group gives its first result only",
             "test_random_schedules[two banks-True-0]",
         ),
         (
-            "rest.eq(stage.o.payload.mask)",
-            "rest.eq(_others(stage.o.payload.mask))",
-            "a group's first result is left out",
-            "test_random_schedules[two banks-True-0]",
+            "Mux(some, high, upper[2])",
+            "upper[2]",
+            "results in the upper half of a group are left out",
+            "test_random_schedules[four banks, short output-True-0]",
         ),
     ),
     *mutants(
@@ -154,6 +154,12 @@ MUTANTS: list[Mutant] = [
             "first.o_idle & second.o_idle",
             "first.o_idle",
             "a cascade is idle while the second operator works",
+            "test_three_streams[2-2]",
+        ),
+        (
+            "first.o_idle & second.o_idle",
+            "second.o_idle",
+            "a cascade is idle while the first operator works",
             "test_three_streams[2-2]",
         ),
         (

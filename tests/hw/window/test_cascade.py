@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 from penstock.hw.verilog import verilog
 from penstock.hw.window.cascade import Cascade, CascadeConfig
 from penstock.hw.window.config import WindowConfig
-from penstock.hw.window.layout import Side
+from penstock.hw.window.layout import Side, State
 from penstock.hw.window.model import join
 from tests.hw.kit import needs_yosys, yosys_accepts
 
@@ -96,6 +96,9 @@ def run(both, schedules, rows, *, shed, ready, limit, until_idle=True):
                         else:
                             taken = ctx.get(port.payload)
                             waiting[name][side.value] = (taken.key, taken.payload)
+                states = ctx.get(operator.o_state_a), ctx.get(operator.o_state_b)
+                if states != (State.READY, State.READY):
+                    assert not ctx.get(both.o_idle), f"idle while the {name} operator works"
             for name, port in ports.items():
                 at[name] += ctx.get(port.valid) and ctx.get(port.ready)
             for stage in range(2):

@@ -41,7 +41,7 @@ def test_updates_make_versions(cli, built, tables):
     pq.write_table(whole.slice(0, 2), tables / "more.parquet")
     shown, _, _ = cli("relation", "update", built, "--deletes", tables / "gone.parquet")
     assert shown.startswith(f"{built}: version 2, 5 rows, ")
-    assert "1 of " in cli("relation", "info", built)[0]  # not merged yet
+    assert "bytes), not merged yet" in cli("relation", "info", built)[0]  # not merged yet
     shown, _, _ = cli("relation", "update", built, "--append", tables / "more.parquet")
     assert shown.startswith(f"{built}: version 4, 7 rows, ")  # 3, and 4 with both updates merged
     assert "not merged" not in cli("relation", "info", built)[0]

@@ -106,6 +106,7 @@ class RemoteDevice(Device):
         self._session = self._connect()
         welcome = self._session.welcome
         self.lanes, self.key_widths = welcome.lanes, welcome.key_widths
+        self.narrow_widths = welcome.narrow_widths
         self.task_evaluations = welcome.task_evaluations
         # One thread for each task that the server lets wait.
         self._pool = ThreadPoolExecutor(

@@ -209,6 +209,7 @@ class DeviceServer:
             device=device.name,
             lanes=device.lanes,
             key_widths=tuple(device.key_widths),
+            narrow_widths=tuple(device.narrow_widths),
             task_evaluations=device.task_evaluations,
             depth=self.limits.depth,
             lease_s=self.limits.lease_s,

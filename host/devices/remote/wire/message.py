@@ -12,7 +12,7 @@ import json
 from ....device.fields import Header, MalformedError
 
 #: Both sides must speak the same protocol; raised whenever a message changes its meaning.
-PROTOCOL = 5
+PROTOCOL = 6
 #: Bytes of the columns of one message, at most.
 MOST_BODY_BYTES = 1 << 30
 #: Bytes of a header, at most: a program of 100,000 nodes has 8 MB.

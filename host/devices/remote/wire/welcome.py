@@ -32,6 +32,8 @@ class Welcome:
     lanes : int
     key_widths : tuple of int
         Bits, ascending.
+    narrow_widths : tuple of int
+        Widths of units for programs of wider codes; bits, ascending.
     task_evaluations : int or None
     depth : int
         Tasks of one client that may wait.
@@ -46,6 +48,7 @@ class Welcome:
     device: str
     lanes: int
     key_widths: tuple[int, ...]
+    narrow_widths: tuple[int, ...]
     task_evaluations: int | None
     depth: int
     lease_s: float
@@ -81,7 +84,8 @@ class Welcome:
             _text(header, "version"),
             _text(header, "device"),
             _above_0(header, "lanes", _MOST),
-            _widths(header),
+            _widths(header, "key_widths"),
+            _widths(header, "narrow_widths"),
             evaluations,
             _above_0(header, "depth", _MOST),
             float(lease_s),
@@ -95,7 +99,7 @@ def _device(header: Any) -> Header:
     return {
         "name": _text(header, "name"),
         "lanes": _above_0(header, "lanes", _MOST),
-        "key_widths": list(_widths(header)),
+        "key_widths": list(_widths(header, "key_widths")),
         "what": _text(header, "what"),
     }
 
@@ -114,9 +118,9 @@ def _above_0(header: Mapping[str, Any], name: str, most: int) -> int:
     return value
 
 
-def _widths(header: Mapping[str, Any]) -> tuple[int, ...]:
-    widths = field(header, "key_widths", list)
+def _widths(header: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    widths = field(header, name, list)
     whole = all(type(width) is int and width in _WIDTHS for width in widths)
     if not whole or len(widths) > len(_WIDTHS) or sorted(set(widths)) != widths:
-        raise MalformedError(f"a message has key_widths {widths!r:.80}, which are no widths")
+        raise MalformedError(f"a message has {name} {widths!r:.80}, which are no widths")
     return tuple(widths)

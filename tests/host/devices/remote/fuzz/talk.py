@@ -33,6 +33,7 @@ WELCOME: dict[str, Any] = {
     "lanes": 2,
     "depth": 16,
     "key_widths": [16, 32, 64],
+    "narrow_widths": [16, 24],
     "task_evaluations": None,
     "lease_s": 15.0,
     "devices": [{"name": "cpu", "lanes": 2, "key_widths": [16, 32], "what": "A CPU."}],
@@ -68,7 +69,7 @@ def programs() -> tuple[Program, ...]:
     always = ops.le(wide, ops.const(1 << 81))
     made: list[Program] = [
         BandProgram(1, 0b10, 32),
-        BandProgram(1, 0b11, 32, _LONG),
+        BandProgram(1, 0b11, 32, _LONG, 16),
         general,
         GeneralProgram((), (_WIDE,), always, wide),
     ]

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,17 @@ import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
+import penstock
 from penstock.errors import DeviceError, OverloadError, UsageError
 from penstock.host.device.base import Task
+from penstock.host.devices.narrow.device import NARROW_WIDTHS, NarrowDevice
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.devices.remote.wire.frames import GoneError
 from penstock.host.devices.remote.wire.message import PROTOCOL
 from penstock.host.devices.remote.wire.segment import Segment
-from penstock.program import BandProgram, WindowProgram
+from penstock.program import BandProgram, Mode, WindowProgram
 from tests.host.kit.banked import Banked
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.frames import exchanged, raw
@@ -140,7 +143,7 @@ def test_somebody_else_answers() -> None:
     # As servers of protocol 2 and below.
     with (
         flight.FlightServerBase("grpc://127.0.0.1:0") as old,
-        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 5 \(pens"),
+        pytest.raises(DeviceError, match=r"up to protocol 2; this client speaks protocol 6 \(pens"),
     ):
         RemoteDevice(f"tcp://127.0.0.1:{old.port}")
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -151,7 +154,7 @@ def test_somebody_else_answers() -> None:
 
 def test_another_protocol(server: DeviceServer) -> None:
     """Both sides say which versions they are."""
-    wanted = r"speaks protocol 5 .* this client 99 \(penstock '0.0'\); .* same version"
+    wanted = r"speaks protocol 6 .* this client 99 \(penstock '0.0'\); .* same version"
     with raw(server.address) as (frames, _):
         answer = exchanged(frames, b'{"protocol": 99, "version": "0.0"}')
         assert re.search(wanted, answer["error"]["message"])
@@ -161,7 +164,7 @@ def test_a_client_that_speaks_grpc(server: DeviceServer) -> None:
     """As those of protocol 2 did, which show the message to their users."""
     client = flight.FlightClient(f"grpc+unix://{server.address.path}")
     descriptor = flight.FlightDescriptor.for_command(b'{"stream": "session"}')
-    wanted = r"speaks protocol 5 .* this client 'grpc'; install the same version of penstock"
+    wanted = r"speaks protocol 6 .* this client 'grpc'; install the same version of penstock"
 
     def ask() -> None:
         # The answer may come before anything is read.
@@ -223,6 +226,44 @@ def test_windows_of_a_server_with_small_banks() -> None:
             kernel.allocate(101)
     with serving({"cpu": InterpretingCpu(1)}) as server, connected(server) as device:
         assert device.open(JOIN.program).most_positions is None
+
+
+@pytest.mark.parametrize("bits", [5, None])
+@pytest.mark.parametrize("kind", ["SEMI", "ANTI"])
+def test_whether_rows_match_behind_a_server_of_narrow_units(bits: int | None, kind: str) -> None:
+    """Such joins ask for pairs, as on narrow units of this process."""
+    rng = np.random.default_rng(5)
+    keys = rng.integers(0, 1 << 30, (2, 600))
+    at = np.arange(600)
+    sides = {
+        name: pa.table({"id": at, "t": at, "x": own}) for name, own in zip("rs", keys, strict=True)
+    }
+    text = f"""SELECT r.id AS id FROM r {kind} JOIN s ON s.t BETWEEN r.t - 90 AND r.t + 90
+        AND s.x BETWEEN r.x - 9999999 AND r.x + 9999999"""
+    local = InterpretingCpu(1)
+    with serving({"cpu": NarrowDevice(local, bits)}) as server, connected(server) as device:
+        assert device.narrow_widths == (NARROW_WIDTHS if bits is None else (5,))
+        assert (device.refuses(BandProgram(1, 0b10), frozenset({Mode.EXISTS})) is None) != (
+            bits == 5
+        )
+        ways = (device, server.owners["cpu"].device, local)
+        found, narrow, wanted = (
+            penstock.sql(text, sides, time={"r": "t", "s": "t"}, device=way).sort_by("id")
+            for way in ways
+        )
+        assert 0 < len(wanted) < 600
+        assert found == narrow == wanted
+        assert ("false_pairs" in server.owners["cpu"].device.counters()) == (bits == 5)
+
+
+def test_units_that_a_program_asks_for_behind_a_server() -> None:
+    """The width that a client's planner chose reaches the device."""
+    narrow = NarrowDevice(InterpretingCpu(1), None)
+    with serving({"cpu": narrow}) as server, connected(server) as device:
+        kernel = device.open(replace(JOIN.program, unit_bits=16))
+        result = load(kernel, JOIN).run(TASK)
+        assert result.counters["narrow_bits"] == 16
+        assert len(result.i) == len(expected(JOIN))
 
 
 def test_too_many_clients(faulty: FaultyDevice) -> None:
