@@ -377,7 +377,9 @@ def test_lookup(store, cuts, algorithm, data):
             ids = np.arange(len(keys), len(keys) + len(rows))
             keys.update(zip(ids.tolist(), rows, strict=True))
             model.extend(zip(ids.tolist(), rows, strict=True))
+            is_kept = cache.find(hashes_of(rows)) >= 0
             answers = lookup.admit(ids, hashes_of(rows))
+            assert answers.ids.tolist() == ids[is_kept].tolist()
         elif lookup.waiting.rows:
             pages = lookup.next_pages()
             # Of pages that are wanted only rows that are sought are kept.

@@ -114,6 +114,18 @@ def test_long_texts_of_the_stream_count(location):
     assert most <= memory
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "hybridjoin"])
+def test_answered_rows_leave_memory(location, algorithm):
+    stream = opened(location, algorithm=algorithm)
+    kept = set()
+    for batch in range(5):
+        stream.push("o", orders(batch * 500, (batch + 1) * 500))
+        kept.add(stream.report().memory_bytes["waiting rows"])
+        stream.poll()
+    assert len(kept) == 1
+    stream.close()
+
+
 # -- groups ---------------------------------------------------------------------------------------
 
 
