@@ -167,9 +167,7 @@ class LookupJoin:
             "index": self.split.index,
             "pages": self.split.pages,
             "kept rows": self.lookup.cache.used_bytes,
-            "waiting rows": self._rows.nbytes
-            + self._answered_bytes
-            + self.lookup.waiting.memory_bytes,
+            "waiting rows": self._held_bytes,
         }
 
     @property
@@ -250,8 +248,6 @@ class LookupJoin:
         while self._incoming:
             ids, hashes, valid = self._incoming[0]
             yield from self._read_until(max(0, self._room - len(ids)))
-            if self._rows.nbytes + self._answered_bytes > self.split.rows:
-                yield from self._give()
             self._incoming.popleft()
             if valid is not None:
                 none = ids[~valid]
@@ -262,16 +258,31 @@ class LookupJoin:
             if self.options.ordered:
                 yield from self._read_until(0)
                 yield from self._give()
+            yield from self._fit()
+
+    def _fit(self) -> Iterator[pa.RecordBatch]:
+        """Let rows leave until those that are held fit into their share of memory."""
+        while self._held_bytes > self.split.rows and (self._answered or self.lookup.waiting.rows):
+            if not self._answered:
+                yield from self._read_once()
+            yield from self._give()
+
+    @property
+    def _held_bytes(self) -> int:
+        return self._rows.nbytes + self._answered_bytes + self.lookup.waiting.memory_bytes
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
         while self.lookup.occupied > rows:
-            pages = self.lookup.next_pages()
-            sought = self.lookup.sought(pages)
-            read = self.version.read(pages, self._inner_columns, sought)
-            self._take(self.lookup.arrived(pages, read))
-            if self._answered_rows >= ANSWERED and not self.options.ordered:
-                yield from self._give()
+            yield from self._read_once()
+
+    def _read_once(self) -> Iterator[pa.RecordBatch]:
+        pages = self.lookup.next_pages()
+        sought = self.lookup.sought(pages)
+        read = self.version.read(pages, self._inner_columns, sought)
+        self._take(self.lookup.arrived(pages, read))
+        if self._answered_rows >= ANSWERED and not self.options.ordered:
+            yield from self._give()
 
     # -- rows out ---------------------------------------------------------------------------------
 

@@ -418,7 +418,9 @@ def test_a_pass_lets_rows_go_one_pass_after_they_came():
     world = Store({n << 60: 1 for n in range(8)}, [n << 60 for n in range(8)])
     algorithm = Algorithm.MESHJOIN
     lookup = Lookup(
-        world.index, algorithm.cache(SCHEMA, 0, 1), algorithm.choice(world.index.bytes, world.index.rows, 1)
+        world.index,
+        algorithm.cache(SCHEMA, 0, 1),
+        algorithm.choice(world.index.bytes, world.index.rows, 1),
     )
     lookup.admit(np.array([0]), hashes_of([0]))
     lookup.arrived(lookup.next_pages(), world.read([0]))
@@ -453,7 +455,6 @@ def test_memory_is_shared_out(memory, index, row_bytes, keeps_rows):
     assert keeps_rows or not split.cache
 
 
-@pytest.mark.xfail(strict=True, reason="the remedy of larger pages is named where it cannot help")
 def test_the_remedy_of_too_little_memory_helps():
     with pytest.raises(UsageError, match="give it more") as refusal:
         MemorySplit.of(1, 144, 8, keeps_rows=True)

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.errors import DeviceError, FileError
-from penstock.host.join.lookup import join as lookup_join
+from penstock.errors import DeviceError, FileError, QueryError
+from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
 from tests.host.join.lookup.cases import ALGORITHMS
 
@@ -71,10 +71,7 @@ def damaged(location: str) -> tuple[Path, bytes]:
 # -- memory ---------------------------------------------------------------------------------------
 
 
-UNBOUND = pytest.mark.xfail(strict=True, reason="answered rows wait without bound")
-
-
-@pytest.mark.parametrize("latency_s", [0.0, pytest.param(60.0, marks=UNBOUND)])
+@pytest.mark.parametrize("latency_s", [0.0, 60.0])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_memory_stays_within_its_bound_in_small_batches(location, algorithm, latency_s):
     memory = 1_000_000
@@ -86,9 +83,6 @@ def test_memory_stays_within_its_bound_in_small_batches(location, algorithm, lat
     stream.close()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="65,536 rows are admitted at once, whatever there is room for"
-)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_memory_stays_within_its_bound_in_a_large_batch(location, algorithm):
     memory = 1_000_000
@@ -97,7 +91,6 @@ def test_memory_stays_within_its_bound_in_a_large_batch(location, algorithm):
     assert sum(stream.report().memory_bytes.values()) <= memory
 
 
-@pytest.mark.xfail(strict=True, reason="a text of a stream's row counts as 32 bytes")
 def test_long_texts_of_the_stream_count(location):
     memory = 1_000_000
     query = "SELECT o.id, o.text, c.rid FROM o JOIN c ON o.k = c.k"
@@ -133,12 +126,7 @@ def test_answered_rows_leave_memory(location, algorithm):
     "memory",
     [
         None,
-        pytest.param(
-            400_000,
-            marks=pytest.mark.xfail(
-                strict=True, reason="groups of rows that are answered apart are not merged"
-            ),
-        ),
+        400_000,
     ],
 )
 @pytest.mark.parametrize("algorithm", ["auto", "meshjoin"])
@@ -160,14 +148,17 @@ def test_groups_of_a_table(tmp_path, select, algorithm, memory):
         assert set(found["n"].to_pylist()) == {rows // 1000}
 
 
-@pytest.mark.xfail(strict=True, reason="groups depend on how long rows wait")
-def test_groups_of_a_stream_do_not_depend_on_latency(location):
+def test_groups_of_a_stream_are_of_one_row_each(location):
     query = "SELECT o.id, count(*) AS n FROM o JOIN c ON o.k = c.k GROUP BY o.id"
+    with pytest.raises(QueryError, match=r"say so with unique=\{'o': 'COLUMN'\}"):
+        opened(location, 0.0, query=query)
     found = []
     for latency_s in (0.0, 60.0):
-        stream = opened(location, latency_s, query=query)
-        for _ in range(2):
-            stream.push("o", orders(0, 3))
+        schemas = {"o": SCHEMA, "c": penstock.relation(location)}
+        flow = penstock.Flow(latency_s=latency_s)
+        stream = penstock.stream(query, schemas, flow=flow, unique={"o": "id"})
+        for first in (0, 3):
+            stream.push("o", orders(first, first + 3))
         found.append(Counter(map(str, stream.close().to_pylist())))
     assert found[0] == found[1]
 
@@ -213,7 +204,6 @@ def test_the_version_of_the_start(location, algorithm):
     assert set(penstock.sql(QUERY, table)["rid"].to_pylist()) == {6000}
 
 
-@pytest.mark.xfail(strict=True, reason="each chunk of a table looks for a newer version")
 def test_all_rows_of_a_table_meet_one_version(location, monkeypatch):
     newest = FolderRelation.newest
     calls = iter(range(1, 1000))
@@ -257,7 +247,6 @@ def test_only_changed_keys_leave_the_cache_and_none_of_them_stays(location, algo
 # -- rows outlive errors --------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="rows between their arrival and their admission are lost")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_rows_outlive_damage_where_memory_is_little(location, algorithm):
     stream = opened(location, 60.0, 350_000, algorithm=algorithm)
@@ -271,7 +260,6 @@ def test_rows_outlive_damage_where_memory_is_little(location, algorithm):
     assert sorted(stream.close()["id"].to_pylist()) == list(range(1800))
 
 
-@pytest.mark.xfail(strict=True, reason="a close that failed gives nothing afterwards")
 def test_a_close_that_fails_can_be_called_again(location):
     stream = opened(location, 60.0)
     stream.push("o", orders(0, 20))
@@ -282,16 +270,14 @@ def test_a_close_that_fails_can_be_called_again(location):
     assert sorted(stream.close()["id"].to_pylist()) == list(range(20))
 
 
-@pytest.mark.xfail(strict=True, reason="rows whose join fails on the device are lost")
 def test_rows_outlive_a_device(location, monkeypatch):
     stream = opened(location)
 
-    class Failing(lookup_join.TableJoin):
-        def __iter__(self) -> Any:
-            raise DeviceError("no lane")
+    def fails(*args: Any) -> Any:
+        raise DeviceError("no lane")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lookup_join, "TableJoin", Failing)
+        patch.setattr(TableJoin, "run", fails)
         with pytest.raises(DeviceError):
             stream.push("o", orders(0, 20))
     stream.flush()
