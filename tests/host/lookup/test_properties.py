@@ -416,7 +416,9 @@ def test_a_pass_lets_rows_go_one_pass_after_they_came():
     world = Store({n << 60: 1 for n in range(8)}, [n << 60 for n in range(8)])
     algorithm = Algorithm.MESHJOIN
     lookup = Lookup(
-        world.index, algorithm.cache(SCHEMA, 0, 1), algorithm.choice(world.index.bytes, world.index.rows, 1)
+        world.index,
+        algorithm.cache(SCHEMA, 0, 1),
+        algorithm.choice(world.index.bytes, world.index.rows, 1),
     )
     lookup.admit(np.array([0]), hashes_of([0]))
     lookup.arrived(lookup.next_pages(), world.read([0]))
