@@ -107,7 +107,7 @@ def test_the_version_is_that_of_the_call(spark, place, rows):
     assert {n[:3] for n in after.toArrow()["name"].to_pylist() if n} == {"v2 "}
     # The workers have kept a newer version than that of the first call.
     assert {n[:3] for n in before.toArrow()["name"].to_pylist() if n} == {"v1 "}
-    made.vacuum()
+    made.vacuum(keep_s=0)
     with pytest.raises(PythonException, match=r"version 1 of .* is gone"):
         unread.collect()
 

@@ -113,7 +113,7 @@ def test_a_batch_that_is_repeated_meets_its_version(spark, tmp_path):
     assert {row.split("'v")[1][0] for row in both - first if "'v" in row} == {"2"}
     # Killed before it had committed its second batch, and the relation changed meanwhile.
     renew(made, 3)
-    made.vacuum()
+    made.vacuum(keep_s=0)
     (running.checkpoint / "commits" / "1").unlink()
     (running.checkpoint / "commits" / ".1.crc").unlink(missing_ok=True)
     assert running.run(NAMES, table) == name
@@ -295,7 +295,7 @@ def test_old_pins_go(tmp_path, in_batch):
 def test_a_vacuum_that_was_faster(tmp_path, in_batch, monkeypatch):
     made = stored(tmp_path / "customers.rel")
     renew(made, 2)
-    made.vacuum()
+    made.vacuum(keep_s=0)
     asked = iter([1, 2])
     monkeypatch.setattr(made, "newest", lambda: next(asked))
     in_batch("q", 0)
