@@ -137,6 +137,10 @@ damage: setup ## Damage files of streaming joins' checkpoints in Spark, and see 
 bench-window: setup ## Redraw the figures of the window-join paper
 	$(BIN)/python -m bench.window $(ARGS)
 
+.PHONY: bench-lookup
+bench-lookup: setup ## Measure lookups of a stream in a relation larger than memory
+	$(BIN)/python -m bench.lookup $(ARGS)
+
 .PHONY: bench-boards
 bench-boards: setup ## Write what fits on each board into docs/resources.md
 	$(BIN)/python -m bench.boards $(ARGS)

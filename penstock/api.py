@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -13,6 +14,9 @@ from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.execute.running import Running
+from penstock.host.join.lookup.join import LookupOptions
+from penstock.host.join.lookup.source import RelationTable, lookup_table, relation, relation_of
+from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
@@ -20,6 +24,7 @@ from penstock.host.rows.files import read_table
 
 from . import arguments
 from .errors import UsageError, memory_explained
+from .plan.lookup import LookupPlan
 from .query.compiler import compile_query
 from .query.options import QueryOptions, Rows, Within
 
@@ -30,6 +35,7 @@ __all__ = [
     "Running",
     "TableLike",
     "as_table",
+    "relation",
     "sql",
     "stream",
     "using",
@@ -55,8 +61,9 @@ def sql(
     operator: str = "range",
     pruning: bool | Pruning = True,
     running: Running | None = None,
+    memory_bytes: int | None = None,
 ) -> pa.Table:
-    """Join two tables over a time or ROWS window.
+    """Join two tables over a time or ROWS window, or a table with a relation.
 
     Parameters
     ----------
@@ -64,7 +71,8 @@ def sql(
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
     tables : mapping of name to table
         Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
-        ``__arrow_c_stream__``.
+        ``__arrow_c_stream__``; one of them may be a :func:`penstock.relation`, which needs no
+        window.
     time : mapping of alias to column, optional
         Event-time column of each side; ``"column:unit"`` gives an integer column a unit.
     rows : int or mapping of alias to int, optional
@@ -93,6 +101,9 @@ def sql(
         them (range joins only). The result is the same.
     running : Running, optional
         Order of the rows, policy and limits of tasks; its ``pruning`` is not used.
+    memory_bytes : int, optional
+        With a relation: memory for its pages, the rows of it that are kept, and rows that wait;
+        128 MiB by default. The table itself and the result are not counted.
 
     Returns
     -------
@@ -126,6 +137,17 @@ def sql(
     _check_devices(device)
     arguments.optional(arguments.instance(Running, "a penstock.Running"))("running", running)
     sizes = pruning_sizes(pruning)
+    looked_up = relation_of(tables)
+    if looked_up is None and memory_bytes is not None:
+        raise UsageError("memory_bytes is for a query with a relation; leave it out")
+    if looked_up is not None:
+        _refuse_windows({"disorder": disorder, "operator": None if operator == "range" else ""})
+        arguments.optional(arguments.whole)("memory_bytes", memory_bytes)
+        lookup = looked_up[1].options(
+            memory_bytes, ordered=running is not None and running.ordered, pruning=sizes
+        )
+        with memory_explained():
+            return _with_relation(query, tables, looked_up, options, device, lookup)
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
         schemas = {name: table.schema for name, table in loaded.items()}
@@ -139,7 +161,7 @@ def sql(
 
 def stream(
     query: str,
-    schemas: Mapping[str, pa.Schema],
+    schemas: Mapping[str, pa.Schema | RelationTable],
     *,
     time: Mapping[str, str] | None = None,
     rows: Rows | None = None,
@@ -152,13 +174,13 @@ def stream(
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
     trace: bool = False,
-) -> JoinStream:
-    """Open a running join of two streams.
+) -> JoinStream | LookupStream:
+    """Open a running join of two streams, or of a stream and a relation.
 
     Parameters
     ----------
     schemas : mapping of table name to pyarrow.Schema
-        Schemas of the batches.
+        Schemas of the batches; one of them may be a :func:`penstock.relation` instead.
     unique : mapping of alias to column or columns, optional
         Columns whose values no two rows of a source share. A group by them is complete with its
         row; other groups need the event time among their keys, see docs/streams.md.
@@ -191,6 +213,11 @@ def stream(
     _check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
+    looked_up = relation_of(schemas)
+    if looked_up is not None:
+        _refuse_windows({"disorder": disorder or None, "trace": trace or None})
+        with memory_explained():
+            return _lookup_stream(query, schemas, looked_up, options, device, flow or Flow())
     with memory_explained():
         compiled = compile_query(query, schemas, options)
         is_named = isinstance(device, str)
@@ -203,6 +230,58 @@ def stream(
             flow=flow,
             trace=trace,
         )
+
+
+def _with_relation(
+    query: str,
+    tables: Mapping[str, TableLike],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+    device: str | Device | Sequence[Device],
+    lookup: LookupOptions,
+) -> pa.Table:
+    name, given = looked_up
+    options = replace(options, relation=name)
+    loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
+    with closing(given.open()) as stored, using(device) as opened:
+        schemas = {one: table.schema for one, table in loaded.items()}
+        compiled = compile_query(query, {**schemas, name: stored.schema}, options)
+        plan = LookupPlan(compiled, name, stored.found_by)
+        devices = [opened] if isinstance(opened, Device) else opened
+        return lookup_table(plan, loaded, stored, devices, lookup)
+
+
+def _lookup_stream(
+    query: str,
+    schemas: Mapping[str, Any],
+    looked_up: tuple[str, RelationTable],
+    options: QueryOptions,
+    device: str | Device | Sequence[Device],
+    flow: Flow,
+) -> LookupStream:
+    name, given = looked_up
+    stored = given.open()
+    own = {one: schema for one, schema in schemas.items() if one != name}
+    options = replace(options, relation=name)
+    compiled = compile_query(query, {**own, name: stored.schema}, options)
+    plan = LookupPlan(compiled, name, stored.found_by)
+    lookup = given.options(
+        flow.memory_bytes, ordered=flow.running.ordered, pruning=flow.running.sizes
+    )
+    is_named = isinstance(device, str)
+    opened = open_device(device) if is_named else device
+    devices = [opened] if isinstance(opened, Device) else opened
+    schema = own[plan.outer.table]
+    return LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
+
+
+def _refuse_windows(given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are about windows, of a query with a relation."""
+    for argument, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{argument} is given, but a join with a relation has no window; leave it out"
+            )
 
 
 def _check_devices(device: Any) -> None:

@@ -1,4 +1,4 @@
-"""Windowed theta joins of Spark DataFrames on Penstock's devices; see docs/spark.md."""
+"""Joins of Spark DataFrames, and lookups in relations, on Penstock's devices; see docs/spark.md."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .api import explain, join, sql
+    from .lookup.build import relation
     from .metrics.listener import watch
     from .streaming import stream
     from .table_function import register
 
-__all__ = ["explain", "join", "register", "sql", "stream", "watch"]
+__all__ = ["explain", "join", "register", "relation", "sql", "stream", "watch"]
 
 _HOMES = {
     "explain": "api",
     "join": "api",
     "register": "table_function",
+    "relation": "lookup.build",
     "sql": "api",
     "stream": "streaming",
     "watch": "metrics.listener",

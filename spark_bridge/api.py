@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import UsageError
+from penstock.host.join.lookup.source import RelationTable, relation_of
 
 from .batch.explain import describe
 from .batch.join import BatchPlan
+from .lookup.explain import describe as describe_lookup
+from .lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from .request import CommonOptions, JoinOptions, Request
 
 if TYPE_CHECKING:
@@ -30,14 +33,16 @@ _HOW = {
 def sql(
     spark: SparkSession,
     query: str,
-    tables: Mapping[str, DataFrame | str],
+    tables: Mapping[str, DataFrame | str | RelationTable],
     *,
     lanes: int | None = None,
     partitioning: str | None = None,
     ordered: bool = False,
+    memory_bytes: int | None = None,
+    pins: str | None = None,
     **options: Unpack[JoinOptions],
 ) -> DataFrame:
-    """Join two DataFrames over a time or ROWS window, on devices.
+    """Join two DataFrames over a time or ROWS window, or one with a relation, on devices.
 
     The call checks the query, and runs one or two small jobs to cut the work into lanes. The join
     itself runs when the result is used.
@@ -48,18 +53,27 @@ def sql(
         Of this process or, with Spark Connect, of a server.
     query : str
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
-    tables : mapping of name to DataFrame or str
-        A string names a table or temporary view of the session.
+    tables : mapping of name to DataFrame, str or relation
+        A string names a table or temporary view of the session. One table may be a
+        :func:`penstock.relation`, which needs no window; the other one may then be a batch or a
+        streaming DataFrame, and the result is one like it.
     lanes : int, optional
-        Most tasks of the join. By default as many as the work is worth, at most
-        ``spark.sql.shuffle.partitions`` unless a lane would hold too many rows.
+        With a relation: partitions by the values that are looked up, instead of those that the
+        DataFrame has. Otherwise most tasks of the join; by default as many as the work is worth, at
+        most ``spark.sql.shuffle.partitions`` unless a lane would hold too many rows.
     partitioning : str, optional
         "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for the one that
         sends fewer rows.
     ordered : bool
         Sort pairs by the arrival of their later row, then of their earlier one, and rows without
         a match by when their window closes. Rows arrive by time; of rows of one time, left ones
-        before right ones; then, in batch, by their place in the DataFrame.
+        before right ones; then, in batch, by their place in the DataFrame. With a relation:
+        rows come in the order of the DataFrame's.
+    memory_bytes : int, optional
+        With a relation: what a task has for it, see ``spark.penstock.lookup.memoryBytes``.
+    pins : str, optional
+        With a relation and a stream: the folder, or place in an object store, where tasks note
+        which version a micro-batch reads. By default beside the relation, which is then written.
     **options
         ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
         :class:`penstock.spark_bridge.request.JoinOptions`.
@@ -84,7 +98,15 @@ def sql(
     ...     {"rides": rides, "cabs": "cabs_view"}, time={"r": "t", "c": "t"},
     ... )  # doctest: +SKIP
     """
-    return _run(Request.of(spark, query, tables, options, ordered=ordered), lanes, partitioning)
+    if relation_of(tables) is not None:
+        _refuse_partitioning(partitioning)
+        arguments = LookupArguments(
+            lanes=lanes, ordered=ordered, memory_bytes=memory_bytes, pins=pins
+        )
+        return LookupCall.of(spark, query, tables, options, arguments).frame()
+    refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
+    frames = cast("Mapping[str, DataFrame | str]", tables)
+    return _run(Request.of(spark, query, frames, options, ordered=ordered), lanes, partitioning)
 
 
 def join(
@@ -153,10 +175,12 @@ def join(
 def explain(
     spark: SparkSession,
     query: str,
-    tables: Mapping[str, DataFrame | str],
+    tables: Mapping[str, DataFrame | str | RelationTable],
     *,
     lanes: int | None = None,
     partitioning: str | None = None,
+    memory_bytes: int | None = None,
+    pins: str | None = None,
     **options: Unpack[JoinOptions],
 ) -> str:
     """Describe how :func:`sql` would run: window, lanes and why so many, device, form, evaluations.
@@ -164,7 +188,13 @@ def explain(
     Parameters and errors as for :func:`sql`; the same small jobs run. Of streams: in the files
     design.
     """
-    request = Request.of(spark, query, tables, options)
+    if relation_of(tables) is not None:
+        _refuse_partitioning(partitioning)
+        arguments = LookupArguments(lanes=lanes, memory_bytes=memory_bytes, pins=pins)
+        return describe_lookup(LookupCall.of(spark, query, tables, options, arguments))
+    refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
+    frames = cast("Mapping[str, DataFrame | str]", tables)
+    request = Request.of(spark, query, frames, options)
     if request.is_streaming:
         return _streaming(request, lanes, partitioning).explain()
     return describe(BatchPlan.of(request, lanes, partitioning))
@@ -181,14 +211,23 @@ def _streaming(request: Request, lanes: int | None, partitioning: str | None) ->
     streams = [s.table for s in request.query.sides if request.frames[s.table].isStreaming]
     if len(streams) < len(request.used):
         raise UsageError(
-            f"table {streams[0]} is a stream and the other one is not; read both as streams, or "
-            "join batches inside foreachBatch"
+            f"table {streams[0]} is a stream and the other one is not; store the other one by "
+            "penstock.spark_bridge.relation(spark, frame, path, key=...) and give "
+            "penstock.relation(path) in its place, read both as streams, or join batches inside "
+            "foreachBatch"
         )
     if partitioning is not None:
         raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
     from .streaming.join import plan_stream
 
     return plan_stream(request, lanes=lanes)
+
+
+def _refuse_partitioning(partitioning: str | None) -> None:
+    if partitioning is not None:
+        raise UsageError(
+            "partitioning is for a join of two DataFrames; with a relation, leave it out"
+        )
 
 
 def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:

@@ -87,9 +87,14 @@ class Conf:
         whether pairs that cannot match are left out before the device sees them
     resident : bool
         whether blocks of a streaming join's window stay prepared in the workers, and loaded
-        in a device server, between micro-batches
+        in a device server, between micro-batches; and whether a worker keeps what it has read of
+        a relation between tasks
     resident_bytes : int
-        about how many bytes of such blocks a Python worker keeps at most
+        about how many bytes of such blocks a Python worker keeps at most, and beside them of
+        joins with relations
+    lookup_memory : int
+        bytes that a task has for a relation's index, its pages, the rows of it that are kept, and
+        rows that wait for them
     output_rows : int
         most rows of a batch that goes to Spark
     output_bytes : int
@@ -112,6 +117,7 @@ class Conf:
     pruning: bool = key("pruning", True, _flag)
     resident: bool = key("streaming.resident", True, _flag)
     resident_bytes: int = key("streaming.residentBytes", 1 << 29, _whole(0))
+    lookup_memory: int = key("lookup.memoryBytes", 1 << 27, _whole(1))
     output_rows: int = key("output.batchRows", 1 << 16, _whole(1))
     output_bytes: int = key("output.batchBytes", 1 << 24, _whole(1))
     metrics_port: int | None = key("metrics.port", None, _port)

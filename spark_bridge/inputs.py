@@ -13,6 +13,7 @@ from penstock.plan.query import JoinQuery, Side
 
 from .clock import Clock, ticks
 from .filters import push
+from .types import columns_from_spark
 
 #: Columns that an input gets: a row's place in its input, and the ticks of its time.
 PLACE, TICKS = "place", "ticks"
@@ -48,7 +49,7 @@ class SideRows:
         self.frame = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
         self.slot_of: dict[str, str] = {}
         used: Counter[str] = Counter()
-        for name in query.columns_of(side.side):
+        for name in columns_from_spark(query, side.side):
             dtype = self.dtypes[name].simpleString()
             self.slot_of[name] = f"{dtype} {used[dtype]}"
             used[dtype] += 1

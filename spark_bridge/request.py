@@ -93,13 +93,8 @@ class Request:
         TypeError
             There is no such option.
         """
-        for name in options.keys() - JoinOptions.__optional_keys__:
-            raise TypeError(f"got an unexpected keyword argument {name!r}")
         conf = Conf.read(spark)
-        given: dict[str, Any] = {**options}
-        device = given.pop("device", None), given.pop("device_options", None)
-        choice = DeviceChoice.of(*device, conf)
-        check_resources(spark, conf)
+        given, choice = call_options(spark, options, conf)
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
@@ -139,6 +134,25 @@ class Request:
     def is_streaming(self) -> bool:
         """Whether some DataFrame of the query is a stream."""
         return any(frame.isStreaming for frame in self.used)
+
+
+def call_options(
+    spark: SparkSession, options: JoinOptions, conf: Conf
+) -> tuple[dict[str, Any], DeviceChoice]:
+    """The query's options of a call, and its device.
+
+    Raises
+    ------
+    UsageError, DeviceError
+    TypeError
+        There is no such option.
+    """
+    for name in options.keys() - JoinOptions.__optional_keys__:
+        raise TypeError(f"got an unexpected keyword argument {name!r}")
+    given: dict[str, Any] = {**options}
+    choice = DeviceChoice.of(given.pop("device", None), given.pop("device_options", None), conf)
+    check_resources(spark, conf)
+    return given, choice
 
 
 def frame_of(spark: SparkSession, name: str, table: DataFrame | str) -> DataFrame:

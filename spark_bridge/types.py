@@ -61,16 +61,30 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
     return pa.schema(list(fields.values()))
 
 
+def columns_from_spark(query: JoinQuery, side: str) -> list[str]:
+    """Columns of a side that the query uses, without that of a lookup's groups."""
+    from penstock.plan.lookup import GROUP
+
+    return [name for name in query.columns_of(side) if name != GROUP]
+
+
 def check_used(query: JoinQuery, schemas: Mapping[str, spark.StructType]) -> None:
     """Refuse a query that uses a column of a type that cannot be carried, or an ambiguous one.
+
+    Parameters
+    ----------
+    schemas : mapping of table name to StructType
+        Without a relation's, which does not come from Spark.
 
     Raises
     ------
     SchemaError
     """
     for side in query.sides:
+        if side.table not in schemas:
+            continue
         fields = schemas[side.table].fields
-        for name in query.columns_of(side.side):
+        for name in columns_from_spark(query, side.side):
             alike = [f.dataType for f in fields if f.name == name]
             if len(alike) > 1:
                 raise SchemaError(

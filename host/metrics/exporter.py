@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
 
-from .report import Report
+from .report import LookupReport, Report
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,24 @@ def _series(report: Report) -> Iterator[Series]:
     ):
         by_lane = {(lane.name,): float(getattr(lane, what)) for lane in report.lanes}
         yield Series(f"penstock_lane_{name}", text, by_lane, ("lane",), total)
+    if report.lookup is not None:
+        yield from _lookup_series(report.lookup)
+
+
+def _lookup_series(lookup: LookupReport) -> Iterator[Series]:
+    """Metrics of what was looked up in a relation."""
+    for name, text, number, total in (
+        ("version", "Version of the relation that rows meet now.", lookup.version, False),
+        ("age_seconds", "Seconds since that version was written.", lookup.age_s, False),
+        ("sought", "Rows of the stream with a key.", lookup.sought, True),
+        ("hits", "Rows that rows in memory answered.", lookup.hits, True),
+        ("null_keys", "Rows whose key is NULL, which match nothing.", lookup.null_keys, True),
+        ("waiting", "Rows that wait for a page.", lookup.waiting, False),
+        ("pages", "Pages of the relation that were read.", lookup.pages, True),
+        ("page_bytes", "Bytes of those pages.", lookup.page_bytes, True),
+        ("cached", "Keys whose rows are in memory.", lookup.cached, False),
+    ):
+        yield Series(f"penstock_lookup_{name}", text, {(): number}, total=total)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,41 @@ class LaneReport:
 
 
 @dataclass(frozen=True)
+class LookupReport:
+    """What a join with a relation has looked up.
+
+    Parameters
+    ----------
+    relation : str
+    version : int
+        Of the relation, that rows of the stream meet now.
+    age_s : float
+        Seconds since that version was written.
+    sought, hits : int
+        Rows of the stream with a key, and those that kept rows answered.
+    null_keys : int
+        Rows of the stream whose key is NULL, which match nothing.
+    waiting : int
+        Rows that wait for a page.
+    pages, page_bytes : int
+        Pages of the relation that were read, and their bytes.
+    cached : int
+        Keys whose rows are kept.
+    """
+
+    relation: str
+    version: int
+    age_s: float
+    sought: int
+    hits: int
+    null_keys: int
+    waiting: int
+    pages: int
+    page_bytes: int
+    cached: int
+
+
+@dataclass(frozen=True)
 class Report:
     """A join.
 
@@ -52,6 +87,8 @@ class Report:
     latency_s : mapping of float to float
         Quantiles of the latency in seconds.
     lanes : tuple of LaneReport
+    lookup : LookupReport, optional
+        Of a join with a relation.
     """
 
     arrived: Mapping[str, int]
@@ -65,3 +102,4 @@ class Report:
     watermark_lag: Mapping[str, int]
     latency_s: Mapping[float, float]
     lanes: tuple[LaneReport, ...]
+    lookup: LookupReport | None = None

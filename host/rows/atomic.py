@@ -34,18 +34,19 @@ def atomic(path: Path, *, replace: bool = True, durable: bool = False) -> Iterat
     try:
         yield partial
         if durable:
-            _flush(partial)
+            flush(partial)
         if replace:
             os.replace(partial, path)
         else:
             os.link(partial, path)
         if durable:
-            _flush(path.parent)
+            flush(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk."""
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)

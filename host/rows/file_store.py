@@ -10,24 +10,32 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlparse
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qs, unquote, urlparse
 from urllib.request import url2pathname
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.errors import FileError, UsageError
+from penstock.errors import FileError, MissingToolError, UsageError
 
 from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
+from .reading import read_stretches
 
 #: Hadoop's names of stores, and pyarrow's.
 _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",
             "abfss": "abfss"}  # fmt: skip
+
+#: Bytes of which a checksum is computed at once.
+_PIECE_BYTES = 1 << 20
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -37,6 +45,122 @@ class Written(NamedTuple):
 
     bytes: int
     checksum: str
+
+
+class Listed(NamedTuple):
+    """A file in a folder: its name there, its size, and when it was written in Unix time."""
+
+    name: str
+    bytes: int
+    changed: float
+
+
+class Sink(Protocol):
+    """A file that is being written from its beginning to its end."""
+
+    def write(self, content: Any, /) -> Any: ...
+
+
+class RangeReader(Protocol):
+    """A file of a store, read by ranges of bytes; several threads may read at once.
+
+    It is not mapped into memory: bytes that are read belong to the caller, and a file that has
+    become shorter gives fewer bytes.
+    """
+
+    def read_into(self, out: memoryview, offset: int) -> int:
+        """Read bytes from this offset on; returns how many: fewer if the file ends before.
+
+        Raises
+        ------
+        OSError
+        """
+        ...
+
+    def read_stretches(
+        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+    ) -> int | None:
+        """Read many ranges.
+
+        Parameters
+        ----------
+        out : ndarray of uint8
+        places, lengths, offsets : ndarray of int64, shape (ranges,)
+            Where each goes in ``out``, how long it is, and where it begins in the file.
+
+        Returns
+        -------
+        int or None
+            Where the file ends, if a range lies behind.
+
+        Raises
+        ------
+        OSError
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class _Ranges(ABC):
+    """Ranges one by one."""
+
+    @abstractmethod
+    def read_into(self, out: memoryview, offset: int) -> int:
+        """As for :class:`RangeReader`."""
+
+    def read_stretches(
+        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+    ) -> int | None:
+        stretches = zip(places.tolist(), lengths.tolist(), offsets.tolist(), strict=True)
+        for place, length, offset in stretches:
+            count = self.read_into(out.data[place : place + length], offset)
+            if count < length:
+                return offset + count
+        return None
+
+
+class _FileRanges(_Ranges):
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
+
+    def read_into(self, out: memoryview, offset: int) -> int:
+        done, descriptor = 0, self._file.fileno()
+        while done < len(out):
+            count = os.preadv(descriptor, [out[done:]], offset + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def read_stretches(
+        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
+    ) -> int | None:
+        # What a signal or an error has cut short is read again by Python, which explains it.
+        done = read_stretches(self._file.fileno(), out, places, lengths, offsets)
+        return super().read_stretches(out, places[done:], lengths[done:], offsets[done:])
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
+
+
+class _ObjectRanges(_Ranges):
+    def __init__(self, file: pa.NativeFile) -> None:
+        self._file = file
+
+    def read_into(self, out: memoryview, offset: int) -> int:
+        content = self._file.read_at(len(out), offset)
+        out[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class FileStore:
@@ -87,6 +211,12 @@ class FileStore:
         except (OSError, pa.ArrowException) as error:
             raise UsageError(f"{shown} cannot be opened: {error}") from error
         self._path, self.root = path.rstrip("/"), shown
+        self._location = location
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder; None for a store of objects."""
+        return Path(self._path) if self._is_folder else None
 
     def shown(self, name: str) -> str:
         """A file, for messages."""
@@ -136,6 +266,148 @@ class FileStore:
             raise unwritable(self.shown(name), error, self._again, remedy) from error
         return Written(memoryview(content).nbytes, checksum(content))
 
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Write a file unless there is one; of several writers at once, one succeeds.
+
+        Returns
+        -------
+        bool
+            False if there is a file of this name.
+
+        Raises
+        ------
+        FileError
+        MissingToolError
+            The store is none of folders, and the package obstore is not installed.
+        """
+        if not self._is_folder:
+            return self._put_new_object(name, content)
+        try:
+            with atomic(Path(self._at(name)), replace=False, durable=True) as partial:
+                partial.write_bytes(content)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise unwritable(self.shown(name), error, self._again) from error
+        return True
+
+    def check_put_new(self) -> None:
+        """Check that :meth:`put_new` can work, before the work that ends with it.
+
+        Raises
+        ------
+        MissingToolError
+        """
+        # pyarrow has no conditional put.
+        if not self._is_folder:
+            try:
+                import obstore  # noqa: F401  # pyright: ignore[reportMissingImports]
+            except ModuleNotFoundError as error:
+                raise MissingToolError(
+                    f"cannot write to {self.root} so that only one of several writers succeeds: "
+                    "that needs the package obstore, which is not installed; "
+                    "pip install 'penstock[objects]'"
+                ) from error
+
+    def _put_new_object(self, name: str, content: bytes) -> bool:
+        self.check_put_new()
+        import obstore  # pyright: ignore[reportMissingImports]
+        from obstore.exceptions import (  # pyright: ignore[reportMissingImports]
+            AlreadyExistsError,
+            BaseError,
+        )
+
+        try:
+            path = self._at(name).partition("/")[2]  # without the bucket
+            obstore.put(_conditional(self._location), path, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        except (OSError, BaseError) as error:
+            raise unwritable(
+                self.shown(name), OSError(str(error)), self._again, "the bucket is there and "
+            ) from error
+        return True
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Sink]:
+        """Write a large file piece by piece; it exists once the ``with`` block has succeeded.
+
+        Raises
+        ------
+        FileError
+        """
+        try:
+            if self._is_folder:
+                with (
+                    atomic(Path(self._at(name)), durable=True) as partial,
+                    open(partial, "wb") as file,
+                ):
+                    yield file
+                    file.flush()
+            else:
+                with self._fs.open_output_stream(self._at(name)) as file:
+                    yield file
+        except FileError:
+            raise
+        except OSError as error:
+            remedy = "" if self._is_folder else "the bucket is there and "
+            raise unwritable(self.shown(name), error, self._again, remedy) from error
+
+    def ranges(self, name: str) -> RangeReader:
+        """Open a file to read ranges of it.
+
+        Raises
+        ------
+        FileError
+        """
+        try:
+            if self._is_folder:
+                return _FileRanges(self._at(name))
+            return _ObjectRanges(self._fs.open_input_file(self._at(name)))
+        except FileNotFoundError as error:
+            raise FileError(f"{self.shown(name)} is gone; {self._lost}") from error
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
+    def columns(self, name: str, wanted: str, columns: Iterable[str]) -> pa.Table:
+        """Some columns of an Arrow file, read into memory of their own.
+
+        Parameters
+        ----------
+        name : str
+        wanted : str
+            Checksum of the file, compared before anything else is read.
+        columns : iterable of str
+
+        Raises
+        ------
+        FileError
+            It is gone, or is not what was written.
+        """
+        try:
+            # Not mapped: what is mapped counts as memory of the process.
+            source = pa.OSFile(self._at(name)) if self._is_folder else None
+            with source or self._fs.open_input_file(self._at(name)) as file:
+                found = _checksum_by_pieces(file)
+                if found != wanted:
+                    raise FileError(
+                        f"{self.shown(name)} is not what was written: its checksum is {found}, not "
+                        f"{wanted}; {self._lost}"
+                    )
+                file.seek(0)
+                schema = pa.ipc.open_file(file).schema
+                numbers = [schema.get_field_index(column) for column in columns]
+                options = pa.ipc.IpcReadOptions(included_fields=numbers, use_threads=False)
+                return pa.ipc.open_file(file, options=options).read_all()
+        except FileError:
+            raise
+        except FileNotFoundError as error:
+            raise FileError(f"{self.shown(name)} is gone; {self._lost}") from error
+        except pa.ArrowInvalid as error:
+            raise self._damaged(name, error) from error
+        except OSError as error:
+            raise self._unreadable(name, error) from error
+
     def get(self, name: str) -> bytes | None:
         """Content of a file; None if there is none.
 
@@ -154,6 +426,15 @@ class FileStore:
         FileError
         """
         self.put(name, sealed(name, values).encode())
+
+    def put_new_json(self, name: str, values: Mapping[str, Any]) -> bool:
+        """Write values as :meth:`put_json`, unless there is such a file; see :meth:`put_new`.
+
+        Raises
+        ------
+        FileError
+        """
+        return self.put_new(name, sealed(name, values).encode())
 
     def get_json(self, name: str) -> dict[str, Any] | None:
         """Values that were written under this name; None if there are none.
@@ -231,6 +512,14 @@ class FileStore:
             raise self._unreadable(name, error) from error
         return found.size if found.type is fs.FileType.File else None
 
+    def stamp(self, name: str) -> tuple[int, ...] | None:
+        """What changes if a file of a folder is replaced; None if it is gone, or for objects."""
+        try:
+            found = os.stat(self._at(name)) if self._is_folder else None
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino, found.st_mtime_ns)
+
     def names(self, folder: str) -> list[str]:
         """Names of files in a folder, without it; perhaps not of all.
 
@@ -244,6 +533,31 @@ class FileStore:
         except OSError as error:
             raise self._unreadable(folder, error) from error
         return [one.base_name for one in found if one.type is fs.FileType.File]
+
+    def listed(self, folder: str, *, deep: bool = False) -> list[Listed]:
+        """Files in a folder, hidden ones included; perhaps not all.
+
+        Parameters
+        ----------
+        folder : str
+        deep : bool
+            Whether files of folders within it are listed, too.
+
+        Raises
+        ------
+        FileError
+        """
+        where = fs.FileSelector(self._at(folder), allow_not_found=True, recursive=deep)
+        try:
+            found = self._fs.get_file_info(where)
+        except OSError as error:
+            raise self._unreadable(folder, error) from error
+        start = len(self._at(folder)) + 1
+        return [
+            Listed(one.path[start:], one.size, (one.mtime_ns or 0) * 1e-9)
+            for one in found
+            if one.type is fs.FileType.File
+        ]
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files, where they are there.
@@ -281,6 +595,36 @@ def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileEr
     if error.errno in _NO_ROOM:
         remedy = "free or add space"
     return FileError(f"cannot write {shown}: {error.strerror or error}; {remedy} and {again}")
+
+
+def _conditional(location: str) -> Any:
+    """The bucket of a location, as obstore opens it with the same options."""
+    from obstore import store
+
+    parsed = urlparse(location)
+    options = {name: values[-1] for name, values in parse_qs(parsed.query).items()}
+    kind = _SCHEMES[parsed.scheme]
+    user, _, bucket = parsed.netloc.rpartition("@")
+    if kind == "gs":
+        return store.GCSStore(bucket)
+    if kind == "abfs":
+        return store.AzureStore(user or bucket)
+    config: Any = {}
+    if "region" in options:
+        config["region"] = options["region"]
+    if "endpoint_override" in options:
+        config["endpoint"] = f"{options.get('scheme', 'https')}://{options['endpoint_override']}"
+    if user:
+        config["access_key_id"], _, config["secret_access_key"] = map(unquote, user.partition(":"))
+    is_open = options.get("scheme") == "http"
+    return store.S3Store(bucket, config=config, client_options={"allow_http": is_open})
+
+
+def _checksum_by_pieces(file: pa.NativeFile) -> str:
+    total = sha256()
+    while piece := file.read(_PIECE_BYTES):
+        total.update(piece)
+    return total.hexdigest()[: len(checksum(b""))]
 
 
 def _folder_checksum(path: str) -> str:

@@ -30,16 +30,24 @@ from ..program import BandProgram, GeneralProgram, Mode, Program, WindowProgram
 from ..query.overflow import beyond_spark
 from ..types import Type
 from . import inputs
+from .explain_lookup import explain_lookup
+from .lookup import LookupArguments
 from .options import grouped
-from .terminal import count, results, say, table
+from .terminal import count, heading, line, results, table
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 @grouped
-def command(asked: inputs.Asked, no_band: inputs.NoBand = False) -> None:
+def command(
+    asked: inputs.Asked, looked_up: LookupArguments, no_band: inputs.NoBand = False
+) -> None:
     """Show windows, widths, prepared keys, band tests or pipeline stages, and devices."""
+    relation = looked_up.given()
+    if relation is not None:
+        explain_lookup(asked, relation, looked_up.memory_bytes)
+        return
     given = asked.compiled()
     with open_device("cpu") as device:
         join = TableJoin(given.query, given.tables(), device, band=not no_band)
@@ -49,7 +57,7 @@ def command(asked: inputs.Asked, no_band: inputs.NoBand = False) -> None:
             (explanation.direction(part, device), frozenset(part.evaluation.modes))
             for part in join.directions
         ]
-    _heading("devices")
+    heading("devices")
     _show_devices(
         lambda device: next(filter(None, (device.refuses(p, m) for p, m in programs)), None)
     )
@@ -69,25 +77,25 @@ class _Explanation:
 
     def query(self) -> None:
         query, join = self.compiled, self.join
-        _heading("query")
+        heading("query")
         for name, side in (("left", query.left), ("right", query.right)):
             origin = f" (table {side.table})" if side.table != side.alias else ""
             total, kept = join.tables.base[side.side].num_rows, len(join.tables.sides[side.side])
-            _line(name, f"{side.alias}{origin}, {count(total)} rows, {count(kept)} kept")
+            line(name, f"{side.alias}{origin}, {count(total)} rows, {count(kept)} kept")
             if side.time is not None:
-                _line("  time", self.text(side.time))
-            _line("  filter", self.text(side.filter))
-        _line("join", query.kind.value.lower())
-        _line("window", str(query.window))
+                line("  time", self.text(side.time))
+            line("  filter", self.text(side.filter))
+        line("join", query.kind.value.lower())
+        line("window", str(query.window))
         if query.time_zone is not None:
-            _line("time zone", query.time_zone)
-        _line("pairs", f"{count(join.pairs_in_window)} in the window")
-        _line("predicate", self.text(query.predicate))
+            line("time zone", query.time_zone)
+        line("pairs", f"{count(join.pairs_in_window)} in the window")
+        line("predicate", self.text(query.predicate))
         for note in beyond_spark(query):
-            _line("arithmetic", note)
+            line("arithmetic", note)
         if query.aggregation is not None:
             self.groups(query.aggregation)
-        _line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
+        line("output", ", ".join(f"{f.name}: {f.type}" for f in join.schema))
 
     def groups(self, made: Aggregation) -> None:
         """Print how groups come about, and when those of a stream leave."""
@@ -96,15 +104,15 @@ class _Explanation:
         how = "the pairs are grouped on the host"
         if made.side is not None:
             how = f"each row of {self.names[made.side]} is folded over its matches on the device"
-        _line("groups", f"{by}; {how}")
+        line("groups", f"{by}; {how}")
         try:
             require_closing(self.compiled)
         except QueryError as error:
-            _line("  in a stream", f"refused: {error}")
+            line("  in a stream", f"refused: {error}")
             return
         known = time_key(self.compiled)
         if known is not None:
-            _line("  in a stream", f"leave when no later pair can have their {keys[known.index]}")
+            line("  in a stream", f"leave when no later pair can have their {keys[known.index]}")
 
     def key(self, key: Expr) -> str:
         made = as_tumbling(key)
@@ -116,11 +124,11 @@ class _Explanation:
     def direction(self, direction: Direction, device: Device) -> Program:
         part, names = direction.evaluation, self.names
         form = part.form
-        _heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
+        heading(f"{names[other(form.window)]} probes the window of {names[form.window]}")
         if part.fold is not None:
-            _line("aggregates", ", ".join(self.join.plan.folds.texts_of(part.fold)))
+            line("aggregates", ", ".join(self.join.plan.folds.texts_of(part.fold)))
         if part.modes != (Mode.PAIRS,):
-            _line("modes", ", ".join(mode.value for mode in part.modes))
+            line("modes", ", ".join(mode.value for mode in part.modes))
         prepared, values = inputs.keys_of(self.join.tables.sides, form)
         made = layout(form, prepared, values, device.key_widths)
         program = made.program
@@ -128,11 +136,11 @@ class _Explanation:
             self.band(form.form, program, prepared)
             self.units(direction, made, prepared)
         elif isinstance(form.form, GeneralForm) and isinstance(program, GeneralProgram):
-            _line("form", f"general, because {form.why_general(self.names)}")
+            line("form", f"general, because {form.why_general(self.names)}")
             self.keys(form.form, program, prepared, values)
-            _line("per pair", show(program.predicate))
+            line("per pair", show(program.predicate))
             if program.value is not None:
-                _line("folded", show(program.value))
+                line("folded", show(program.value))
             _show_stages(program, frozenset(part.modes))
         self.search(direction, device)
         return program
@@ -142,23 +150,23 @@ class _Explanation:
         part, sides = direction.evaluation, self.join.tables.sides
         found = part.search
         if not found.keys:
-            _line("searched by", "no key: every pair in the window is tested")
+            line("searched by", "no key: every pair in the window is tested")
         for key in found.keys[:MOST_SEARCHED]:
             how = "follows from" if key.is_implied else "is"
-            _line("searched by", f"{self.text(key.test.key)}, {how} {self.text(key.conjunct)}")
+            line("searched by", f"{self.text(key.test.key)}, {how} {self.text(key.conjunct)}")
         for conjunct, reason in found.refused_as(self.names):
-            _line("  not by", f"{self.text(conjunct)}: {reason}")
+            line("  not by", f"{self.text(conjunct)}: {reason}")
         window, stream = sides[part.form.window], sides[direction.side].pick(direction.rows)
         expected = expectation(part, window, stream, direction.start, direction.end, device)
         if expected is None:
             return
         grid = expected.choice.grid
-        _line("  cells", f"{count(grid.cells)} for each {count(expected.rows)} rows")
+        line("  cells", f"{count(grid.cells)} for each {count(expected.rows)} rows")
         share = f"{100 * expected.share:.2g} % of the pairs in the window are expected to be tested"
-        _line("  share", share if expected.is_worth else "all pairs: testing them is as fast")
+        line("  share", share if expected.is_worth else "all pairs: testing them is as fast")
 
     def band(self, form: BandForm, program: BandProgram, prepared: Sequence[Vector]) -> None:
-        _line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")
+        line("form", f"band, {program.tests} tests, codes of {program.key_bits} bits")
         shown = table("test", "key of the window tuple", "declared", "in the data", "bounds")
         for index, (test, v) in enumerate(zip(form.tests, prepared, strict=False)):
             bounds = [self.bound(b, ">") for b in test.lo] + [self.bound(b, "<") for b in test.hi]
@@ -167,13 +175,13 @@ class _Explanation:
             cells = (self.text(test.key), _declared(key), _present(v, key), ", ".join(bounds))
             shown.add_row(f"t{index}", *cells)
         results.print(shown)
-        _line("truth table", f"{program.table:#x}")
+        line("truth table", f"{program.table:#x}")
         cubes = [" and ".join(f"t{d}" for d in _members(c)) or "always" for c in program.cubes]
-        _line("  true where", " or ".join(cubes) if cubes else "never")
+        line("  true where", " or ".join(cubes) if cubes else "never")
         if form.need is not None:
-            _line("  and where", self.text(form.need))
+            line("  and where", self.text(form.need))
         if form.payload is not None:
-            _line("folded", f"{self.text(form.payload)} of the window tuple")
+            line("folded", f"{self.text(form.payload)} of the window tuple")
 
     def units(self, direction: Direction, made: Layout, prepared: Sequence[Vector]) -> None:
         """Print the width of the units that hardware gets, and what narrower ones would find."""
@@ -183,10 +191,10 @@ class _Explanation:
         exact = width_for(made.encoders, (*NARROW_WIDTHS, program.key_bits))
         narrower = [bits for bits in NARROW_WIDTHS if bits < exact]
         if narrower and modes != (Mode.PAIRS,):
-            _line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")
+            line("units", f"{exact} bits: narrower ones cannot fold, which needs exact codes")
             return
         if not narrower:
-            _line("units", f"{exact} bits, which hold every code")
+            line("units", f"{exact} bits, which hold every code")
             return
         window = self.join.tables.sides[direction.evaluation.form.window]
         stream = self.join.tables.sides[direction.side].pick(direction.rows)
@@ -200,10 +208,10 @@ class _Explanation:
             )
             share = f"{100 * expected.share:.2g} % of the pairs that they find are expected to be"
             taken = "" if expected.is_good else ", too many"
-            _line("units", f"{bits} bits, {maps}: {share} false{taken}")
+            line("units", f"{bits} bits, {maps}: {share} false{taken}")
             if expected.is_good:
                 return
-        _line("units", f"{exact} bits, which hold every code")
+        line("units", f"{exact} bits, which hold every code")
 
     def bound(self, bound: Bound, sign: str) -> str:
         shown = sign if bound.open else f"{sign}="
@@ -253,16 +261,16 @@ def _show_stages(program: GeneralProgram, modes: frozenset[Mode]) -> None:
     try:
         from penstock.hw.join.config import JoinConfig
     except ModuleNotFoundError:
-        _line("pipeline", "not shown: needs pip install 'penstock[rtl]'")
+        line("pipeline", "not shown: needs pip install 'penstock[rtl]'")
         return
     try:
         plan = JoinConfig(program=program, modes=modes | PAIRS).schedule
     except DeviceError as error:
-        _line("pipeline", f"none: {error}")
+        line("pipeline", f"none: {error}")
         return
-    _line("pipeline", f"{plan.stages} stages in hardware")
-    for line in plan.lines():
-        results.print(f"  {line}", markup=False, highlight=False)
+    line("pipeline", f"{plan.stages} stages in hardware")
+    for stage in plan.lines():
+        results.print(f"  {stage}", markup=False, highlight=False)
 
 
 def _show_devices(refusal: Callable[[Device], str | None]) -> None:
@@ -270,28 +278,20 @@ def _show_devices(refusal: Callable[[Device], str | None]) -> None:
         try:
             with open_device(name) as device:
                 reason = refusal(device)
-            _line(name, "runs it" if reason is None else f"no: {reason}")
+            line(name, "runs it" if reason is None else f"no: {reason}")
         except PenstockError as error:
-            _line(name, f"not here: {error}")
+            line(name, f"not here: {error}")
 
 
 def _show_operator(query: JoinQuery, programs: Sequence[Program]) -> None:
     """Show which devices can run the window-join operator for the query, or why others cannot."""
-    _heading("window operator (--operator window)")
+    heading("window operator (--operator window)")
     rows = query.window
     if query.aggregation is not None or not isinstance(rows, RowsWindow):
         what = "a time window" if query.aggregation is None else "aggregates"
-        _line("none", f"it gives the pairs of ROWS windows; this query has {what}")
+        line("none", f"it gives the pairs of ROWS windows; this query has {what}")
         return
     # The window over the right side comes first: it matches rows of the left side.
     a, b = programs
     program = WindowProgram(a, b, (rows.left, rows.right))
     _show_devices(lambda device: device.refuses(program))
-
-
-def _heading(text: str) -> None:
-    results.print(f"\n{text}", style="bold", markup=False, highlight=False)
-
-
-def _line(name: str, text: str) -> None:
-    say(f"{name:12} {text}")

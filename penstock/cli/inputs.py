@@ -82,11 +82,18 @@ class QueryArguments:
     scale: Texts = option("TABLE.COLUMN=DIGITS: a float column of fixed-point numbers.")
     time_zone: str | None = option("Zone of times without one: Europe/Dublin, +05:30; else UTC.")
 
-    def compiled(self, query: str, tables: Sequence[str]) -> Inputs:
-        """Compile a query against the schemas of its files."""
+    def compiled(
+        self,
+        query: str,
+        tables: Sequence[str],
+        others: Mapping[str, pa.Schema] | None = None,
+        relation: str | None = None,
+    ) -> Inputs:
+        """Compile a query against the schemas of its files, and of other tables."""
         files = {name: Path(text) for name, text in values.pairs(tables, "table").items()}
-        schemas = {name: read_schema(path) for name, path in files.items()}
+        schemas = {name: read_schema(path) for name, path in files.items()} | dict(others or {})
         options = QueryOptions(
+            relation=relation,
             time=values.pairs(self.time or (), "time"),
             rows=values.rows(self.rows),
             within=values.span(self.within, "within"),
@@ -107,9 +114,18 @@ class Asked:
     )
     options: QueryArguments
 
-    def compiled(self) -> Inputs:
-        """Compile the query against the schemas of its files."""
-        return self.options.compiled(self.query, self.table)
+    def compiled(
+        self, others: Mapping[str, pa.Schema] | None = None, relation: str | None = None
+    ) -> Inputs:
+        """Compile the query against the schemas of its files, and of other tables.
+
+        Parameters
+        ----------
+        others : mapping of name to pyarrow.Schema, optional
+        relation : str, optional
+            The one of them that is a relation.
+        """
+        return self.options.compiled(self.query, self.table, others, relation)
 
 
 def keys_of(

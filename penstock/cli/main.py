@@ -28,6 +28,7 @@ COMMANDS = {
     "link.cfg.",
     "plan": "Say how many units or cores a join needs, or what rate a device sustains, and its "
     "latency.",
+    "relation": "Build, change and check tables that streams are joined with.",
     "top": "Show rates, windows, latency and lanes of a join that serves metrics.",
     "serve": "Own devices, and run the tasks of other processes on them until interrupted.",
     "board": "Run a virtual board, make packages, test a board.",

@@ -19,6 +19,7 @@ from penstock.host.model.transfers import TransferLink
 from ..errors import UsageError
 from . import values
 from .options import group, grouped, option
+from .plan_lookup import LookupLoadArguments, plan_lookup, show_lookup
 from .plan_picture import check, cores_against_rate, units_against_rate
 from .plan_table import show
 from .terminal import errors
@@ -34,9 +35,8 @@ _LEAST, _MOST = 1e-15, 1e15
 class LoadArguments:
     """A join and its streams."""
 
-    window: str = option(
-        "How far the window reaches: 180s for both sides, 60s,10s for before and after.",
-        required=True,
+    window: str | None = option(
+        "How far the window reaches: 180s for both sides, 60s,10s for before and after."
     )
     rate: float | None = option("Tuples per second of both streams. Without: what is sustained.")
     ratio: float = option("Rate of the first stream over that of the second.", default=1.0)
@@ -46,6 +46,8 @@ class LoadArguments:
     @property
     def load(self) -> Load:
         """The load, at an arbitrary rate if none is given."""
+        if self.window is None:
+            raise UsageError("what is planned? give --window of a join, or --relation")
         before, after = _window(self.window)
         return Load(
             rate_per_s=_ANY_RATE if self.rate is None else _above_0(self.rate, "rate"),
@@ -113,6 +115,7 @@ app = typer.Typer(add_completion=False)
 @grouped
 def command(
     asked: LoadArguments,
+    looked_up: LookupLoadArguments,
     hardware: HardwareArguments,
     picture: Annotated[
         Path | None, typer.Option(help="Draw what is needed against the rate; PNG, SVG or PDF.")
@@ -120,6 +123,13 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how many units or cores a join needs, or what rate a device sustains, and its latency."""
+    if looked_up.relation is not None:
+        report = plan_lookup(looked_up, asked.rate)
+        if as_json:
+            typer.echo(json.dumps(report, indent=2))
+        else:
+            show_lookup(report)
+        return
     if picture is not None:
         check(picture)
     load, is_rated = asked.load, asked.rate is not None

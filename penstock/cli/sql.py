@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from time import monotonic
 
-import pyarrow as pa
 import typer
 
 from penstock.host.device.base import Device
@@ -23,12 +21,13 @@ from penstock.host.join.table.report import table_report
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.metrics import serve_metrics
 from penstock.host.prune.sizes import pruning_sizes
-from penstock.host.rows.files import check_writable, open_writer, write_text
+from penstock.host.rows.files import write_text
 
-from ..errors import UsageError
 from . import inputs, values
+from .lookup import LookupArguments, join_with_relation
 from .options import group, grouped, option
-from .terminal import count, meter, note, results, table
+from .output import OutputArguments, run, show
+from .terminal import count, meter, note
 
 
 @group
@@ -59,19 +58,6 @@ class DeviceArguments:
 
 
 @group
-class OutputArguments:
-    """The outputs of a join."""
-
-    out: Path | None = option("Write .parquet, .csv or .arrow.", "--out", "-o")
-    show: int = option("Rows to print where there is no --out.", default=20)
-    stats: Path | None = option("Write counts as JSON.")
-    trace: Path | None = option("Write what the device did when, for Perfetto or Chrome.")
-    metrics_port: int | None = option(
-        "Serve metrics to Prometheus and `penstock top` meanwhile; 0: any port."
-    )
-
-
-@group
 class HowArguments:
     """How the join is run."""
 
@@ -96,15 +82,20 @@ app = typer.Typer(add_completion=False)
 @app.command()
 @grouped
 def command(
-    asked: inputs.Asked, device: DeviceArguments, output: OutputArguments, how: HowArguments
+    asked: inputs.Asked,
+    looked_up: LookupArguments,
+    device: DeviceArguments,
+    output: OutputArguments,
+    how: HowArguments,
 ) -> None:
     """Join two tables over a time or ROWS window, or aggregate what joins."""
-    if output.show < 0:
-        raise UsageError(f"--show takes a number of rows, not {output.show}")
+    output.check()
+    relation = looked_up.given()
+    if relation is not None:
+        with device.open() as opened:
+            join_with_relation(asked, relation, looked_up.memory_bytes, opened, output, how.ordered)
+        return
     given = asked.compiled()
-    for path in (output.stats, output.trace):
-        if path is not None:
-            check_writable(path)
     trace = Trace(output.trace is not None)
     with device.open() as opened, meter(how.progress) as shown:
         join = table_join(device.operator)(
@@ -119,9 +110,9 @@ def command(
             on_progress=shown,
         )
         with _serving(join, output.metrics_port):
-            first = _run(join, output, trace)
+            first = run(join, join.schema, output, trace)
     if output.out is None:
-        _print(first, join.stats.rows)
+        show(first, join.stats.rows)
     _summarise(join.stats, device.operator, output.out)
     if output.stats is not None:
         counts = {"operator": device.operator.value, **join.stats.as_dict()}
@@ -142,48 +133,6 @@ def _serving(join: TableJoin, port: int | None) -> Iterator[None]:
         yield
     finally:
         server.close()
-
-
-def _run(join: TableJoin, output: OutputArguments, trace: Trace) -> pa.Table:
-    """Run the join, and give the first rows if they are to be printed."""
-    first: list[pa.RecordBatch] = []
-    missing = 0 if output.out is not None else output.show
-    with _writer(output.out, join.schema) as write:
-        for batch in join:
-            began = monotonic()
-            write(batch)
-            trace.add("output", "write", began, monotonic())
-            if missing:
-                first.append(batch.slice(0, min(missing, batch.num_rows)))
-                missing -= first[-1].num_rows
-    return pa.Table.from_batches(first, join.schema)
-
-
-@contextmanager
-def _writer(out: Path | None, schema: pa.Schema) -> Iterator:
-    if out is None:
-        yield lambda batch: None
-        return
-    with open_writer(out, schema) as writer:
-        yield writer.write_batch
-
-
-def _print(rows: pa.Table, total: int) -> None:
-    numbers = {
-        place
-        for place, field in enumerate(rows.schema)
-        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-    }
-    shown = table(*rows.schema.names, right=numbers)
-    for row in rows.to_pylist():
-        shown.add_row(*("NULL" if value is None else str(value) for value in row.values()))
-    results.print(shown)
-    if total > rows.num_rows:
-        results.print(
-            f"... {count(total - rows.num_rows)} more rows; write all with --out FILE",
-            style="dim",
-            highlight=False,
-        )
 
 
 def _summarise(stats: Stats, operator: Operator, out: Path | None) -> None:

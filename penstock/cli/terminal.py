@@ -35,6 +35,16 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+def heading(text: str) -> None:
+    """Print the name of a part of the result."""
+    results.print(f"\n{text}", style="bold", markup=False, highlight=False)
+
+
+def line(name: str, text: str) -> None:
+    """Print a line of such a part, with the name of what it says."""
+    say(f"{name:12} {text}")
+
+
 def note(text: str) -> None:
     """Print a line about the result."""
     errors.print(text, style="dim", highlight=False)

@@ -6,7 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -139,4 +139,18 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
     memory = Text(
         "memory " + "   ".join(f"{part} {size / 1e6:.1f} MB" for part, size in parts.items())
     )
-    return Group(head, latency, memory, sources, lanes)
+    looked_up = [_lookup(now, rate)] if "lookup_version" in now else []
+    return Group(head, latency, memory, *looked_up, sources, lanes)
+
+
+def _lookup(now: Values, rate: Callable[[str], float]) -> Text:
+    """Show what a join with a relation looks up."""
+    sought, hits = rate("lookup_sought_total"), rate("lookup_hits_total")
+    return Text.assemble(
+        "relation ", (f"version {count(int(now['lookup_version']['']))}", "bold"),
+        f", {now['lookup_age_seconds']['']:.0f} s old   ",
+        (f"{hits / sought:.0%}" if sought else "-", "bold"), " of the keys in memory   ",
+        (count(int(now["lookup_waiting"][""])), "bold"), " rows wait   ",
+        (count(round(rate("lookup_pages_total"))), "bold"), " pages/s, ",
+        f"{rate('lookup_page_bytes_total') / 1e6:.1f} MB/s",
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -9,6 +10,9 @@ from typing import Any
 
 from ..errors import UsageError
 from ..spans import parsed_span
+
+#: Units of sizes in bytes.
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def pairs(items: Iterable[str], option: str) -> dict[str, str]:
@@ -44,6 +48,21 @@ def _count(text: str, option: str) -> int:
         return int(text)
     except ValueError:
         raise UsageError(f"--{option} takes a whole number, not {text!r}") from None
+
+
+def size(text: str, option: str) -> int:
+    """Read ``128MB``, ``2G`` or ``65536`` as bytes.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    match = re.fullmatch(r"(\d{1,12})\s*([KMG]?)i?B?", text.strip(), re.IGNORECASE)
+    found = 0 if match is None else int(match[1]) * _UNITS[match[2].upper()]
+    if not found:
+        raise UsageError(f"--{option} takes a size such as 256MB, not {text!r}")
+    return found
 
 
 def span(text: str | None, option: str) -> int | timedelta | None:

@@ -11,14 +11,16 @@ from .. import arguments
 from ..errors import QueryError
 from ..expr import ops
 from ..expr.node import Expr, Op
+from ..plan.lookup import group_column
 from ..plan.query import LEFT, RIGHT, JoinKind, JoinQuery, Side
 from ..plan.simplify import simplify
 from ..plan.time_bounds import conjuncts_of
-from ..plan.window import RowsWindow, Window
+from ..plan.window import RowsWindow, TimeWindow, Window
 from ..types import UNIT_NS
 from ..zones import zone_of
-from .join_window import row_counts, side_times, time_window
+from .join_window import SideTimes, row_counts, side_times, time_window
 from .kept_queries import KeptQueries, key_of
+from .lookup import check_lookup
 from .options import QueryOptions
 from .parse import parse, with_room
 from .scope import Scope
@@ -73,6 +75,8 @@ def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions)
     rules = TimeRules(zone_of("UTC" if options.time_zone is None else options.time_zone))
     reader = SourceReader(schemas, scales, options.params or {}, rules, times)
     statement = read_statement(parse(text), reader, units)
+    if options.relation is not None:
+        return _lookup(text, statement, options)
     counts = row_counts(statement, options.rows)
     for name in times:
         statement.scope.named(name, "time is")
@@ -85,7 +89,27 @@ def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions)
         is_empty = any(c.is_const for c in (*conjuncts, *filters[0], *filters[1]))
         window, conjuncts = time_window(statement, clock, conjuncts, options.within, is_empty)
         filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
-    predicate = simplify(ops.and_(*conjuncts))
+    return _query(text, statement, options, window, filters, conjuncts, clock)
+
+
+def _lookup(text: str, statement: Statement, options: QueryOptions) -> JoinQuery:
+    """The query of a stream that looks up rows of a relation: what is in one group may meet."""
+    check_lookup(statement, options)
+    filters, conjuncts = _conditions(statement)
+    filters, conjuncts = _move_one_sided(filters, conjuncts, statement.kind)
+    groups = SideTimes((group_column(LEFT), group_column(RIGHT)), "", ("", ""))
+    return _query(text, statement, options, TimeWindow(0, 0), filters, conjuncts, groups)
+
+
+def _query(
+    text: str,
+    statement: Statement,
+    options: QueryOptions,
+    window: Window,
+    filters: list[list[Expr]],
+    conjuncts: list[Expr],
+    clock: SideTimes,
+) -> JoinQuery:
     left, right = (
         Side(side, source.alias, source.table, simplify(ops.and_(source.filter, *own)), time, unit)
         for side, source, own, time, unit in zip(
@@ -97,7 +121,7 @@ def _compile(text: str, schemas: Mapping[str, pa.Schema], options: QueryOptions)
         left,
         right,
         window,
-        predicate,
+        simplify(ops.and_(*conjuncts)),
         statement.select,
         statement.scales,
         statement.aggregation,

@@ -38,6 +38,8 @@ class QueryOptions:
         Zone in which days begin, and in which times without a zone are read where they meet
         instants: a region such as ``Europe/Dublin``, or an offset. Computed instants are given in
         it. By default UTC, and computed instants are given as timestamps without a zone.
+    relation : str, optional
+        The table that is a relation: its rows are looked up, without a window.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class QueryOptions:
     scale: Mapping[str, int] | None = None
     unique: Mapping[str, str | Sequence[str]] | None = None
     time_zone: str | None = None
+    relation: str | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -71,4 +74,5 @@ _CHECKS: Mapping[str, arguments.Check] = {
     "params": arguments.mapping(),
     "scale": arguments.mapping(arguments.whole),
     "unique": arguments.mapping(arguments.texts),
+    "relation": arguments.text,
 }

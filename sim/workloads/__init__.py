@@ -6,7 +6,7 @@
 ['gps', 'orders']
 
 :class:`City` is rides and vehicles in a city, :class:`Backbone` packets at two points of a
-backbone, :class:`Attack` packets at two sites under attack.
+backbone, :class:`Attack` packets at two sites under attack, :class:`Calls` calls and subscribers.
 ``python -m penstock.sim.workloads --help`` writes them to files.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 from .attack import Attack
 from .backbone import Backbone
 from .base import Workload
+from .calls import Calls
 from .city import City
 
-__all__ = ["Attack", "Backbone", "City", "Workload"]
+__all__ = ["Attack", "Backbone", "Calls", "City", "Workload"]

@@ -16,6 +16,7 @@ from penstock.errors import PenstockError
 from .attack import Attack
 from .backbone import PAPER_NAMES, SHORT_NAMES, Backbone
 from .base import Workload
+from .calls import Calls
 from .city import City
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -105,6 +106,36 @@ def attack(
         share=share,
         port=port,
         disorder_s=disorder,
+        seed=seed,
+    )
+    _write(workload, out)
+
+
+@app.command()
+def calls(
+    out: Out,
+    seconds: Seconds = Calls.seconds,
+    rate: Annotated[float, typer.Option(help="Calls per second.")] = Calls.rate,
+    subscribers: Annotated[int, typer.Option(help="Rows of the table.")] = Calls.subscribers,
+    exponent: Annotated[float, typer.Option(help="Zipf exponent; 0 is even.")] = Calls.exponent,
+    absent: Annotated[
+        float, typer.Option(help="Share of calls of numbers that are no subscriber's.")
+    ] = Calls.absent,
+    drift: Annotated[
+        float, typer.Option(help="Share of ranks that change hands at a time.")
+    ] = Calls.drift,
+    drift_s: Annotated[float, typer.Option(help="Seconds from change to change.")] = Calls.drift_s,
+    seed: Seed = Calls.seed,
+) -> None:
+    """Call records and the table of subscribers that they look up."""
+    workload = Calls(
+        seconds=seconds,
+        rate=rate,
+        subscribers=subscribers,
+        exponent=exponent,
+        absent=absent,
+        drift=drift,
+        drift_s=drift_s,
         seed=seed,
     )
     _write(workload, out)

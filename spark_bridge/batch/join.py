@@ -68,7 +68,7 @@ class BatchPlan:
         query = request.query
         schemas = {s.side: request.schemas[s.table] for s in query.sides}
         # Raises what the join would raise, before any job runs.
-        output = output_schema(_joined_schema(query, schemas))
+        output = output_schema(joined_schema(query, schemas))
         inputs = {s.side: Input(query, s, request.frames[s.table]) for s in query.sides}
         return BatchPlan(request, inputs, decide(request, inputs), output)
 
@@ -146,7 +146,7 @@ class BatchPlan:
         return moved.mapInArrow(run, spark_schema(output))
 
 
-def _joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+def joined_schema(query: JoinQuery, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """Schema of the join's output."""
     made = plan(named_by_side(query))
     made.require_order()

@@ -103,6 +103,7 @@ class Query:
             watermark_lag=latest.watermark_lag,
             latency_s={share: float(np.quantile(took, share)) for share in _QUANTILES},
             lanes=tuple(LaneReport(n, 0, s, 0, False) for n, s in sorted(self._busy.items())),
+            lookup=None,
         )
 
 

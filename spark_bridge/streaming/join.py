@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Unpack
+from typing import Unpack, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +14,7 @@ from pyspark.sql import types as spark_types
 
 from penstock.errors import UsageError
 from penstock.host.emit.opening import open_delivery
+from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.windows.source import Source, Span, check_names
 from penstock.plan.plan import plan
@@ -21,6 +22,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.window import FOREVER
 
 from ..inputs import SideRows, union_of
+from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
 from ..request import JoinOptions, Request
 from ..types import output_schema, spark_schema
@@ -42,7 +44,7 @@ _DELAY_MS = "spark.watermarkDelayMs"
 def stream(
     spark: SparkSession,
     query: str,
-    tables: Mapping[str, DataFrame | str],
+    tables: Mapping[str, DataFrame | str | RelationTable],
     *,
     unique: Mapping[str, str | Sequence[str]] | None = None,
     disorder: Span | Mapping[str, Span] | None = None,
@@ -51,17 +53,20 @@ def stream(
     lanes: int | None = None,
     design: str = "files",
     ordered: bool = False,
+    memory_bytes: int | None = None,
+    pins: str | None = None,
     **options: Unpack[JoinOptions],
 ) -> StreamingJoin | DataFrame:
-    """Join two streaming DataFrames over a time or ROWS window, on devices.
+    """Join two streaming DataFrames over a time or ROWS window, or one with a relation, on devices.
 
     Parameters
     ----------
     spark : SparkSession
     query : str
         ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
-    tables : mapping of name to streaming DataFrame or str
-        A string names a table or temporary view of the session.
+    tables : mapping of name to streaming DataFrame, str or relation
+        A string names a table or temporary view of the session. One table may be a
+        :func:`penstock.relation`, which needs no window.
     unique : mapping of alias to column or columns, optional
         Columns of which no two rows have the same values, for GROUP BY; see docs/streams.md.
     disorder : int, timedelta or mapping of alias to either, optional
@@ -82,6 +87,8 @@ def stream(
         "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
     ordered : bool
         Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
+    memory_bytes, pins
+        With a relation, as for :func:`penstock.spark_bridge.sql`.
     **options
         ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
         :class:`penstock.spark_bridge.request.JoinOptions`.
@@ -89,7 +96,7 @@ def stream(
     Returns
     -------
     StreamingJoin or DataFrame
-        With ``writeStream``. The state design gives a streaming DataFrame.
+        With ``writeStream``. The state design, and a relation, give a streaming DataFrame.
 
     Raises
     ------
@@ -123,7 +130,19 @@ def stream(
             "the state design gives a streaming DataFrame, which Spark does not sort; leave "
             "ordered out and sort inside foreachBatch, or take the files design"
         )
-    request = Request.of(spark, query, tables, options, unique=unique, ordered=ordered)
+    if relation_of(tables) is not None:
+        for argument, value in (("disorder", disorder), ("idle", idle)):
+            if value is not None:
+                raise UsageError(
+                    f"{argument} is given, but a join with a relation has no window; leave it out"
+                )
+        arguments = LookupArguments(
+            unique=unique, lanes=lanes, ordered=ordered, memory_bytes=memory_bytes, pins=pins
+        )
+        return LookupCall.of(spark, query, tables, options, arguments).frame()
+    refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
+    frames = cast("Mapping[str, DataFrame | str]", tables)
+    request = Request.of(spark, query, frames, options, unique=unique, ordered=ordered)
     made = plan_stream(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
     return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
@@ -143,8 +162,9 @@ def plan_stream(
     for side in compiled.sides:
         if not frames[side.table].isStreaming:
             raise UsageError(
-                f"table {side.table} is no stream; join a stream with a stream (readStream), or "
-                "two batch DataFrames with penstock.spark_bridge.sql"
+                f"table {side.table} is no stream; join a stream with a stream (readStream), with "
+                "a relation (store the table by penstock.spark_bridge.relation and give "
+                "penstock.relation(path)), or two batch DataFrames with penstock.spark_bridge.sql"
             )
     planned = plan(compiled)
     planned.require_stepwise()

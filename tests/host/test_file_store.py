@@ -101,3 +101,76 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, durable: bool) -> None:
         partial.write_text("4")
     assert path.read_text() == "4"
     assert os.listdir(tmp_path) == ["x"]
+
+
+def test_only_one_writer_makes_a_file(store: FileStore, tmp_path: Path) -> None:
+    assert store.put_new("a/x", b"1")
+    assert not store.put_new("a/x", b"2")
+    assert store.get("a/x") == b"1"
+    assert store.put_new_json("a/y", {"n": 1})
+    assert not store.put_new_json("a/y", {"n": 2})
+    assert store.get_json("a/y") == {"n": 1}
+    with pytest.raises(FileError, match=r"cannot write .*/c/x: No such file.* and do it again"):
+        store.put_new("c/x", b"")
+    assert sorted(os.listdir(tmp_path / "files" / "a")) == ["x", "y"]
+
+
+def test_large_files_are_written_piece_by_piece(store: FileStore, tmp_path: Path) -> None:
+    with store.writing("a/x") as file:
+        file.write(b"12")
+        file.write(b"345")
+        assert store.size("a/x") is None
+    assert store.get("a/x") == b"12345"
+    with pytest.raises(ZeroDivisionError), store.writing("a/y") as file:
+        file.write(b"1" * (1 // 0))
+    full = r"cannot write .*/a/y: No space left on device; free or add space"
+    with pytest.raises(FileError, match=full), store.writing("a/y"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert os.listdir(tmp_path / "files" / "a") == ["x"]
+
+
+def test_ranges_of_bytes(store: FileStore) -> None:
+    store.put("a/x", bytes(range(100)))
+    reader = store.ranges("a/x")
+    out = bytearray(10)
+    assert reader.read_into(memoryview(out), 5) == 10
+    assert out == bytes(range(5, 15))
+    assert reader.read_into(memoryview(out), 95) == 5  # the file ends
+    assert reader.read_into(memoryview(out), 200) == 0
+    reader.close()
+    reader.close()
+    with pytest.raises(FileError, match=r"a/y is gone; look for it"):
+        store.ranges("a/y")
+
+
+def test_columns_are_read_into_memory(store: FileStore) -> None:
+    table, sink = pa.table({"x": [1, 2], "y": ["a", "b"], "z": [3, 4]}), pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write(table)
+    written = store.put("a/x", sink.getvalue())
+    assert (
+        store.columns("a/x", written.checksum, ["z", "y"])
+        .select(["z", "y"])
+        .equals(table.select(["z", "y"]))
+    )
+    with pytest.raises(FileError, match=r"a/y is gone; look for it"):
+        store.columns("a/y", written.checksum, ["x"])
+    with pytest.raises(FileError, match=r"is not what was written: its checksum .* look for it"):
+        store.columns("a/x", "0", ["x"])
+    text = store.put("a/z", b"no Arrow file")
+    with pytest.raises(FileError, match=r"a/z cannot be read: .*look for it"):
+        store.columns("a/z", text.checksum, ["x"])
+
+
+def test_files_are_listed(store: FileStore) -> None:
+    store.make(["a/b"])
+    store.put("a/x", b"12")
+    store.put("a/b/y", b"1")
+    assert [(one.name, one.bytes) for one in store.listed("a")] == [("x", 2)]
+    assert sorted(one.name for one in store.listed("a", deep=True)) == ["b/y", "x"]
+    assert store.listed("nowhere") == []
+    stamp = store.stamp("a/x")
+    assert stamp == store.stamp("a/x") is not None
+    store.put("a/x", b"12")
+    assert store.stamp("a/x") != stamp
+    assert store.stamp("a/nothing") is None

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import FileError, UsageError
-from penstock.sim.workloads import Attack, Backbone, City
+from penstock.sim.workloads import Attack, Backbone, Calls, City
 from penstock.sim.workloads.backbone import SHORT_NAMES
 from penstock.sim.workloads.base import TIMESTAMP, Workload, draw, zipf_cdf
 from penstock.sim.workloads.city import BLOCK, CENTRE_LAT, CENTRE_LON, SPEED
@@ -481,3 +481,40 @@ def test_command_line_errors_are_one_line(tmp_path):
     done = cli("city", "--out", str(tmp_path), "--seconds", "-1")
     assert done.returncode == UsageError.exit_code
     assert done.stderr.strip() == "error: seconds must be 0.001 to 1e+09 s, not -1.0"
+
+
+# Calls
+
+
+def test_calls_follow_zipf_and_find_their_subscribers():
+    work = Calls(seconds=20, rate=5000, subscribers=100_000, exponent=1.0, absent=0.25)
+    calls, subscribers = work.table("calls"), work.table("subscribers")
+    assert subscribers["id"].to_pylist()[-1] == 99_999
+    assert all(len(name) == 64 for name in subscribers["name"].to_pylist()[:10])
+    callers = ints(calls, "subscriber")
+    known = callers[callers >= 0]
+    assert abs(len(known) / len(callers) - 0.75) < 0.01
+    counts = np.sort(np.unique(known, return_counts=True)[1])[::-1]
+    total = (1 / np.arange(1, 100_001)).sum()
+    assert abs(counts[0] / len(known) * total - 1) < 0.1
+    expected = (1 / np.arange(1, 1001)).sum() / total
+    assert abs(counts[:1000].sum() / len(known) - expected) < 0.02
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.2])
+def test_calls_of_each_exponent_are_spread_as_it_says(exponent):
+    work = Calls(seconds=20, rate=5000, subscribers=200_000, exponent=exponent)
+    ranks = work._ranks(np.random.default_rng(1).random(400_000))
+    cumulative = zipf_cdf(200_000, exponent)
+    for below in (10, 1000, 70_000, 150_000):
+        assert abs((ranks < below).mean() - cumulative[below - 1]) < 0.01
+
+
+def test_calls_drift_changes_the_share_of_ranks_that_it_says():
+    work = Calls(seconds=20, rate=5000, subscribers=50_000, drift=0.5, drift_s=10, exponent=1.5)
+    calls = work.table("calls")
+    callers, era = ints(calls, "subscriber"), times_us(calls) >= times_us(calls)[0] + 10 * US
+    first, second = (set(np.unique(callers[era == side])) for side in (False, True))
+    top = [c for c in np.argsort(-np.bincount(callers[~era]))[:200] if c in first]
+    kept = sum(c in second for c in top) / len(top)
+    assert 0.35 < kept < 0.75

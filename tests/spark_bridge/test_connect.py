@@ -47,6 +47,23 @@ spark.conf.set("spark.penstock.batch.lanes", "2")
 print("LANES", "2 lanes" in explain(spark, query, frames, time=time))
 made = frames["a"].transform(join, frames["b"], on="l.x = r.x", time="t", within=3, lanes=1)
 print("ROWS", made.count() > 0)
+from penstock.spark_bridge import relation
+kept = relation(spark, frames["b"], "kept.rel", key="x", lanes=2)
+looked = "SELECT a.id AS i, b.id AS j FROM a LEFT JOIN b ON a.x = b.x AND a.t > b.t"
+found = sql(spark, looked, {"a": frames["a"], "b": kept}).toArrow()
+expected = penstock.sql(looked, {"a": tables["a"], "b": kept})
+order = [(name, "ascending") for name in expected.schema.names]
+print("EQUAL", found.sort_by(order).equals(expected.sort_by(order)))
+frames["a"].write.parquet("source")
+source = spark.readStream.schema(frames["a"].schema).parquet("source")
+query = (
+    sql(spark, looked, {"a": source, "b": kept}).writeStream.format("parquet")
+    .option("path", "looked").option("checkpointLocation", "checkpoint")
+    .trigger(availableNow=True).start()
+)
+print("ENDED", query.awaitTermination(240), len(os.listdir(f"kept.rel/pins/{query.id}")) == 1)
+found = spark.read.parquet("looked").toArrow().select(expected.schema.names)
+print("EQUAL", found.sort_by(order).equals(expected.sort_by(order)))
 spark.stop()
 """
 
@@ -63,6 +80,7 @@ def test_through_a_server(tmp_path):
     )
     said = [line for line in done.stdout.splitlines() if line.split(" ")[0].isupper()]
     wanted = ["EQUAL True", "EQUAL True", "LANES True", "ROWS True"]
+    wanted += ["EQUAL True", "ENDED True True", "EQUAL True"]
     assert said == wanted, done.stdout[-2000:] + done.stderr[-4000:]
 
 

@@ -51,7 +51,7 @@ class PartJoin(ABC):
         query: JoinQuery,
         held: HeldSide,
         schemas: Mapping[str, pa.Schema],
-        device: Device,
+        device: Device | Sequence[Device],
         *,
         output_rows: int = OUTPUT_ROWS,
         **options: Any,
@@ -62,7 +62,8 @@ class PartJoin(ABC):
         self.device = device
         self.output_rows = output_rows
         self.options = options
-        self.stats = Stats(device.name)
+        devices = [device] if isinstance(device, Device) else device
+        self.stats = Stats("+".join(one.name for one in devices))
         self._added = 0
         #: By side, the place in its input of each row of the part's join.
         self._places: dict[str, np.ndarray] = {}

@@ -1,0 +1,1 @@
+"""Joins of a stream, or of a table, with a relation."""

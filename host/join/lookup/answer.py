@@ -1,0 +1,153 @@
+"""The output of rows of a stream and the rows of a relation that they may match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr import ops
+from penstock.plan.lookup import GROUP, LookupPlan
+from penstock.plan.plan import plan as plan_of
+from penstock.plan.query import named_by_side
+from penstock.types import int_of
+
+from ...device.base import Device
+from ...emit.tables import table_delivery
+from ...execute.stats import Stats
+from ...prune.sizes import Pruning
+from ..parts.choice import part_join
+from ..parts.groups import GroupParts, merged_groups
+from ..parts.held import HeldSide
+from ..parts.join import PartJoin
+
+#: Hidden column with the number of a row of the stream, by which an ordered output is sorted.
+NUMBER = "\0number"
+
+_NUMBER = pa.field(NUMBER, pa.int64(), nullable=False)
+_GROUP = pa.field(GROUP, pa.int64(), nullable=False)
+
+
+class Answering:
+    """Makes the output of a join with a relation.
+
+    Groups of several rows of the stream are merged, and leave at the end; where each row is a group
+    of its own, as declared, it leaves when the row is answered.
+
+    Parameters
+    ----------
+    plan : LookupPlan
+    outer, inner : pyarrow.Schema
+        Of the stream, and of the columns of the relation that are read.
+    devices : sequence of Device
+    ordered : bool
+        Whether rows are numbered in the output, by :data:`NUMBER`, and sorted.
+    pruning : Pruning or None
+    """
+
+    def __init__(
+        self,
+        plan: LookupPlan,
+        outer: pa.Schema,
+        inner: pa.Schema,
+        devices: Sequence[Device],
+        *,
+        ordered: bool,
+        pruning: Pruning | None,
+    ) -> None:
+        query = named_by_side(plan.query)
+        self._side, self.devices, self._pruning = plan.outer.side, devices, pruning
+        self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
+        self.schema = table_delivery(plan_of(query), self._schemas).schema
+        self.stats = Stats("+".join(one.name for one in devices))
+        self.is_ordered = ordered and query.aggregation is None
+        if self.is_ordered:
+            self._schemas[self._side] = outer.append(_NUMBER)
+            number = ops.column(self._side, NUMBER, int_of(64, nullable=False))
+            query = replace(query, select=(*query.select, (NUMBER, number)))
+        self._query = query
+        self._groups = None
+        if query.aggregation is not None:
+            self._groups = merged_groups(query, self._schemas)
+            self._is_per_row = plan_of(query).is_per_row
+
+    def begin(self, rows: pa.Table, ids: np.ndarray, group: np.ndarray) -> Answer:
+        """Begin the output of rows of the stream.
+
+        Parameters
+        ----------
+        rows : Table
+        ids : ndarray of int64, shape (rows,)
+            Their numbers, which give the order of the output.
+        group : ndarray of int64, shape (rows,)
+            Rows of the relation that each may match, by their column of this group.
+        """
+        rows = rows.append_column(_GROUP, pa.array(group))
+        if self.is_ordered:
+            rows = rows.append_column(_NUMBER, pa.array(ids))
+        held = HeldSide(self._query, self._side, rows, place=ids)
+        join = part_join(self._query)(
+            self._query, held, self._schemas, self.devices, pruning=self._pruning
+        )
+        return Answer(self, join)
+
+    def given(self, join: PartJoin) -> Iterator[pa.RecordBatch]:
+        """What is known once a join has all its parts."""
+        if self._groups is None:
+            yield from join.finish()
+            return
+        assert isinstance(join, GroupParts)
+        self._groups.add(join.groups.held())
+        if self._is_per_row:
+            yield self._groups.finish()
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """The groups of all rows that were answered."""
+        if self._groups is not None and not self._is_per_row:
+            batch = self._groups.finish()
+            self.stats.rows += batch.num_rows
+            yield batch
+
+    def partial(self) -> pa.Table:
+        """Partial aggregates of all rows that were answered, of groups of several rows each."""
+        assert self._groups is not None
+        return self._groups.held()
+
+
+class Answer:
+    """The output of some rows of the stream, while the relation's rows come in parts."""
+
+    def __init__(self, answering: Answering, join: PartJoin) -> None:
+        self._answering, self._join = answering, join
+        self._held: list[pa.RecordBatch] = []
+
+    def add(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Join rows of the relation, each of which is in one part, with a column of groups."""
+        yield from self._leaving(self._join.add(pa.Table.from_batches([part])))
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The output that is known once all parts were added."""
+        answering, stats = self._answering, self._join.stats
+        yield from self._leaving(answering.given(self._join))
+        if self._held:
+            table = pa.Table.from_batches(self._held).sort_by(NUMBER).drop_columns([NUMBER])
+            answering.stats.rows += table.num_rows
+            yield from table.to_batches()
+        answering.stats.pairs_evaluated += stats.pairs_evaluated
+        answering.stats.pairs_pruned += stats.pairs_pruned
+
+    def _leaving(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows that may leave now: none until the end, if they are to be sorted."""
+        for batch in batches:
+            if self._answering.is_ordered:
+                self._held.append(batch)
+            else:
+                self._answering.stats.rows += batch.num_rows
+                yield batch
+
+
+def in_group(batch: pa.RecordBatch, group: np.ndarray) -> pa.RecordBatch:
+    """Rows of the relation with the group of each."""
+    return batch.append_column(_GROUP, pa.array(group))

@@ -1,0 +1,41 @@
+"""Reports of joins with a relation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from ...execute.executor import lane_names
+from ...metrics.report import LaneReport, LookupReport, Report
+from .opening import AnyLookup
+
+
+def report(join: AnyLookup, rows: int, latency_s: Mapping[float, float]) -> Report:
+    """Report the work of a join so far, with the rows that it has given and their latency."""
+    counts, version = join.counts, join.version
+    alias = join.plan.outer.alias
+    return Report(
+        arrived={alias: join.rows_in},
+        late={alias: 0},
+        rows=rows,
+        evaluations=join.stats.pairs_evaluated,
+        pairs_pruned=join.stats.pairs_pruned,
+        pairs_in_window=join.stats.pairs_evaluated + join.stats.pairs_pruned,
+        window_rows=version.rows,
+        memory_bytes=join.memory_bytes(),
+        watermark_lag={},
+        latency_s=latency_s,
+        lanes=tuple(LaneReport(name, 0, 0.0, 0, False) for name in lane_names(join.devices)),
+        lookup=LookupReport(
+            relation=join.relation.name,
+            version=version.number,
+            age_s=max(0.0, time.time() - version.created),
+            sought=counts.rows,
+            hits=counts.hits,
+            null_keys=join.null_keys,
+            waiting=join.waiting,
+            pages=counts.pages,
+            page_bytes=counts.page_bytes,
+            cached=join.cached,
+        ),
+    )

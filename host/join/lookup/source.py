@@ -1,0 +1,147 @@
+"""A relation as users give it to a join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Any
+
+import pyarrow as pa
+
+from penstock import arguments
+from penstock.errors import UsageError
+from penstock.plan.lookup import LookupPlan
+
+from ...device.base import Device
+from ...lookup.algorithm import Algorithm
+from ...prune.sizes import Pruning
+from ...relation import open_relation
+from ...relation.border import Relation
+from .join import LookupOptions
+from .opening import open_lookup
+
+#: When rows of a stream meet a newer version of a relation.
+REFRESH = ("batch", "start")
+
+
+@dataclass(frozen=True)
+class RelationTable:
+    """A stored relation that stands for a table of a query.
+
+    Parameters
+    ----------
+    location : str
+        Folder, or place in an object store.
+    refresh : str
+        "batch": each batch meets the newest version; "start": all meet that of the start.
+    algorithm : Algorithm
+    """
+
+    location: str
+    refresh: str = "batch"
+    algorithm: Algorithm = Algorithm.AUTO
+
+    def open(self) -> Relation:
+        """Open it for reading.
+
+        Raises
+        ------
+        FileError
+            There is no relation, or it is damaged.
+        """
+        return open_relation(self.location)
+
+    def options(
+        self, memory_bytes: int | None, *, ordered: bool, pruning: Pruning | None
+    ) -> LookupOptions:
+        """How a join with it runs."""
+        chosen = LookupOptions(
+            algorithm=self.algorithm,
+            refresh=self.refresh == "batch",
+            ordered=ordered,
+            pruning=pruning,
+        )
+        if memory_bytes is None:
+            return chosen
+        return LookupOptions(**{**vars(chosen), "memory_bytes": int(memory_bytes)})
+
+
+def relation(
+    location: str | PathLike, *, refresh: str = "batch", algorithm: str = "auto"
+) -> RelationTable:
+    """Name a stored relation as a table of :func:`penstock.sql` or :func:`penstock.stream`.
+
+    Parameters
+    ----------
+    location : str or path
+        Where ``penstock relation build`` wrote it.
+    refresh : str
+        "batch": the rows of each push, and all rows of a table, meet the newest version at that
+        moment; "start": all pushes meet the version at the start.
+    algorithm : str
+        "auto", or "meshjoin", "hybridjoin", "cachejoin", "d-cachejoin" to compare; the rows that
+        come out are the same.
+
+    Raises
+    ------
+    UsageError
+        An argument has a value that it cannot have.
+    FileError
+        There is no relation, or it is damaged.
+    """
+    if arguments.text("refresh", refresh) not in REFRESH:
+        raise UsageError(f"refresh is 'batch' or 'start', not {refresh!r}")
+    try:
+        chosen = Algorithm(arguments.text("algorithm", algorithm))
+    except ValueError:
+        known = ", ".join(Algorithm)
+        raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
+    if not isinstance(location, str | PathLike):
+        raise arguments.refuse("location", "a folder or the address of a store", location)
+    found = RelationTable(str(location), refresh, chosen)
+    found.open().close()
+    return found
+
+
+def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:
+    """The one relation among the tables of a query, and its name there; None if there is none.
+
+    Raises
+    ------
+    UsageError
+        There are several.
+    """
+    found = [(name, one) for name, one in tables.items() if isinstance(one, RelationTable)]
+    if len(found) > 1:
+        raise UsageError(
+            f"{' and '.join(name for name, _ in found)} are relations, and a query looks up one; "
+            "join the rows that come out with the other one"
+        )
+    return found[0] if found else None
+
+
+def lookup_table(
+    plan: LookupPlan,
+    tables: Mapping[str, pa.Table],
+    stored: Relation,
+    devices: Sequence[Device],
+    options: LookupOptions,
+) -> pa.Table:
+    """Join a whole table with the newest version of a relation.
+
+    Parameters
+    ----------
+    tables : mapping of table name to pyarrow.Table
+        With the table that is not the relation.
+    stored : Relation
+    """
+    table = tables[plan.outer.table]
+    join = open_lookup(plan, table.schema, stored, devices, replace(options, refresh=False))
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for batch in table.to_batches():
+            yield from join.push(batch)
+        yield from join.end()
+
+    return pa.Table.from_batches(rows(), join.schema)

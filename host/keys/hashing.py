@@ -1,0 +1,120 @@
+"""The one hash of a key: it finds a row's page in a relation, its cache entry, its waiting rows.
+
+A key of several columns is folded column by column: ``h = mix(h * SPREAD + word)`` from ``SEED``
+on, where ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood, 2014) and the words of a
+value are
+
+- integers, decimals, times (the stored integer): the value, where it fits into 64 bits; else its
+  64-bit words in two's complement, the lowest first, up to the one that holds its sign;
+- floats: the bits of the double, with one NaN, and 0.0 for -0.0;
+- booleans: 0 or 1;
+- text and bytes: words of 8 bytes, little-endian, the last one filled with zeros, then the length.
+
+The hash depends on values only, not on the Arrow type that holds them, so keys of 32 and 64 bits
+meet. It is written into files: a change of it is a change of their format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from penstock.expr.columns import Vector
+
+from ..kept_code import kept
+
+#: What the hash is called in files.
+HASH = "splitmix64-1"
+
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_SPREAD = np.uint64(0xD1342543DE82EF95)
+_NAN = np.uint64(0x7FF8000000000000)
+
+
+def hash_keys(columns: Sequence[Vector], rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """Hash the key of each row.
+
+    Parameters
+    ----------
+    columns : sequence of Vector, each of shape (rows,)
+        The values of the key's columns.
+    rows : int
+
+    Returns
+    -------
+    hashes : ndarray of uint64, shape (rows,)
+        Arbitrary where a column is NULL.
+    valid : ndarray of bool, shape (rows,), or None
+        False where a column is NULL; None if there is no NULL.
+    """
+    hashes = np.full(rows, _SEED, np.uint64)
+    valid = None
+    for column in columns:
+        _add(hashes, column)
+        if column.valid is not None:
+            valid = column.valid if valid is None else valid & column.valid
+    return hashes, valid
+
+
+def _add(hashes: np.ndarray, column: Vector) -> None:
+    values = column.values
+    if values.dtype.kind == "f":
+        doubles = values.astype(np.float64)
+        doubles[doubles == 0] = 0.0
+        words = doubles.view(np.uint64)
+        words[np.isnan(doubles)] = _NAN
+        _add_words(hashes, words)
+    elif values.dtype.kind == "b":
+        _add_words(hashes, values.astype(np.uint64))
+    elif values.dtype != object:
+        _add_words(hashes, values.astype(np.int64).view(np.uint64))
+    elif len(values) and isinstance(values[0], str | bytes):
+        kind = pa.large_binary() if isinstance(values[0], bytes) else pa.large_string()
+        array = pa.array(values, kind)
+        _, offsets, data = array.buffers()
+        content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        _add_bytes(hashes, np.frombuffer(offsets, np.int64), content)
+    else:
+        for row, value in enumerate(values.tolist()):
+            words = _words(int(value))
+            for word in words:
+                _add_words(hashes[row : row + 1], word)
+
+
+def _words(value: int) -> np.ndarray:
+    """The 64-bit words of an integer, the lowest first, each as an array of one."""
+    bits = value.bit_length() + 1
+    count = max(1, -(-bits // 64))
+    content = value.to_bytes(8 * count, "little", signed=True)
+    return np.frombuffer(content, np.uint64).reshape(count, 1)
+
+
+@njit(nogil=True)
+def _mix(word: np.uint64) -> np.uint64:
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kept()
+def _add_words(hashes: np.ndarray, words: np.ndarray) -> None:
+    for k in range(len(hashes)):
+        hashes[k] = _mix(hashes[k] * _SPREAD + words[k])
+
+
+@kept()
+def _add_bytes(hashes: np.ndarray, offsets: np.ndarray, content: np.ndarray) -> None:
+    for k in range(len(hashes)):
+        start, end = offsets[k], offsets[k + 1]
+        at = start
+        total = hashes[k]
+        while at < end:
+            word = np.uint64(0)
+            for byte in range(min(8, end - at)):
+                word |= np.uint64(content[at + byte]) << np.uint64(8 * byte)
+            total = _mix(total * _SPREAD + word)
+            at += 8
+        hashes[k] = _mix(total * _SPREAD + np.uint64(end - start))

@@ -1,0 +1,267 @@
+"""Rows of a relation that are kept in memory (HR, paper 5): all rows of a key, or none.
+
+With single rows, as paper 5 has it, a hit would end a tuple before it has met the other rows of its
+key. An entry without rows says that the relation has none of this key.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pyarrow as pa
+
+from .frequency import Frequency
+from .hash_table import HashTable
+
+#: Bytes of an entry beside its rows: places in the table of hashes, start, count, bytes.
+ENTRY_BYTES = 64
+#: Share of the cache that is emptied at once.
+_SLACK = 0.1
+#: Parts in which entries came, before they are put together.
+_MOST_PARTS = 64
+
+
+class KeyGroups:
+    """Some rows by key: those of one hash lie side by side.
+
+    Parameters
+    ----------
+    hashes : ndarray of uint64, shape (groups,)
+        Distinct.
+    starts, counts : ndarray of int64, shape (groups,)
+        Rows of each group in ``batch``.
+    batch : RecordBatch
+    """
+
+    def __init__(
+        self, hashes: np.ndarray, starts: np.ndarray, counts: np.ndarray, batch: pa.RecordBatch
+    ) -> None:
+        self.hashes, self.starts, self.counts, self.batch = hashes, starts, counts, batch
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def rows_of(self, groups: np.ndarray) -> np.ndarray:
+        """Rows of some groups in ``batch``, group by group."""
+        counts = self.counts[groups]
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        return np.arange(total) + np.repeat(self.starts[groups] - (ends - counts), counts)
+
+    def pick(self, groups: np.ndarray) -> KeyGroups:
+        """Some of the groups, with their rows copied."""
+        rows = self.rows_of(groups)
+        counts = self.counts[groups]
+        batch = self.batch.take(pa.array(rows))
+        return KeyGroups(self.hashes[groups], np.cumsum(counts) - counts, counts, batch)
+
+    @staticmethod
+    def none(schema: pa.Schema) -> KeyGroups:
+        """No groups, of rows with this schema."""
+        no_rows = np.zeros(0, np.int64)
+        empty = pa.RecordBatch.from_pylist([], schema)
+        return KeyGroups(no_rows.view(np.uint64), no_rows, no_rows, empty)
+
+    @staticmethod
+    def concat(parts: list[KeyGroups]) -> KeyGroups:
+        """The groups of several parts, which have none in common."""
+        first = np.cumsum([0, *(part.batch.num_rows for part in parts)])
+        return KeyGroups(
+            np.concatenate([part.hashes for part in parts]),
+            np.concatenate([part.starts + by for part, by in zip(parts, first, strict=False)]),
+            np.concatenate([part.counts for part in parts]),
+            pa.concat_batches([part.batch for part in parts]),
+        )
+
+
+class Cache(ABC):
+    """KeyGroups that were kept.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of the rows.
+    most_bytes : int
+        Of all that it holds.
+    """
+
+    def __init__(self, schema: pa.Schema, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._none = KeyGroups.none(schema)
+        self._parts: list[KeyGroups] = []  # entries are numbered through them
+        self._firsts = np.zeros(1, np.int64)  # number of the first entry of each, and the next
+        self._bytes = np.zeros(0, np.int64)
+        self._table = HashTable()
+        self.used_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def find(self, hashes: np.ndarray) -> np.ndarray:
+        """The entry of each hash, -1 where there is none."""
+        return self._table.find(hashes)
+
+    def groups(self, entries: np.ndarray) -> KeyGroups:
+        """The groups of some entries, with their rows.
+
+        Parameters
+        ----------
+        entries : ndarray of int, ascending
+        """
+        cuts = np.searchsorted(entries, self._firsts)
+        picked = [
+            part.pick(entries[low:high] - first)
+            for part, first, low, high in zip(
+                self._parts, self._firsts, cuts, cuts[1:], strict=False
+            )
+            if high > low
+        ]
+        return KeyGroups.concat(picked) if picked else self._none
+
+    @abstractmethod
+    def came(self, hashes: np.ndarray) -> None:
+        """Note the keys of rows of the stream, those that are in the cache and others."""
+
+    @abstractmethod
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
+        """Take what is worth it of groups that were looked up and are not there.
+
+        Parameters
+        ----------
+        groups : KeyGroups
+        matched : ndarray of int
+            Rows of the stream that each has answered just now.
+        row_bytes : float
+            Of a row of the relation in memory.
+        """
+
+    def drop(self, hashes: np.ndarray | None) -> None:
+        """Forget keys that have changed in the relation; None forgets all."""
+        if hashes is None:
+            keep = np.zeros(0, np.int64)
+        else:
+            gone = np.zeros(len(self), bool)
+            entries = self.find(hashes)
+            gone[entries[entries >= 0]] = True
+            keep = np.flatnonzero(~gone)
+        if len(keep) < len(self):
+            self._keep(keep)
+
+    def _add(self, groups: KeyGroups, sizes: np.ndarray) -> None:
+        self._table.add(groups.hashes, len(self))
+        self._parts.append(groups)
+        if len(self._parts) > _MOST_PARTS:
+            self._parts = [KeyGroups.concat(self._parts)]
+        self._firsts = np.cumsum([0, *(len(part) for part in self._parts)])
+        self._bytes = np.concatenate([self._bytes, sizes])
+        self.used_bytes += int(sizes.sum())
+
+    def _keep(self, entries: np.ndarray) -> None:
+        """Keep only these entries, which ascend."""
+        kept = self.groups(entries)
+        self._parts = [kept]
+        self._firsts = np.array([0, len(kept)])
+        self._bytes = self._bytes[entries]
+        self._table.replace(kept.hashes)
+        self.used_bytes = int(self._bytes.sum())
+
+    def _hashes(self) -> np.ndarray:
+        return np.concatenate([self._none.hashes, *(part.hashes for part in self._parts)])
+
+    @staticmethod
+    def sizes(groups: KeyGroups, row_bytes: float) -> np.ndarray:
+        """Bytes that each group takes in a cache."""
+        return (groups.counts * row_bytes).astype(np.int64) + ENTRY_BYTES
+
+
+class NoCache(Cache):
+    """Keeps nothing."""
+
+    def came(self, hashes: np.ndarray) -> None:
+        pass
+
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
+        pass
+
+
+class FrequencyCache(Cache):
+    """Keeps the groups that came most often lately, for the bytes that they take.
+
+    KeyGroups are taken while they score above what was dropped last; once the cache is full, the
+    lowest ones leave together.
+    """
+
+    def __init__(self, schema: pa.Schema, most_bytes: int, keys: int) -> None:
+        super().__init__(schema, most_bytes)
+        self._frequency = Frequency(keys)
+        self._least = 0.0
+
+    @property
+    def sketch_bytes(self) -> int:
+        return self._frequency.memory_bytes
+
+    def came(self, hashes: np.ndarray) -> None:
+        self._frequency.note(hashes)
+
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
+        sizes = self.sizes(groups, row_bytes)
+        score = self._frequency.of(groups.hashes) / sizes
+        wanted = np.flatnonzero((score > self._least) & (sizes <= self.most_bytes * _SLACK))
+        if not len(wanted):
+            return
+        if self.used_bytes + int(sizes[wanted].sum()) > self.most_bytes:
+            wanted = self._make_room(score, sizes, wanted)
+        if len(wanted):
+            self._add(groups.pick(wanted), sizes[wanted])
+
+    def _make_room(self, score: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Drop the lowest of entries and groups, so that a part of the cache is free."""
+        own = self._frequency.of(self._hashes()) / self._bytes
+        all_scores = np.concatenate([own, score[wanted]])
+        all_sizes = np.concatenate([self._bytes, sizes[wanted]])
+        order = np.argsort(-all_scores, kind="stable")
+        room = self.most_bytes * (1 - _SLACK)
+        fitting = order[: np.searchsorted(np.cumsum(all_sizes[order]), room, side="right")]
+        self._least = float(all_scores[fitting[-1]]) if len(fitting) else self._least
+        kept = np.sort(fitting[fitting < len(own)])
+        taken = np.sort(fitting[fitting >= len(own)]) - len(own)
+        if len(kept) < len(own):
+            self._keep(kept)
+        return wanted[taken]
+
+
+class ThresholdCache(Cache):
+    """Keeps rows that matched more often than a threshold; a random one leaves (paper 5, B).
+
+    The threshold falls by 1 while there is room after an iteration, and rises by 1 when more than
+    a tenth of the cache was replaced in one (the paper gives no steps).
+    """
+
+    def __init__(self, schema: pa.Schema, most_bytes: int, seed: int) -> None:
+        super().__init__(schema, most_bytes)
+        self._random = np.random.default_rng(seed)
+        self._threshold = 0
+
+    def came(self, hashes: np.ndarray) -> None:
+        pass
+
+    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
+        sizes = self.sizes(groups, row_bytes)
+        wanted = np.flatnonzero(matched > self._threshold)
+        before, replaced = len(self), 0
+        room = self.most_bytes - self.used_bytes
+        short = int(sizes[wanted].sum()) - room
+        if short > 0 and before:
+            leaving = self._random.permutation(before)
+            freed = np.cumsum(self._bytes[leaving])
+            replaced = min(int(np.searchsorted(freed, short)) + 1, before)
+            self._keep(np.sort(leaving[replaced:]))
+            room = self.most_bytes - self.used_bytes
+        wanted = wanted[np.cumsum(sizes[wanted]) <= room]
+        if len(wanted):
+            self._add(groups.pick(wanted), sizes[wanted])
+        if replaced > before // 10:
+            self._threshold += 1
+        elif self.used_bytes < self.most_bytes * (1 - _SLACK) and self._threshold:
+            self._threshold -= 1

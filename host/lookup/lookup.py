@@ -1,0 +1,187 @@
+"""Rows of a stream that look up rows of a relation: a state machine without input and output.
+
+It is told of rows (their numbers and the hashes of their keys) and of pages that were read. It
+says which pages to read next, and which rows of the relation may match a row of the stream; whether
+they do is for a join to find.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..relation.border import PageIndex, PageRows
+from .cache import Cache, KeyGroups
+from .pages import PageChoice
+from .waiting import Waiting
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Rows of the stream that have met the whole relation.
+
+    Parameters
+    ----------
+    ids : ndarray of int64, shape (n,)
+        Their numbers.
+    group : ndarray of int64, shape (n,)
+        Each row's group in ``groups``, whose rows of the relation it may match.
+    groups : KeyGroups
+    """
+
+    ids: np.ndarray
+    group: np.ndarray
+    groups: KeyGroups
+
+
+#: Pages, rows that wait for them, their distinct hashes, each row's among them, rows of each hash.
+_Asked = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass
+class Counts:
+    """What a lookup has done so far.
+
+    Parameters
+    ----------
+    rows, hits : int
+        Rows of the stream with a key, and those among them that the cache answered.
+    pages, page_bytes : int
+        Pages read, and their bytes.
+    reads : int
+        Times that pages were asked for.
+    """
+
+    rows: int = 0
+    hits: int = 0
+    pages: int = 0
+    page_bytes: int = 0
+    reads: int = 0
+
+
+class Lookup:
+    """Finds the rows of one version of a relation that rows of a stream may match.
+
+    Parameters
+    ----------
+    index : PageIndex
+        Of the version.
+    cache : Cache
+        For this version; may have entries.
+    choice : PageChoice
+    counts : Counts, optional
+        Goes on with these.
+    """
+
+    def __init__(
+        self, index: PageIndex, cache: Cache, choice: PageChoice, counts: Counts | None = None
+    ) -> None:
+        self.index, self.cache, self.choice = index, cache, choice
+        self.waiting = Waiting(len(index.first))
+        self.counts = counts or Counts()
+        self._held: deque[tuple[int, int]] = deque()  # rows, and the pages read when they leave
+        self._held_rows = 0
+        self._asked: _Asked | None = None
+
+    @property
+    def occupied(self) -> int:
+        """Rows that take up memory: those that wait, or that leave with a pass only."""
+        return self._held_rows if self.choice.holds else self.waiting.rows
+
+    def admit(self, ids: np.ndarray, hashes: np.ndarray) -> Answers:
+        """Take rows in; those that the cache answers come back, the others wait.
+
+        Parameters
+        ----------
+        ids : ndarray of int64, shape (n,)
+            Ascending from call to call.
+        hashes : ndarray of uint64, shape (n,)
+        """
+        self.cache.came(hashes)
+        entries = self.cache.find(hashes)
+        is_hit = entries >= 0
+        missed = np.flatnonzero(~is_hit)
+        self.counts.rows += len(ids)
+        self.counts.hits += len(ids) - len(missed)
+        self.waiting.add(ids[missed], hashes[missed], self.index.page_of(hashes[missed]))
+        if self.choice.holds and len(missed):
+            self._hold(len(missed))
+        found, group = self._numbered(entries[is_hit])
+        return Answers(ids[is_hit], group, self.cache.groups(found))
+
+    def _numbered(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct ones of some entries, ascending, and the place of each among them."""
+        is_used = np.zeros(len(self.cache), bool)
+        is_used[entries] = True
+        used = np.flatnonzero(is_used)
+        number = np.empty(len(self.cache), np.int64)
+        number[used] = np.arange(len(used))
+        return used, number[entries]
+
+    def next_pages(self) -> np.ndarray:
+        """The pages to read now; there must be a row that waits."""
+        return self.choice.next(self.waiting)
+
+    def sought(self, pages: np.ndarray) -> np.ndarray:
+        """The hashes for which rows wait that some pages answer.
+
+        Parameters
+        ----------
+        pages : ndarray of int, ascending
+
+        Returns
+        -------
+        ndarray of uint64, ascending
+        """
+        ids, hashes = self.waiting.rows_for(pages)
+        self._asked = (pages, ids, *_distinct(hashes))
+        return self._asked[2]
+
+    def arrived(self, pages: np.ndarray, rows: PageRows) -> Answers:
+        """Take in pages that were read: all rows that waited for them are answered.
+
+        Parameters
+        ----------
+        pages : ndarray of int, ascending
+        rows : PageRows
+            Of these pages; rows that are not sought may be missing.
+        """
+        self.counts.pages += len(pages)
+        self.counts.page_bytes += int(self.index.bytes[pages].sum())
+        self.counts.reads += 1
+        self._release()
+        if self._asked is None or self._asked[0] is not pages:
+            self.sought(pages)
+        assert self._asked is not None
+        _, ids, sought, group, matched = self._asked
+        self._asked = None
+        self.waiting.drop(pages)
+        starts = np.searchsorted(rows.hashes, sought)
+        ends = np.searchsorted(rows.hashes, sought, side="right")
+        groups = KeyGroups(sought, starts, ends - starts, rows.batch)
+        width = rows.batch.nbytes / max(1, rows.batch.num_rows)
+        self.cache.offer(groups, matched, width)
+        return Answers(ids, group, groups)
+
+    def _hold(self, rows: int) -> None:
+        """Count rows that entered now, until all pages have passed."""
+        self._held.append((rows, self.counts.pages + len(self.index.first)))
+        self._held_rows += rows
+
+    def _release(self) -> None:
+        while self._held and self._held[0][1] <= self.counts.pages:
+            self._held_rows -= self._held.popleft()[0]
+
+
+def _distinct(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As ``np.unique`` with the place of each hash and with counts."""
+    order = np.argsort(hashes)
+    ordered = hashes[order]
+    is_first = np.ones(len(hashes), bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    firsts = np.flatnonzero(is_first)
+    place = np.empty(len(hashes), np.int64)
+    place[order] = np.cumsum(is_first) - 1
+    return ordered[firsts], place, np.diff(firsts, append=len(hashes))

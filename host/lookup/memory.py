@@ -1,0 +1,84 @@
+"""How a lookup's memory is shared out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import UsageError
+
+#: Bytes of a waiting row beside the row itself: its number, hash and link, and those of its group.
+ROW_BYTES = 48
+#: Bytes of a kept row beside the row itself, where a key has one row: its entry and its hash.
+ENTRY_ROW_BYTES = 96
+#: Bytes of pages that are read at once: at least and at most.
+LEAST_PAGES, MOST_PAGES = 1 << 18, 8 << 20
+#: Rows of the stream that must find room at least.
+LEAST_ROWS = 1 << 10
+#: Share of what is left for the cache; the rest is for waiting rows.
+CACHE_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class MemorySplit:
+    """Bytes of each part of a lookup's memory.
+
+    Parameters
+    ----------
+    index : int
+        First hash, rows and bytes of each page.
+    pages : int
+        Pages that are read at once.
+    cache : int
+        Rows that are kept, their entries, and how often keys came.
+    rows : int
+        Rows of the stream that wait.
+    """
+
+    index: int
+    pages: int
+    cache: int
+    rows: int
+
+    @staticmethod
+    def of(
+        memory_bytes: int, index: int, row_bytes: float, *, keeps_rows: bool, goes_on: bool = False
+    ) -> MemorySplit:
+        """Share out memory.
+
+        Parameters
+        ----------
+        memory_bytes : int
+            All of it.
+        index : int
+            Bytes of the relation's index.
+        row_bytes : float
+            Of a row of the stream.
+        keeps_rows : bool
+            Whether there is a cache.
+        goes_on : bool
+            Whether the join runs already, and the relation's index has grown meanwhile: then it
+            goes on with the least that it needs, though that is more.
+
+        Raises
+        ------
+        UsageError
+            It is too little.
+        """
+        rows = int(LEAST_ROWS * (row_bytes + ROW_BYTES))
+        least = index + LEAST_PAGES + rows
+        if goes_on:
+            memory_bytes = max(memory_bytes, least)
+        if memory_bytes < least:
+            raise UsageError(
+                f"memory_bytes is {memory_bytes:,}, and this join needs {least:,} at least: "
+                f"{index:,} for the relation's index, {LEAST_PAGES:,} for its pages, {rows:,} for "
+                f"{LEAST_ROWS:,} rows of the stream; give it more"
+            )
+        pages = min(MOST_PAGES, max(LEAST_PAGES, memory_bytes // 16))
+        left = memory_bytes - index - pages
+        cache = int(left * CACHE_SHARE) if keeps_rows and left > 2 * rows else 0
+        return MemorySplit(index, pages, cache, left - cache)
+
+    def rows_of(self, row_bytes: float) -> int:
+        """How many rows of the stream may wait."""
+        return max(LEAST_ROWS, int(self.rows / (row_bytes + ROW_BYTES)))

@@ -1,0 +1,139 @@
+"""The cost model of a lookup (paper 5, equations 1 to 13, as restored).
+
+An iteration takes ``w`` rows of the stream and reads ``k`` pages of the relation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .algorithm import Algorithm
+from .zipf import pages_wanted, top_share
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """Seconds of each piece of work on this machine, as :mod:`.calibrate` measures them.
+
+    Parameters
+    ----------
+    read_s, byte_s : float
+        Of a read, and of a byte of a page that is read (C_IO).
+    page_s : float
+        Of a page beside its bytes.
+    admit_s : float
+        Of a row: its hash, the cache's answer (C_S, and C_H of the cache).
+    wait_s : float
+        Of a row that waits: into HS and out of it (C_A, C_E).
+    row_s : float
+        Of a row that is joined with what it may match (C_H, C_O).
+    """
+
+    read_s: float
+    byte_s: float
+    page_s: float
+    admit_s: float
+    wait_s: float
+    row_s: float
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A relation, a stream and memory, as the model sees them.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the relation (n_R), of distinct keys.
+    row_bytes : float
+        Of a row of the relation (v_R).
+    page_bytes : float
+        Of a page (v_P).
+    stream_bytes : float
+        Of a waiting row of the stream.
+    cached : float
+        Rows of the relation that the cache holds (n_hR).
+    waiting : float
+        Rows of the stream that may wait (n_hS).
+    read_bytes : float
+        Of pages that are read at once.
+    exponent : float
+        Of the Zipf distribution of the stream's keys; 0 if they are even.
+    absent : float
+        Share of the stream's rows whose key the relation lacks.
+    batch : float
+        Rows that are answered before the next ones come.
+    """
+
+    rows: int
+    row_bytes: float
+    page_bytes: float
+    stream_bytes: float
+    cached: float
+    waiting: float
+    read_bytes: float
+    exponent: float = 1.0
+    absent: float = 0.0
+    batch: float = math.inf
+
+    @property
+    def pages(self) -> float:
+        return max(1.0, self.rows * self.row_bytes / self.page_bytes)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a lookup will do.
+
+    Parameters
+    ----------
+    rate : float
+        Rows of the stream per second (mu).
+    hits : float
+        Share of rows that the cache answers (p1).
+    page_rows : float
+        Rows of the stream that a page that is read answers.
+    wait_s : float
+        Seconds from a row's arrival to its answer, where it waits.
+    """
+
+    rate: float
+    hits: float
+    page_rows: float
+    wait_s: float
+
+
+def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
+    """The rate that memory and this machine sustain.
+
+    A round takes as many rows as may wait and reads what they need: all pages (MESHJOIN,
+    CACHEJOIN), a page for the oldest row (HYBRIDJOIN), or the pages that they want (``auto``).
+    Rows of a cyclic algorithm keep their place for a whole pass.
+    """
+    present = 1 - shape.absent
+    hits = present * top_share(shape.cached, shape.rows, shape.exponent)
+    hits = hits if algorithm.keeps_rows else 0.0
+    missed = 1 - hits
+    taken = min(shape.waiting / missed if missed else shape.waiting, shape.batch)
+    waiting = taken * missed
+    if algorithm is Algorithm.HYBRIDJOIN:
+        # The oldest key's page also answers the others that wait for it.
+        answered = max(1.0, waiting / shape.pages)
+        busy = costs.read_s + costs.page_s + shape.page_bytes * costs.byte_s
+        per_row = busy / answered * missed
+        round_s = waiting / answered * busy
+    else:
+        wanted = pages_wanted(waiting, shape.pages)
+        read = wanted if algorithm is Algorithm.AUTO else shape.pages
+        reads = read if read < shape.pages / 2 else read * shape.page_bytes / shape.read_bytes
+        round_s = reads * costs.read_s + read * (costs.page_s + shape.page_bytes * costs.byte_s)
+        per_row = round_s / taken
+    rest = costs.admit_s + missed * costs.wait_s + costs.row_s
+    rate = 1 / (per_row + rest)
+    return Prediction(rate, hits, waiting / max(1.0, shape.pages), round_s + taken * rest)
+
+
+def ceiling(memory: float, cached_bytes: float, hits: float) -> float:
+    """How many times MESHJOIN's rate a cache can give at most, at equal memory."""
+    return (memory - cached_bytes) / memory / (1 - hits)

@@ -1,0 +1,91 @@
+"""Which pages to read next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from .waiting import Waiting
+
+#: Pages that are read at once at most.
+_MOST_PAGES = 1 << 14
+#: Bytes that picked rows take, over their share of the page: keys with several rows, copies.
+_PICKED = 4
+
+
+class PageChoice(ABC):
+    """Chooses pages for waiting rows.
+
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (pages,)
+        Bytes of each page.
+    most_bytes : int
+        Of pages that are read at once; a page that is longer comes alone.
+
+    Attributes
+    ----------
+    holds : bool
+        Whether a row keeps its place until all pages have passed, since it is not known which one
+        answers it.
+    """
+
+    holds = False
+
+    def __init__(self, sizes: np.ndarray, most_bytes: int) -> None:
+        self.sizes, self.most_bytes = sizes, most_bytes
+
+    @abstractmethod
+    def next(self, waiting: Waiting) -> np.ndarray:
+        """Pages to read now, ascending but for a wrap around; at least one."""
+
+    def fitting(self, pages: np.ndarray) -> np.ndarray:
+        """The first of some pages that fit into memory together."""
+        fit = int(np.searchsorted(np.cumsum(self.sizes[pages]), self.most_bytes, side="right"))
+        return pages[: max(1, fit)]
+
+
+class Cyclic(PageChoice):
+    """All pages in turn, wanted or not (MESHJOIN)."""
+
+    holds = True
+
+    def __init__(self, sizes: np.ndarray, most_bytes: int) -> None:
+        super().__init__(sizes, most_bytes)
+        self._at = 0
+
+    def next(self, waiting: Waiting) -> np.ndarray:
+        pages = self.fitting(np.arange(self._at, len(self.sizes)))
+        self._at = (int(pages[-1]) + 1) % len(self.sizes)
+        return pages
+
+
+class Oldest(PageChoice):
+    """The page of the row that has waited longest (HYBRIDJOIN)."""
+
+    def next(self, waiting: Waiting) -> np.ndarray:
+        return np.array([waiting.oldest()])
+
+
+class Wanted(PageChoice):
+    """The pages that rows wait for, in the order of the file; then those that were wanted since.
+
+    Only rows that are sought stay of them, so that many pages go into memory together.
+    """
+
+    def __init__(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> None:
+        super().__init__(sizes, most_bytes)
+        self._row_bytes = sizes / np.maximum(rows, 1)
+        self._ahead = np.zeros(0, np.int64)
+
+    def next(self, waiting: Waiting) -> np.ndarray:
+        if not len(self._ahead):
+            self._ahead = waiting.pages
+        ahead = self._ahead[:_MOST_PAGES]
+        picked = waiting.count_of(ahead) * self._row_bytes[ahead] * _PICKED
+        sizes = np.minimum(self.sizes[ahead], picked)
+        fit = int(np.searchsorted(np.cumsum(sizes), self.most_bytes, side="right"))
+        pages = ahead[: max(1, fit)]
+        self._ahead = self._ahead[len(pages) :]
+        return pages

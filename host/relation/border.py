@@ -1,0 +1,182 @@
+"""What a lookup join asks of a stored relation, whatever stores it.
+
+A relation is a table of rows in pages. A page is what is read at once; a version is a state of the
+relation that never changes. A relation is ordered by the hash of its key, so that the page of a key
+is known, or clustered by some columns, so that neighbouring rows share a page.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from .key_hash import KeyHash
+
+
+@dataclass(frozen=True, eq=False)
+class PageIndex:
+    """What is known of the pages of a version without reading them.
+
+    The pages of keys come first. Those behind them have no order by hash: rows whose key is NULL,
+    or all rows of a clustered relation.
+
+    Parameters
+    ----------
+    first : ndarray of uint64, shape (pages of keys,)
+        The least hash that a row of the page may have, ascending; the first one is 0.
+    rows : ndarray of int32, shape (pages,)
+        An upper bound where later versions have changed rows of the page.
+    bytes : ndarray of int64, shape (pages,)
+        What is read for the page by itself, changes of later versions included.
+    bounds : mapping of column to (ndarray, ndarray), each of shape (pages,)
+        Least and greatest value of each page, for numbers, times and booleans: the integers or
+        floats of ``host.rows.columns.load``. A page without a value has a least one that is above
+        its greatest one. If a page holds NaN, its greatest value is NaN. Read when asked for.
+    memory_bytes : int
+        Of the arrays, without bounds: 16 bytes per page and column that was asked for.
+    """
+
+    first: np.ndarray
+    rows: np.ndarray
+    bytes: np.ndarray
+    bounds: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    memory_bytes: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def page_of(self, hashes: np.ndarray) -> np.ndarray:
+        """The page that holds all rows of a hash, if there are any; int64.
+
+        Parameters
+        ----------
+        hashes : ndarray of uint64
+        """
+        return np.searchsorted(self.first, hashes, "right") - 1
+
+
+@dataclass(frozen=True, eq=False)
+class PageRows:
+    """Rows of some pages.
+
+    Parameters
+    ----------
+    hashes : ndarray of uint64, shape (rows,)
+        Of the keys: ascending within a page of keys; ``NULL_HASH`` where a key is NULL, and 0 if
+        the relation has no key.
+    batch : RecordBatch
+        The columns that were asked for.
+    starts : ndarray of int64, shape (pages + 1,)
+        Rows of page k are ``[starts[k], starts[k + 1])``, in the order in which pages were given.
+    """
+
+    hashes: np.ndarray
+    batch: pa.RecordBatch
+    starts: np.ndarray
+
+
+class Version(ABC):
+    """A state of a relation, which never changes.
+
+    Parameters
+    ----------
+    number : int
+        Versions count up from 1.
+    rows : int
+    bytes : int
+        Of all pages.
+    created : float
+        When it was committed, in seconds of Unix time.
+    index : PageIndex
+    """
+
+    number: int
+    rows: int
+    bytes: int
+    created: float
+    index: PageIndex
+
+    @abstractmethod
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
+        """Read pages; neighbours are read at once.
+
+        Needs about twice the memory of the pages' bytes.
+
+        Parameters
+        ----------
+        pages : ndarray of int
+            Numbers of pages, each at most once, in any order.
+        columns : sequence of str
+        sought : ndarray of uint64, ascending, optional
+            Rows of pages of keys whose hash is another one may be left out.
+
+        Raises
+        ------
+        FileError
+            A page is gone, or is not what was written.
+        """
+
+    @abstractmethod
+    def changed_since(self, number: int) -> np.ndarray | None:
+        """Hashes of the keys whose rows may differ from those of an earlier version.
+
+        Returns
+        -------
+        ndarray of uint64, ascending, or None
+            None: not known; all keys may have changed.
+        """
+
+
+class Relation(ABC):
+    """A stored table.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    schema : Schema
+    key : tuple of str
+        Columns whose values name a row, or a group of rows; empty if none do.
+    cluster : tuple of str
+        Columns that neighbouring rows have close values of; empty if pages are found by key.
+    unique : bool
+        Whether no two rows may have one key.
+    key_hash : KeyHash
+        The hash by which pages are ordered.
+    """
+
+    name: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+    cluster: tuple[str, ...]
+    unique: bool
+    key_hash: KeyHash
+
+    @property
+    def found_by(self) -> tuple[str, ...]:
+        """The columns by which the page of a row is known: the key, or none if it is clustered."""
+        return () if self.cluster else self.key
+
+    @abstractmethod
+    def newest(self) -> int:
+        """Number of the newest version: one look at a file name if there is no newer one."""
+
+    @abstractmethod
+    def version(self, number: int | None = None) -> Version:
+        """A version; the newest one without a number.
+
+        Raises
+        ------
+        FileError
+            It is gone or damaged.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the files; versions cannot be read any more."""

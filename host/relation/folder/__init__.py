@@ -1,0 +1,1 @@
+"""Relations in folders and object stores: immutable Arrow pages, versions committed at once."""

@@ -1,0 +1,204 @@
+"""Building a relation: nothing opens before it is whole."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import gettempdir
+
+import pyarrow as pa
+
+from penstock.errors import FileError, UsageError
+
+from ...rows.atomic import flush
+from ...rows.file_store import FileStore, unwritable
+from ..key_hash import KeyHash
+from .layout import RelationLayout, checked_schema, with_splits
+from .records import RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
+from .relation import (
+    AGAIN,
+    MEMORY_BYTES,
+    ORPHANS_S,
+    FolderRelation,
+    file_store,
+    remove_older,
+)
+from .segment import DATA, SegmentRecord
+from .sorting import scratch
+from .sources import Rows, source_of
+
+#: A read of this size takes hardly longer than a shorter one, and holds few rows that nobody wants.
+PAGE_BYTES = 16 << 10
+#: How names of relations end that are not whole.
+_PARTIAL = ".partial"
+#: Bounds of the pages' bytes; rows that are longer have longer pages.
+_LEAST_PAGE, _MOST_PAGE = 256, 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationOptions:
+    """How a relation is stored.
+
+    Parameters
+    ----------
+    key : tuple of str
+        Columns by which its rows are found, replaced and removed.
+    cluster : tuple of str
+        Columns by which pages are apart, where queries compare them otherwise than by ``=``; then
+        pages are not found by key.
+    unique : bool
+        Whether several rows with one key are an error.
+    page_bytes : int
+    hash : str
+        See :class:`~..key_hash.KeyHash`.
+    """
+
+    key: tuple[str, ...] = ()
+    cluster: tuple[str, ...] = ()
+    unique: bool = False
+    page_bytes: int = PAGE_BYTES
+    hash: str = KeyHash().name
+
+    def __post_init__(self) -> None:
+        if not self.key and not self.cluster:
+            raise UsageError(
+                "a relation needs a key, by which rows are found, or columns to cluster by"
+            )
+        for use, columns in (("key", self.key), ("cluster", self.cluster)):
+            twice = next((name for name in columns if columns.count(name) > 1), None)
+            if twice is not None:
+                raise UsageError(f"{use} names {twice} twice")
+        if self.unique and (self.cluster or not self.key):
+            raise UsageError(
+                "unique is for relations that are ordered by key; leave out cluster, or unique"
+            )
+        if not _LEAST_PAGE <= self.page_bytes <= _MOST_PAGE:
+            raise UsageError(
+                f"page_bytes must be from {_LEAST_PAGE} to {_MOST_PAGE:,}, not {self.page_bytes:,}"
+            )
+
+
+def build(
+    rows: Rows,
+    location: str,
+    options: RelationOptions,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+) -> FolderRelation:
+    """Store rows as a new relation.
+
+    Parameters
+    ----------
+    rows : table, stream of Arrow batches, or path of a file
+    location : str
+        A path that does not exist, or a URI of an object store.
+    options : RelationOptions
+    memory_bytes : int
+        About what sorting uses.
+
+    Raises
+    ------
+    FileError
+        There is something at the location, or it cannot be written.
+    SchemaError, DataError
+        The rows cannot be stored with these options.
+    """
+    source = source_of(rows)
+    record = new_record(source.schema, options, source.name)
+    schema = record.schema
+    final = file_store(location)
+    with hidden(final) as files:
+        files.make([DATA, VERSIONS])
+        layout = RelationLayout(files, record, final.root, files.folder)
+        batches = (layout.conform(batch, source.name, schema) for batch in source.batches)
+        with scratch(files.folder or gettempdir()) as folder:
+            if record.cluster:
+                record, batches = with_splits(record, batches, folder)
+                layout = RelationLayout(files, record, final.root, files.folder)
+            base = layout.write((layout.hashed(batch) for batch in batches), memory_bytes)
+        commit(files, record, base, final)
+    return FolderRelation(final)
+
+
+def new_record(schema: pa.Schema, options: RelationOptions, where: str) -> RelationRecord:
+    """What never changes of a new relation, but for the splits of its cluster.
+
+    Raises
+    ------
+    SchemaError
+        Rows of this schema cannot be stored with these options.
+    """
+    return RelationRecord(
+        id=uuid.uuid4().hex,
+        schema=checked_schema(schema, options.key, options.cluster, where),
+        key=options.key,
+        cluster=options.cluster,
+        unique=options.unique,
+        page_bytes=options.page_bytes,
+        hash=options.hash,
+        splits={},
+    )
+
+
+def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final: FileStore) -> None:
+    """Write what makes a segment the first version of a relation.
+
+    Raises
+    ------
+    FileError
+    """
+    files.put_json(RELATION, record.as_dict())
+    version = VersionRecord(
+        relation=record.id,
+        number=1,
+        created=time.time(),
+        rows=base.rows,
+        null_keys=base.null_keys,
+        base=base,
+        deltas=(),
+        change=None,
+    )
+    if not files.put_new_json(version_name(1), version.as_dict()):
+        raise there(final)
+
+
+@contextmanager
+def hidden(final: FileStore) -> Iterator[FileStore]:
+    """A place that gets its name at the end; objects have theirs at once, the version last."""
+    folder = final.folder
+    if folder is None:
+        final.check_put_new()
+        if final.get(RELATION) is not None:
+            raise there(final)
+        yield final
+        return
+    if folder.exists():
+        raise there(final)
+    if not folder.parent.is_dir():
+        raise FileError(f"cannot make {folder}: there is no folder {folder.parent}")
+    remove_older(folder.parent.glob(f".{glob.escape(folder.name)}.*{_PARTIAL}"), ORPHANS_S)
+    partial = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_PARTIAL}")
+    try:
+        yield file_store(str(partial))
+        try:
+            os.rename(partial, folder)
+        except OSError as error:
+            if folder.exists():
+                raise there(final) from error
+            raise unwritable(str(folder), error, AGAIN) from error
+        flush(folder.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def there(final: FileStore) -> FileError:
+    return FileError(
+        f"{final.root} exists; update it with `penstock relation update`, remove it, or choose "
+        "another name"
+    )

@@ -1,0 +1,457 @@
+"""Pages in bytes: each is a record batch as a message of Arrow's IPC format, without a schema.
+
+Many small pages are read in one call. Arrow's reader makes an object for each page and column; here
+a loop of machine code finds the buffers of all pages in the messages' metadata, and copies the
+values of a column from page after page.
+
+A message is ``FFFFFFFF``, the length of its metadata, the metadata and the body; see "Encapsulated
+message format" and ``Message.fbs`` in Arrow's documents. The metadata is a flatbuffer: a table is
+reached by an offset, and says by its vtable where its fields are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from penstock.errors import DataError
+
+from ...kept_code import kept
+from .picking import picked_bits, picked_text, picked_values, search
+
+#: Bytes before the metadata of a message: a mark and the metadata's length.
+_PREFIX = 8
+#: Where the vtables of Message and RecordBatch say the places of these fields, in bytes.
+_HEADER = 8
+_LENGTH, _NODES, _BUFFERS = 4, 6, 8
+#: Bytes of a FieldNode (length, NULLs) and of a Buffer (offset, length).
+_STRUCT = 16
+#: An odd number with half of its bits set, to mix words.
+_PRIME = np.uint64(0x9FB21C651E98DF25)
+
+
+@dataclass(frozen=True)
+class _Field:
+    """How a column lies in a message.
+
+    Parameters
+    ----------
+    type : DataType
+    node, buffer : int
+        Number of its first FieldNode and of its first Buffer.
+    width : int
+        Bytes of a value; 0 for booleans, -4 or -8 for text with offsets of so many bytes.
+    """
+
+    type: pa.DataType
+    node: int
+    buffer: int
+    width: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sought:
+    """Hashes that are sought in some pages.
+
+    Parameters
+    ----------
+    hashes : ndarray of uint64
+        Ascending.
+    lows, highs : ndarray of int64, shape (pages,)
+        Page k may have those of ``hashes[lows[k]:highs[k]]``.
+    """
+
+    hashes: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    def of(self, pages: slice) -> Sought:
+        """What is sought in some of the pages."""
+        return Sought(self.hashes, self.lows[pages], self.highs[pages])
+
+
+class PageFormat:
+    """The pages of one schema.
+
+    Parameters
+    ----------
+    schema : Schema
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._fields: list[_Field] = []
+        nodes = buffers = 0
+        for field in schema:
+            self._fields.append(_Field(field.type, nodes, buffers, _width(field.type)))
+            own_nodes, own_buffers = _counts(field.type)
+            nodes, buffers = nodes + own_nodes, buffers + own_buffers
+        self._nodes, self._buffers = nodes, buffers
+
+    def rows(
+        self, raw: np.ndarray, starts: np.ndarray, counts: np.ndarray, columns: Sequence[str]
+    ) -> list[pa.Array] | None:
+        """Some columns of the rows of pages, one page after the other.
+
+        Parameters
+        ----------
+        raw : ndarray of uint8
+        starts : ndarray of int64, shape (pages,)
+            Where the pages begin in ``raw``, which holds what was written.
+        counts : ndarray of int64, shape (pages,)
+            Their rows.
+        columns : sequence of str
+
+        Returns
+        -------
+        list of Array, or None
+            None: the pages have other numbers of rows.
+        """
+        found = self._found(raw, starts, counts)
+        if found is None:
+            return None
+        nulls, places = found
+        ends = np.cumsum(counts)
+        columns_found = []
+        for name in columns:
+            number = self.schema.get_field_index(name)
+            field = self._fields[number]
+            if field.width is None:
+                columns_found.append(self._by_arrow(raw, starts, number))
+                continue
+            first = field.buffer
+            valid = _valid(raw, places[first], nulls[field.node], counts, ends)
+            columns_found.append(_values(field, raw, places[first + 1 :], counts, ends, valid))
+        return columns_found
+
+    def rows_with(
+        self,
+        raw: np.ndarray,
+        starts: np.ndarray,
+        counts: np.ndarray,
+        columns: Sequence[str],
+        key: str,
+        sought: Sought,
+    ) -> tuple[list[pa.Array], np.ndarray] | None:
+        """As :meth:`rows`, only the rows whose hash is sought, and how many each page has.
+
+        Parameters
+        ----------
+        key : str
+            The column of hashes, which ascend in each page.
+        sought : Sought
+        """
+        found = self._found(raw, starts, counts)
+        if found is None:
+            return None
+        nulls, places = found
+        hashes = self._fields[self.schema.get_field_index(key)].buffer + 1
+        pages, rows = search(raw, places[hashes], counts, sought.hashes, sought.lows, sought.highs)
+        arrays = []
+        for name in columns:
+            number = self.schema.get_field_index(name)
+            field = self._fields[number]
+            if field.width is None:
+                firsts = np.cumsum(counts) - counts
+                every = self._by_arrow(raw, starts, number)
+                arrays.append(every.take(pa.array(firsts[pages] + rows)))
+                continue
+            valid = None
+            own_nulls = nulls[field.node]
+            if own_nulls.any():
+                bits = np.where(own_nulls > 0, places[field.buffer], -1)
+                valid = pa.py_buffer(picked_bits(raw, bits, pages, rows))
+            arrays.append(_picked(field, raw, places[field.buffer + 1 :], pages, rows, valid))
+        return arrays, np.bincount(pages, minlength=len(starts))
+
+    def _found(
+        self, raw: np.ndarray, starts: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """NULLs of each field and page, and where its buffers are; None as for :meth:`rows`."""
+        pages = len(starts)
+        lengths = np.empty(pages, np.int64)
+        nulls = np.empty((self._nodes, pages), np.int64)
+        places = np.empty((self._buffers, pages), np.int64)
+        _find(raw, starts, lengths, nulls, places)
+        return (nulls, places) if np.array_equal(lengths, counts) else None
+
+    def _by_arrow(self, raw: np.ndarray, starts: np.ndarray, number: int) -> pa.Array:
+        """A column of another type, by Arrow's reader."""
+        parts = [
+            pa.ipc.read_record_batch(pa.py_buffer(raw[start:]), self.schema).column(number)
+            for start in starts
+        ]
+        return pa.concat_arrays(parts) if parts else pa.array([], self._fields[number].type)
+
+
+def message(batch: pa.RecordBatch) -> pa.Buffer:
+    """A page of these rows."""
+    return batch.serialize()
+
+
+def checksums(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Checksums of pages.
+
+    They tell what was written from what a disk or a copy has damaged, not from what somebody wrote
+    on purpose. Each lane of 8 takes every eighth word of 8 bytes, by steps that can be undone: so a
+    single damaged word always changes the checksum.
+
+    Parameters
+    ----------
+    raw : ndarray of uint8
+    starts, lengths : ndarray of int64
+        The pages' bytes; the lengths are multiples of 8.
+    """
+    found = np.empty(len(starts), np.uint64)
+    _sum_up(raw, starts, lengths, found)
+    return found
+
+
+def row_bytes(batch: pa.RecordBatch) -> np.ndarray:
+    """About how many bytes each row takes in a page; int64."""
+    total = np.full(batch.num_rows, 0, np.int64)
+    for column in batch.columns:
+        width = _width(column.type)
+        if width is None:
+            total += column.nbytes // max(batch.num_rows, 1) + 1
+        elif width < 0:
+            kind = np.int32 if width == -4 else np.int64
+            offsets = np.frombuffer(column.buffers()[1] or b"\0" * 8, kind)
+            own = offsets[column.offset : column.offset + len(column) + 1]
+            total += np.diff(own).astype(np.int64) - width if len(column) else 0
+        else:
+            total += max(width, 1)
+    return total
+
+
+def _width(dtype: pa.DataType) -> int | None:
+    if pa.types.is_boolean(dtype):
+        return 0
+    if pa.types.is_string(dtype) or pa.types.is_binary(dtype):
+        return -4
+    if pa.types.is_large_string(dtype) or pa.types.is_large_binary(dtype):
+        return -8
+    if (
+        pa.types.is_primitive(dtype)
+        or pa.types.is_decimal(dtype)
+        or pa.types.is_fixed_size_binary(dtype)
+        or dtype == pa.month_day_nano_interval()
+    ):
+        return dtype.bit_width // 8 or None
+    return None
+
+
+def _counts(dtype: pa.DataType) -> tuple[int, int]:
+    """How many FieldNodes and Buffers a column has: those of an empty page of it."""
+    empty = pa.RecordBatch.from_arrays([pa.array([], dtype)], ["x"]).serialize()
+    return tuple(_vectors(np.frombuffer(empty, np.uint8)))
+
+
+def _values(
+    field: _Field,
+    raw: np.ndarray,
+    places: np.ndarray,
+    counts: np.ndarray,
+    ends: np.ndarray,
+    valid: pa.Buffer | None,
+) -> pa.Array:
+    rows = int(ends[-1]) if len(ends) else 0
+    width = field.width
+    if width == 0:
+        out = np.zeros(-(-rows // 8), np.uint8)
+        _copy_bits(raw, places[0], counts, ends, out)
+        return pa.Array.from_buffers(field.type, rows, [valid, pa.py_buffer(out)])
+    if width is not None and width > 0:
+        out = np.empty(rows * width, np.uint8)
+        _copy_bytes(raw, places[0], counts * width, ends * width, out)
+        return pa.Array.from_buffers(field.type, rows, [valid, pa.py_buffer(out)])
+    kind = np.int32 if width == -4 else np.int64
+    offsets = np.empty(rows + 1, np.int64)
+    sizes = np.empty(len(counts), np.int64)
+    _copy_offsets(raw.view(kind), places[0] // np.dtype(kind).itemsize, counts, offsets, sizes)
+    text = np.empty(int(offsets[-1]), np.uint8)
+    _copy_bytes(raw, places[1], sizes, np.cumsum(sizes), text)
+    if offsets[-1] > np.iinfo(kind).max:
+        raise DataError(
+            f"{len(counts):,} pages hold more than 2 GiB in a column of {field.type}; read fewer "
+            f"pages at once, or store the column as large_{field.type}"
+        )
+    buffers = [valid, pa.py_buffer(offsets.astype(kind, copy=False)), pa.py_buffer(text)]
+    return pa.Array.from_buffers(field.type, rows, buffers)
+
+
+def _picked(
+    field: _Field,
+    raw: np.ndarray,
+    places: np.ndarray,
+    pages: np.ndarray,
+    rows: np.ndarray,
+    valid: pa.Buffer | None,
+) -> pa.Array:
+    """Values of some rows of pages."""
+    width = field.width
+    if width == 0:
+        data = [picked_bits(raw, places[0], pages, rows)]
+    elif width is not None and width > 0:
+        data = [picked_values(raw, places[0], width, pages, rows)]
+    else:
+        kind = np.int32 if width == -4 else np.int64
+        offsets, text = picked_text(raw, kind, places[0], places[1], pages, rows)
+        data = [offsets.astype(kind, copy=False), text]
+    buffers = [valid, *(pa.py_buffer(one) for one in data)]
+    return pa.Array.from_buffers(field.type, len(rows), buffers)
+
+
+def _valid(
+    raw: np.ndarray, places: np.ndarray, nulls: np.ndarray, counts: np.ndarray, ends: np.ndarray
+) -> pa.Buffer | None:
+    """Bits of the values that are not NULL; None if there is no NULL."""
+    if not nulls.any():
+        return None
+    out = np.zeros(-(-int(ends[-1]) // 8), np.uint8)
+    # A page without NULL has no bits.
+    _copy_bits(raw, np.where(nulls > 0, places, -1), counts, ends, out)
+    return pa.py_buffer(out)
+
+
+@njit(nogil=True)
+def _word(raw, at):
+    return (
+        np.int64(raw[at])
+        | np.int64(raw[at + 1]) << 8
+        | np.int64(raw[at + 2]) << 16
+        | np.int64(raw[at + 3]) << 24
+    )
+
+
+@njit(nogil=True)
+def _place(raw, table, field):
+    """Where a field of a table lies; -1 if it has its default."""
+    vtable = table - np.int64(np.int32(_word(raw, table)))
+    size = np.int64(raw[vtable]) | np.int64(raw[vtable + 1]) << 8
+    if field >= size:
+        return -1
+    offset = np.int64(raw[vtable + field]) | np.int64(raw[vtable + field + 1]) << 8
+    return table + offset if offset else -1
+
+
+@njit(nogil=True)
+def _batch_of(raw, start):
+    """Where the table RecordBatch of a message lies."""
+    root = start + _PREFIX
+    header = _place(raw, root + _word(raw, root), _HEADER)
+    return header + _word(raw, header)
+
+
+@njit(nogil=True)
+def _vector(raw, table, field):
+    """Where the vector of a field lies."""
+    at = _place(raw, table, field)
+    return at + _word(raw, at)
+
+
+@kept()
+def _vectors(raw):
+    batch = _batch_of(raw, np.int64(0))
+    nodes, buffers = _vector(raw, batch, _NODES), _vector(raw, batch, _BUFFERS)
+    return _word(raw, nodes), _word(raw, buffers)
+
+
+@njit(nogil=True)
+def _long(raw, at):
+    return _word(raw, at) | _word(raw, at + 4) << 32
+
+
+@kept()
+def _find(raw, starts, lengths, nulls, places):
+    """Each page's number of rows, its NULLs per FieldNode, and where in ``raw`` its buffers are."""
+    for page in range(len(starts)):
+        start = starts[page]
+        body = start + _PREFIX + _word(raw, start + 4)
+        batch = _batch_of(raw, start)
+        length = _place(raw, batch, _LENGTH)
+        lengths[page] = _long(raw, length) if length >= 0 else 0
+        node = _vector(raw, batch, _NODES) + 4
+        for k in range(len(nulls)):
+            nulls[k, page] = _long(raw, node + k * _STRUCT + 8)
+        buffer = _vector(raw, batch, _BUFFERS) + 4
+        for k in range(len(places)):
+            places[k, page] = body + _long(raw, buffer + k * _STRUCT)
+
+
+@kept()
+def _copy_bytes(raw, places, sizes, ends, out):
+    for page in range(len(places)):
+        size, at = sizes[page], places[page]
+        to = ends[page] - size
+        out[to : to + size] = raw[at : at + size]
+
+
+@kept()
+def _copy_bits(raw, places, counts, ends, out):
+    """Copy bits; where a page has none (-1), they are 1."""
+    for page in range(len(places)):
+        at, first = places[page], ends[page] - counts[page]
+        for k in range(counts[page]):
+            if at < 0 or raw[at + (k >> 3)] >> (k & 7) & 1:
+                out[(first + k) >> 3] |= np.uint8(1 << ((first + k) & 7))
+
+
+@kept()
+def _copy_offsets(words, places, counts, offsets, sizes):
+    total, row = np.int64(0), 0
+    offsets[0] = 0
+    for page in range(len(places)):
+        at = places[page]
+        base = total - words[at] if counts[page] else total
+        for k in range(counts[page]):
+            offsets[row + 1] = base + words[at + k + 1]
+            row += 1
+        sizes[page] = offsets[row] - total
+        total = offsets[row]
+
+
+@njit(nogil=True)
+def _step(lane: np.uint64, word: np.uint64) -> np.uint64:
+    mixed = (lane ^ word) * _PRIME
+    return mixed << np.uint64(31) | mixed >> np.uint64(33)
+
+
+@kept()
+def _sum_up(raw, starts, lengths, found):
+    words = raw.view(np.uint64)
+    for page in range(len(starts)):
+        a, b, c, d = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+        e, f, g, h = np.uint64(5), np.uint64(6), np.uint64(7), np.uint64(8)
+        at = starts[page] >> 3
+        end = at + (lengths[page] >> 3)
+        while at + 8 <= end:
+            a = _step(a, words[at])
+            b = _step(b, words[at + 1])
+            c = _step(c, words[at + 2])
+            d = _step(d, words[at + 3])
+            e = _step(e, words[at + 4])
+            f = _step(f, words[at + 5])
+            g = _step(g, words[at + 6])
+            h = _step(h, words[at + 7])
+            at += 8
+        while at < end:
+            a = _step(a, words[at])
+            at += 1
+        total = np.uint64(lengths[page])
+        for lane in (a, b, c, d, e, f, g, h):
+            total = _step(total, lane)
+        found[page] = total ^ total >> np.uint64(29)
+
+
+def sliced(batch: pa.RecordBatch, ends: Iterable[int]) -> list[pa.Buffer]:
+    """Pages of a batch's rows; each ends before the row of its end."""
+    found, start = [], 0
+    for end in ends:
+        found.append(message(batch.slice(start, end - start)))
+        start = end
+    return found

@@ -1,0 +1,172 @@
+"""What a relation's JSON files hold."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from .segment import SegmentRecord
+
+#: Changes with what is in the files.
+FORMAT = 1
+RELATION = "relation.json"
+VERSIONS = "versions"
+
+
+def version_name(number: int) -> str:
+    """The file of a version; names sort as numbers do."""
+    return f"{VERSIONS}/{number:020d}.json"
+
+
+@dataclass(frozen=True)
+class RelationRecord:
+    """What never changes of a relation.
+
+    Parameters
+    ----------
+    id : str
+        Tells it from another one that is built in its place.
+    """
+
+    id: str
+    schema: pa.Schema
+    key: tuple[str, ...]
+    cluster: tuple[str, ...]
+    unique: bool
+    page_bytes: int
+    hash: str
+    #: By column of the cluster: bounds of equally many rows each, as floats.
+    splits: Mapping[str, list[float]]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "id": self.id,
+            "schema": b64encode(self.schema.serialize().to_pybytes()).decode(),
+            "shown": {f.name: str(f.type) for f in self.schema},
+            "key": list(self.key),
+            "cluster": list(self.cluster),
+            "unique": self.unique,
+            "page_bytes": self.page_bytes,
+            "hash": self.hash,
+            "splits": dict(self.splits),
+        }
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> RelationRecord:
+        return cls(
+            id=values["id"],
+            schema=pa.ipc.read_schema(pa.py_buffer(b64decode(values["schema"]))),
+            key=tuple(values["key"]),
+            cluster=tuple(values["cluster"]),
+            unique=values["unique"],
+            page_bytes=values["page_bytes"],
+            hash=values["hash"],
+            splits=values["splits"],
+        )
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What an update adds: rows, and keys whose earlier rows are gone."""
+
+    rows: SegmentRecord | None
+    gone: SegmentRecord | None
+
+    @property
+    def segments(self) -> list[SegmentRecord]:
+        return [one for one in (self.rows, self.gone) if one is not None]
+
+
+@dataclass(frozen=True)
+class VersionRecord:
+    """What a version is made of.
+
+    Parameters
+    ----------
+    relation : str
+        The relation's id.
+    number : int
+    created : float
+        Seconds of Unix time.
+    rows : int
+    null_keys : int
+        Rows whose key is NULL.
+    base : SegmentRecord
+    deltas : tuple of Delta
+        What came since the base was written, the oldest first.
+    change : Delta or None
+        What this version changed of the one before; None if nothing: it is only stored otherwise.
+    """
+
+    relation: str
+    number: int
+    created: float
+    rows: int
+    null_keys: int
+    base: SegmentRecord
+    deltas: tuple[Delta, ...]
+    change: Delta | None
+
+    @property
+    def segments(self) -> list[SegmentRecord]:
+        """All segments that are read for its rows."""
+        return [self.base, *(one for delta in self.deltas for one in delta.segments)]
+
+    @property
+    def changed_segments(self) -> list[SegmentRecord]:
+        """Segments that tell what the version changed."""
+        return [] if self.change is None else self.change.segments
+
+    @property
+    def all_segments(self) -> list[tuple[SegmentRecord, bool]]:
+        """All segments that the version names, and whether they are of keys that are gone."""
+        found: list[tuple[SegmentRecord, bool]] = [(self.base, False)]
+        for delta in [*self.deltas, *([] if self.change is None else [self.change])]:
+            found += [(one, one is delta.gone) for one in delta.segments]
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "relation": self.relation,
+            "number": self.number,
+            "created": self.created,
+            "rows": self.rows,
+            "null_keys": self.null_keys,
+            "base": self.base.as_dict(),
+            "deltas": [_delta_dict(delta) for delta in self.deltas],
+            "change": None if self.change is None else _delta_dict(self.change),
+        }
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> VersionRecord:
+        change = values["change"]
+        return cls(
+            relation=values["relation"],
+            number=values["number"],
+            created=values["created"],
+            rows=values["rows"],
+            null_keys=values["null_keys"],
+            base=SegmentRecord(**values["base"]),
+            deltas=tuple(_delta_of(delta) for delta in values["deltas"]),
+            change=None if change is None else _delta_of(change),
+        )
+
+
+def _delta_dict(delta: Delta) -> dict[str, Any]:
+    return {
+        "rows": None if delta.rows is None else delta.rows.as_dict(),
+        "gone": None if delta.gone is None else delta.gone.as_dict(),
+    }
+
+
+def _delta_of(values: Mapping[str, Any]) -> Delta:
+    rows, gone = values["rows"], values["gone"]
+    return Delta(
+        None if rows is None else SegmentRecord(**rows),
+        None if gone is None else SegmentRecord(**gone),
+    )

@@ -1,0 +1,486 @@
+"""Segments: immutable files of pages, and the index of their pages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import FileError
+
+from ...rows.columns import vector
+from ...rows.file_store import FileStore, RangeReader, Sink
+from ..key_hash import NULL_HASH, KeyHash
+from .cutting import cut
+from .pages import PageFormat, Sought, checksums, row_bytes, sliced
+
+#: Names of hidden columns begin with a character that no column of a user has.
+HASH_COLUMN = "\0hash"
+
+DATA = "data"
+
+#: Bytes of pages that are read at once where all are read.
+READ_BYTES = 8 << 20
+#: Bytes of pages that a thread reads at once where few of their rows are wanted.
+PICK_BYTES = 1 << 20
+_THREADS = 2
+#: Bytes of the pages of an update that stay in memory: nearly every read needs them.
+STAY_BYTES = 128 << 10
+_LEAST, _GREATEST = "least:", "greatest:"
+_INDEX = pa.schema(
+    {
+        "first": pa.uint64(),
+        "last": pa.uint64(),
+        "rows": pa.int32(),
+        "bytes": pa.int64(),
+        "checksum": pa.uint64(),
+    }
+)
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """What a version says of one of its segments.
+
+    Parameters
+    ----------
+    name : str
+        Of its files, without their ends.
+    checksum : str
+        Of its index.
+    rows, pages, bytes : int
+    key_pages : int
+        Pages of rows in the order of their hashes; they come first.
+    null_keys : int
+        Rows whose key is NULL.
+    """
+
+    name: str
+    checksum: str
+    rows: int
+    pages: int
+    bytes: int
+    key_pages: int
+    null_keys: int
+
+    def file(self, end: str) -> str:
+        """Name of the file with this end in its folder."""
+        return f"{self.name}.{end}"
+
+    @property
+    def data(self) -> str:
+        return f"{DATA}/{self.file('pages')}"
+
+    @property
+    def index(self) -> str:
+        return f"{DATA}/{self.file('index')}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def index_names(schema: pa.Schema) -> list[str]:
+    """Columns of the index of a segment.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of its pages, hidden columns included.
+    """
+    bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
+    return [*_INDEX.names, *(kind + name for name in bounded for kind in (_LEAST, _GREATEST))]
+
+
+def has_bounds(dtype: pa.DataType) -> bool:
+    """Whether an index has bounds of columns of this type."""
+    return (
+        (pa.types.is_integer(dtype) and not pa.types.is_uint64(dtype))
+        or pa.types.is_floating(dtype)
+        or pa.types.is_boolean(dtype)
+        or pa.types.is_date(dtype)
+        or pa.types.is_time(dtype)
+        or pa.types.is_timestamp(dtype)
+        or pa.types.is_duration(dtype)
+        or (pa.types.is_decimal(dtype) and dtype.precision <= 18)
+    )
+
+
+class PageSegment:
+    """A segment that is read.
+
+    Parameters
+    ----------
+    files : FileStore
+    record : SegmentRecord
+    schema : Schema
+        Of its pages, hidden columns included.
+    may_stay : bool
+        Whether the pages stay in memory once they are read, if they are few.
+    """
+
+    def __init__(
+        self,
+        files: FileStore,
+        record: SegmentRecord,
+        schema: pa.Schema,
+        *,
+        may_stay: bool = False,
+    ) -> None:
+        self._files, self.record = files, record
+        self.stays = may_stay and record.bytes <= STAY_BYTES
+        self._raw: np.ndarray | None = None
+        self.format = PageFormat(schema)
+        self._schema = schema
+        table = self._index_columns(_INDEX.names)
+        self.first = table["first"].to_numpy().copy()
+        self.last = table["last"].to_numpy().copy()
+        self.rows = table["rows"].to_numpy().copy()
+        self.bytes = table["bytes"].to_numpy().copy()
+        self._checksums = table["checksum"].to_numpy().copy()
+        self._offsets = np.cumsum(self.bytes) - self.bytes
+        # Open from now on: in a folder, a version that is in use outlives the removal of its files.
+        self._reader: RangeReader | None = files.ranges(record.data)
+        self._threads: ThreadPoolExecutor | None = None
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the index, and of pages that stay in memory."""
+        held = self.record.bytes if self.stays else 0
+        arrays = (self.first, self.last, self.rows, self.bytes, self._checksums, self._offsets)
+        return sum(array.nbytes for array in arrays) + held
+
+    def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest value of a column in each page."""
+        table = self._index_columns([_LEAST + column, _GREATEST + column])
+        return table.column(0).to_numpy(), table.column(1).to_numpy()
+
+    def _index_columns(self, names: Sequence[str]) -> pa.Table:
+        return self._files.columns(self.record.index, self.record.checksum, names).select(names)
+
+    def read(self, pages: np.ndarray, columns: Sequence[str]) -> list[pa.Array]:
+        """Columns of the rows of some pages, in the order of the pages.
+
+        Raises
+        ------
+        FileError
+        """
+        if not self.stays:
+            raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+            starts = self._checked(pages, raw)
+        else:
+            if self._raw is None:
+                raw = np.empty(int(self.bytes.sum()), np.uint8)
+                self._checked(np.arange(len(self.bytes)), raw)
+                self._raw = raw
+            raw, starts = self._raw, self._offsets[pages]
+        found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
+        if found is None:
+            raise self._miscounted()
+        return found
+
+    def read_with(
+        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        """Columns of those rows of some pages whose hash is sought, and how many each page has.
+
+        Raises
+        ------
+        FileError
+        """
+        # A few pages at a time, which stay in the processor's cache until their rows are picked.
+        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes[pages]) // PICK_BYTES)) + 1
+        bounds = [0, *cuts.tolist(), len(pages)]
+        parts = [slice(low, high) for low, high in pairwise(bounds)]
+
+        def picked(part: slice) -> tuple[list[pa.Array], np.ndarray]:
+            return self._picked(pages[part], columns, sought.of(part))
+
+        self._open()
+        if len(parts) == 1:
+            return picked(parts[0])
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS)
+        found = list(self._threads.map(picked, parts))
+        arrays = [pa.concat_arrays(column) for column in zip(*(f[0] for f in found), strict=True)]
+        return arrays, np.concatenate([counts for _, counts in found])
+
+    def _picked(
+        self, pages: np.ndarray, columns: Sequence[str], sought: Sought
+    ) -> tuple[list[pa.Array], np.ndarray]:
+        raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+        starts = self._checked(pages, raw)
+        rows = self.rows[pages].astype(np.int64)
+        found = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, sought)
+        if found is None:
+            raise self._miscounted()
+        return found
+
+    def _miscounted(self) -> FileError:
+        return self._damaged("its pages have other numbers of rows than its index says")
+
+    def _checked(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
+        """Read the bytes of pages as they were written; returns where each page begins."""
+        try:
+            return self._checked_once(pages, raw)
+        except FileError as error:
+            try:  # the file may have been restored since it was opened, as another file
+                self._reader = self._files.ranges(self.record.data)
+            except FileError:
+                raise error from None
+            return self._checked_once(pages, raw)
+
+    def _checked_once(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
+        lengths = self.bytes[pages]
+        starts = np.cumsum(lengths) - lengths
+        self._read_bytes(pages, raw, starts)
+        wrong = checksums(raw, starts, lengths) != self._checksums[pages]
+        if wrong.any():
+            page = int(pages[np.argmax(wrong)])
+            raise self._damaged(f"page {page} is not what was written: its checksum differs")
+        return starts
+
+    def _read_bytes(self, pages: np.ndarray, raw: np.ndarray, starts: np.ndarray) -> None:
+        if not len(pages):
+            return
+        reader = self._open()
+        # Neighbours are read at once.
+        firsts = np.concatenate([[0], np.flatnonzero(np.diff(pages) != 1) + 1])
+        places = starts[firsts]
+        lengths = np.diff(places, append=len(raw))
+        try:
+            end = reader.read_stretches(raw, places, lengths, self._offsets[pages[firsts]])
+        except OSError as error:
+            raise self._damaged(f"cannot be read: {error}") from error
+        if end is not None:
+            raise self._damaged(f"it is truncated: it ends at byte {end:,}")
+
+    def _open(self) -> RangeReader:
+        if self._reader is None:
+            raise FileError(f"{self._files.root} was closed; open it again to read it")
+        return self._reader
+
+    def _damaged(self, what: str) -> FileError:
+        return FileError(
+            f"{self._files.shown(self.record.data)}: {what}; `penstock relation check "
+            f"{self._files.root}` lists all that is damaged; restore the relation from a backup, "
+            "or build it anew"
+        )
+
+    def hashes(self) -> np.ndarray:
+        """Hashes of all keys, in the order of the pages.
+
+        Raises
+        ------
+        FileError
+        """
+        keyed = np.arange(self.record.key_pages or self.record.pages)
+        found = [self.read(some, [HASH_COLUMN])[0].to_numpy() for some in self._stretches(keyed)]
+        return np.concatenate([np.zeros(0, np.uint64), *found])
+
+    def _stretches(self, pages: np.ndarray) -> list[np.ndarray]:
+        """Pages in stretches that are read at once."""
+        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes[pages]) // READ_BYTES)) + 1
+        return np.split(pages, cuts)
+
+    def check(self, key_hash: KeyHash, key: Sequence[str]) -> Iterator[str]:
+        """Read all pages; give a line for each one that is damaged."""
+        for page in range(self.record.pages):
+            try:
+                problem = self._problem(page, key_hash, key)
+            except FileError as error:
+                problem = str(error)
+            if problem is not None:
+                yield problem
+
+    def _problem(self, page: int, key_hash: KeyHash, key: Sequence[str]) -> str | None:
+        """What is wrong with the rows of a page whose bytes are right."""
+        names = [name for name in self._schema.names if name[0] != "\0"]
+        if not key:
+            self.read(np.array([page]), names)
+            return None
+        hashes, *columns = self.read(np.array([page]), [HASH_COLUMN, *names])
+        rows = pa.RecordBatch.from_arrays(columns, names)
+        stored = hashes.to_numpy()
+        if not np.array_equal(stored, key_hash.of_rows(rows, key, "")):
+            return str(self._damaged(f"page {page} has rows whose hash is not that of their key"))
+        if page < self.record.key_pages and len(stored):
+            ends = (stored[0], stored[-1])
+            in_order = bool((stored[1:] >= stored[:-1]).all())
+            if not in_order or ends != (self.first[page], self.last[page]):
+                return str(self._damaged(f"page {page} has rows that belong to another page"))
+        return None
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._threads is not None:
+            self._threads.shutdown()
+            self._threads = None
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class SegmentWriter:
+    """Writes a segment.
+
+    Parameters
+    ----------
+    files : FileStore
+    schema : Schema
+        Of the rows, hidden columns included.
+    page_bytes : int
+        A page is closed before it would be longer, if that is possible.
+    by_hash : bool
+        Whether rows come in the order of their hashes, and those of one hash share a page.
+    check : callable or None
+        Called with the rows of pages of keys before they are written.
+    """
+
+    def __init__(
+        self,
+        files: FileStore,
+        schema: pa.Schema,
+        page_bytes: int,
+        *,
+        by_hash: bool,
+        check: Callable[[pa.RecordBatch], None] | None = None,
+    ) -> None:
+        self._files, self._schema, self._page_bytes = files, schema, page_bytes
+        self._by_hash, self._in_key_pages = by_hash, by_hash
+        self._check = check
+        self._bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
+        self._name = uuid.uuid4().hex
+        self._rows = self._pages = self._bytes = self._key_pages = self._null_keys = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._wanted_rows = 0
+        self._stack = ExitStack()
+        self._entries: list[pa.RecordBatch] = []
+        self._data: Sink | None = None
+        self._index: Any = None
+
+    def __enter__(self) -> SegmentWriter:
+        with ExitStack() as stack:
+            self._data = stack.enter_context(self._files.writing(f"{DATA}/{self._name}.pages"))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._stack.__exit__(*raised)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows behind all others."""
+        if not batch.num_rows:
+            return
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        # A page that does not end, of one hash, is not looked at with each batch.
+        if self._pending_rows >= self._wanted_rows:
+            self._write_pages(last=False)
+
+    def end_of_keys(self) -> None:
+        """Say that rows without a key follow."""
+        self._write_pages(last=True)
+        if self._by_hash and not self._pages:
+            self._write_page_of_nothing()
+        self._key_pages = self._pages if self._by_hash else 0
+        self._in_key_pages = False
+
+    def _write_page_of_nothing(self) -> None:
+        """A key's page is searched even where there are no rows."""
+        empty = pa.RecordBatch.from_pylist([], self._schema)
+        self._put(empty, np.zeros(1, np.int64))
+
+    def _write_pages(self, *, last: bool) -> None:
+        if not self._pending_rows:
+            return
+        rows = pa.concat_batches(self._pending)
+        hashes = rows.column(0).to_numpy() if self._in_key_pages else None
+        ends = cut(row_bytes(rows), hashes, self._page_bytes, last=last)
+        if len(ends):
+            self._put(rows.slice(0, int(ends[-1])), ends)
+            rows = rows.slice(int(ends[-1]))
+        self._pending, self._pending_rows = [rows] if rows.num_rows else [], rows.num_rows
+        self._wanted_rows = 2 * self._pending_rows
+
+    def _put(self, rows: pa.RecordBatch, ends: np.ndarray) -> None:
+        """Write pages that end before these rows."""
+        if self._check is not None and self._in_key_pages:
+            self._check(rows)
+        messages = sliced(rows, ends.tolist())
+        lengths = np.array([m.size for m in messages], np.int64)
+        offsets = np.cumsum(lengths) - lengths
+        raw = np.frombuffer(b"".join(messages), np.uint8)
+        assert self._data is not None
+        self._data.write(raw)
+        starts = np.concatenate([[0], ends[:-1]])
+        hashes = np.zeros(rows.num_rows, np.uint64)
+        if HASH_COLUMN in self._schema.names:
+            hashes = rows.column(HASH_COLUMN).to_numpy()
+            self._null_keys += 0 if self._in_key_pages else int((hashes == NULL_HASH).sum())
+        filled = rows.num_rows > 0
+        first = hashes[starts] if filled else np.zeros(1, np.uint64)
+        last = hashes[ends - 1] if filled else np.zeros(1, np.uint64)
+        columns = [
+            pa.array(first),
+            pa.array(last),
+            pa.array(np.diff(ends, prepend=0).astype(np.int32)),
+            pa.array(lengths),
+            pa.array(checksums(raw, offsets, lengths)),
+        ]
+        names = list(_INDEX.names)
+        for name in self._bounded:
+            least, greatest = _bounds(rows.column(name), starts if filled else ends, filled)
+            columns += [pa.array(least), pa.array(greatest)]
+            names += [_LEAST + name, _GREATEST + name]
+        self._entries.append(pa.RecordBatch.from_arrays(columns, names))
+        self._rows += rows.num_rows
+        self._pages += len(ends)
+        self._bytes += len(raw)
+
+    def finish(self) -> SegmentRecord:
+        """Write what is left and the index; the files exist once the ``with`` block has ended."""
+        if self._in_key_pages or not self._by_hash:
+            self.end_of_keys()
+        self._write_pages(last=True)
+        if not self._pages:
+            self._write_page_of_nothing()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, self._entries[0].schema) as writer:
+            writer.write(pa.concat_batches(self._entries))
+        written = self._files.put(f"{DATA}/{self._name}.index", sink.getvalue())
+        return SegmentRecord(
+            name=self._name,
+            checksum=written.checksum,
+            rows=self._rows,
+            pages=self._pages,
+            bytes=self._bytes,
+            key_pages=self._key_pages,
+            null_keys=self._null_keys,
+        )
+
+
+def _bounds(column: pa.Array, starts: np.ndarray, filled: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Least and greatest value of each page; the other way round where it has none."""
+    v = vector(column, None, "")
+    values = v.values
+    if values.dtype.kind == "b":
+        values = values.astype(np.int64)
+    is_float = values.dtype.kind == "f"
+    values = values.astype(np.float64 if is_float else np.int64)
+    top = np.inf if is_float else np.iinfo(np.int64).max
+    bottom = -np.inf if is_float else np.iinfo(np.int64).min
+    if not filled:
+        return np.array([top], values.dtype), np.array([bottom], values.dtype)
+    lows, highs = values, values
+    if v.valid is not None:
+        lows, highs = np.where(v.valid, values, top), np.where(v.valid, values, bottom)
+    with np.errstate(invalid="ignore"):
+        # fmin leaves NaN out, maximum keeps it.
+        return np.fmin.reduceat(lows, starts), np.maximum.reduceat(highs, starts)

@@ -1,0 +1,437 @@
+"""A version of a relation in a folder: its base's pages, with later changes merged into them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+
+from ..border import PageIndex, PageRows, Version
+from ..key_hash import NULL_HASH
+from .keys import keys_within
+from .layout import RelationLayout
+from .pages import Sought
+from .records import VersionRecord
+from .segment import HASH_COLUMN, READ_BYTES, PageSegment, has_bounds
+
+
+class FolderVersion(Version):
+    """A version.
+
+    Parameters
+    ----------
+    layout : RelationLayout
+    record : VersionRecord
+    base : PageSegment
+    deltas : sequence of (PageSegment or None, PageSegment or None)
+        Rows, and keys that are gone, of each update since the base, the oldest first.
+    changes : callable
+        Gives what changed since a version.
+    """
+
+    def __init__(
+        self,
+        layout: RelationLayout,
+        record: VersionRecord,
+        base: PageSegment,
+        deltas: Sequence[tuple[PageSegment | None, PageSegment | None]],
+        changes: Callable[[int, int], np.ndarray | None],
+    ) -> None:
+        self._layout, self.record, self._base = layout, record, base
+        self._deltas = deltas
+        self._changes = changes
+        self.number, self.rows, self.created = record.number, record.rows, record.created
+        self._ranked = [base, *(rows for rows, _ in deltas)]
+        key_pages = base.record.key_pages
+        # Pages without an order by hash: which segment each is of, and its number there.
+        plain = [
+            (rank, np.arange(one.record.key_pages if layout.by_hash else 0, one.record.pages))
+            for rank, one in enumerate(self._ranked)
+            if one is not None
+        ]
+        self._plain_rank = np.concatenate([np.full(len(p), rank, np.int64) for rank, p in plain])
+        self._plain_page = np.concatenate([pages for _, pages in plain])
+        self._key_pages = key_pages
+        self.index = self._index_of()
+        self.bytes = sum(one.bytes for one in record.segments)
+
+    def _index_of(self) -> PageIndex:
+        base, keyed = self._base, self._key_pages
+        first = base.first[:keyed].copy()
+        first[:1] = 0
+        rows = [base.rows[:keyed].astype(np.int64)]
+        sizes = [base.bytes[:keyed].copy()]
+        self._first, self._last = first, _lasts(first)
+        if self._layout.by_hash:
+            for delta_rows, gone in self._deltas:
+                for one in (delta_rows, gone):
+                    if one is None:
+                        continue
+                    low, high = self._pages_of(one, slice(None))
+                    held = np.concatenate([[0], np.cumsum(one.bytes)])
+                    if not one.stays:
+                        sizes[0] += held[high] - held[low]
+                    if one is delta_rows:
+                        counts = np.concatenate([[0], np.cumsum(one.rows, dtype=np.int64)])
+                        rows[0] += counts[high] - counts[low]
+        for rank, one in enumerate(self._ranked):
+            if one is not None:
+                own = self._plain_page[self._plain_rank == rank]
+                rows.append(one.rows[own].astype(np.int64))
+                sizes.append(one.bytes[own])
+        limit = np.iinfo(np.int32).max
+        return PageIndex(
+            first=first,
+            rows=np.minimum(np.concatenate(rows), limit).astype(np.int32),
+            bytes=np.concatenate(sizes),
+            bounds=_Bounds(self),
+            memory_bytes=self._memory_bytes(),
+        )
+
+    def _memory_bytes(self) -> int:
+        segments = [self._base, *(one for pair in self._deltas for one in pair if one is not None)]
+        own = 2 * self._first.nbytes + 16 * len(self._plain_page) + 12 * self._base.record.pages
+        held = 0 if self._layout.by_hash else _bytes(gone for _, gone in self._deltas)
+        return sum(one.memory_bytes for one in segments) + own + held
+
+    def _pages_of(
+        self, segment: PageSegment, pages: np.ndarray | slice
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The pages of keys ``[low, high)`` of a delta that may have rows of each of some pages."""
+        keyed = segment.record.key_pages
+        low = np.searchsorted(segment.last[:keyed], self._first[pages], "left")
+        high = np.searchsorted(segment.first[:keyed], self._last[pages], "right")
+        return low, np.maximum(low, high)
+
+    def changed_since(self, number: int) -> np.ndarray | None:
+        return self._changes(number, self.number)
+
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
+        pages = np.asarray(pages, np.int64)
+        self._check(columns)
+        keyed = pages < self._key_pages
+        if keyed.all():
+            return self._read_keyed(pages, columns, sought)
+        if not keyed.any():
+            return self._read_plain(pages, columns)
+        parts = [
+            self._read_keyed(pages[keyed], columns),
+            self._read_plain(pages[~keyed], columns),
+        ]
+        order = np.concatenate([np.flatnonzero(keyed), np.flatnonzero(~keyed)])
+        return _in_order(parts, order)
+
+    def _check(self, columns: Sequence[str]) -> None:
+        names = self._layout.schema.names
+        for column in columns:
+            if column not in names:
+                raise SchemaError(
+                    f"the relation {self._layout.name} has no column {column}; it has "
+                    f"{', '.join(names)}"
+                )
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[PageRows]:
+        """All rows, some pages at a time."""
+        wanted = self._layout.schema.names if columns is None else columns
+        sizes = self.index.bytes
+        start = 0
+        total = np.cumsum(sizes)
+        while start < len(sizes):
+            before = int(total[start - 1]) if start else 0
+            end = max(start + 1, int(np.searchsorted(total, before + READ_BYTES, "right")))
+            yield self.read(np.arange(start, end), wanted)
+            start = end
+
+    def _read_plain(self, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
+        own = pages - self._key_pages
+        ranks, numbers = self._plain_rank[own], self._plain_page[own]
+        parts, places = [], []
+        for rank in np.unique(ranks).tolist():
+            at = np.flatnonzero(ranks == rank)
+            segment = self._ranked[rank]
+            assert segment is not None
+            parts.append(self._without_gone(segment, rank, numbers[at], columns))
+            places.append(at)
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return self._of_nothing(columns)
+        return _in_order(parts, np.concatenate(places))
+
+    def _of_nothing(self, columns: Sequence[str]) -> PageRows:
+        schema = pa.schema([self._layout.schema.field(name) for name in columns])
+        empty = pa.RecordBatch.from_pylist([], schema)
+        return PageRows(np.zeros(0, np.uint64), empty, np.zeros(1, np.int64))
+
+    def _without_gone(
+        self, segment: PageSegment, rank: int, pages: np.ndarray, columns: Sequence[str]
+    ) -> PageRows:
+        """Rows of a clustered relation that no later update has taken away."""
+        rows = self._rows(segment, pages, self._with_key(columns, self._gone_in_memory(rank)))
+        hidden = np.zeros(len(rows.hashes), bool)
+        if rank < len(self._deltas):
+            for _, hashes, keys in self._gone_in_memory(rank):
+                self._hide(hidden, np.ones(len(hidden), bool), rows, hashes, keys)
+        return _visible(rows, hidden, columns)
+
+    def _gone_in_memory(self, rank: int) -> list[tuple[int, np.ndarray, pa.RecordBatch]]:
+        """Keys that updates after some rank have taken away, if the relation is clustered."""
+        return [] if self._layout.by_hash else [one for one in self._all_gone if one[0] > rank]
+
+    @cached_property
+    def _all_gone(self) -> list[tuple[int, np.ndarray, pa.RecordBatch]]:
+        found = []
+        for number, (_, gone) in enumerate(self._deltas):
+            if gone is not None:
+                rows = self._rows(gone, np.arange(gone.record.pages), self._layout.record.key)
+                found.append((number + 1, rows.hashes, rows.batch))
+        return found
+
+    def _with_key(self, columns: Sequence[str], needed: object) -> list[str]:
+        return list(dict.fromkeys([*columns, *self._layout.record.key])) if needed else [*columns]
+
+    def _rows(self, segment: PageSegment, pages: np.ndarray, columns: Sequence[str]) -> PageRows:
+        """Rows of pages as they are in a segment."""
+        has_hash = HASH_COLUMN in segment.format.schema.names
+        arrays = segment.read(pages, [HASH_COLUMN, *columns] if has_hash else list(columns))
+        counts = segment.rows[pages].astype(np.int64)
+        # Not to_numpy, whose arrays are read-only, and another type to Numba.
+        hashes = (
+            np.frombuffer(arrays[0].buffers()[1], np.uint64)
+            if has_hash
+            else np.zeros(int(counts.sum()), np.uint64)
+        )
+        return self._page_rows(hashes, arrays[1:] if has_hash else arrays, columns, counts)
+
+    def _page_rows(
+        self,
+        hashes: np.ndarray,
+        arrays: Sequence[pa.Array],
+        columns: Sequence[str],
+        counts: np.ndarray,
+    ) -> PageRows:
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        schema = pa.schema([self._layout.schema.field(name) for name in columns])
+        if not columns:
+            empty = pa.RecordBatch.from_struct_array(pa.array([{}] * len(hashes), pa.struct([])))
+            return PageRows(hashes, empty, starts)
+        return PageRows(hashes, pa.RecordBatch.from_arrays(list(arrays), schema=schema), starts)
+
+    def _base_rows(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None
+    ) -> PageRows:
+        """Rows of the base's pages; rows of hashes that are not sought may be left out."""
+        if sought is None:
+            return self._rows(self._base, pages, columns)
+        lows = np.searchsorted(sought, self._first[pages], "left")
+        highs = np.searchsorted(sought, self._last[pages], "right")
+        arrays, counts = self._base.read_with(
+            pages, [HASH_COLUMN, *columns], Sought(sought, lows, highs)
+        )
+        return self._page_rows(arrays[0].to_numpy(), arrays[1:], columns, counts)
+
+    def _read_keyed(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
+        if not self._deltas:
+            return self._base_rows(pages, columns, sought)
+        gone = self._changes_in(pages, [gone for _, gone in self._deltas], self._layout.record.key)
+        wanted = self._with_key(columns, gone)
+        added = self._changes_in(pages, [rows for rows, _ in self._deltas], wanted)
+        base = self._base_rows(pages, wanted, sought)
+        if added or gone:
+            base = self._merged(base, added, gone)
+        return _visible(base, np.zeros(0, bool), columns)
+
+    def _merged(
+        self,
+        base: PageRows,
+        added: Sequence[tuple[int, np.ndarray, PageRows]],
+        gone: Sequence[tuple[int, np.ndarray, PageRows]],
+    ) -> PageRows:
+        """Rows of the base's pages with those of deltas, which change few of the pages."""
+        counts = np.diff(base.starts)
+        is_changed = np.zeros(len(counts), bool)
+        for _, places, _ in (*added, *gone):
+            is_changed[places] = True
+        place = np.repeat(np.arange(len(counts)), counts)
+        own = np.flatnonzero(is_changed[place])
+        # Rows of the changed pages: their numbers, where the deltas' rows come behind the base's.
+        more = [rows for _, _, rows in added]
+        hashes = np.concatenate([base.hashes, *(rows.hashes for rows in more)])
+        batch = pa.concat_batches([base.batch, *(rows.batch for rows in more)])
+        numbers = np.concatenate([own, np.arange(len(base.hashes), len(hashes))])
+        places = np.concatenate([place[own], *(at for _, at, _ in added)])
+        ranks = np.concatenate(
+            [np.zeros(len(own), np.int64), *(np.full(len(at), rank) for rank, at, _ in added)]
+        )
+        if gone:
+            some = PageRows(hashes[numbers], batch.take(pa.array(numbers)), base.starts)
+            hidden = np.zeros(len(numbers), bool)
+            for after, _, keys in gone:
+                self._hide(hidden, ranks < after, some, keys.hashes, keys.batch)
+            shown = ~hidden
+            numbers, places, ranks = numbers[shown], places[shown], ranks[shown]
+        order = np.lexsort((ranks, hashes[numbers], places))
+        numbers, places = numbers[order], places[order]
+        counts = np.where(is_changed, np.bincount(places, minlength=len(counts)), counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.empty(int(starts[-1]), np.int64)
+        same = np.flatnonzero(~is_changed[place])
+        rows[same + (starts[:-1] - base.starts[:-1])[place[same]]] = same
+        first = np.searchsorted(places, places, "left")
+        rows[starts[places] + np.arange(len(places)) - first] = numbers
+        return PageRows(hashes[rows], batch.take(pa.array(rows)), starts)
+
+    def _changes_in(
+        self, pages: np.ndarray, segments: Sequence[PageSegment | None], columns: Sequence[str]
+    ) -> list[tuple[int, np.ndarray, PageRows]]:
+        """Rows of deltas that belong to some pages.
+
+        Returns
+        -------
+        list of (int, ndarray, PageRows)
+            The number of the delta, from 1, and for each row the position of its page.
+        """
+        by_number = np.argsort(pages, kind="stable")
+        found = []
+        for number, segment in enumerate(segments):
+            if segment is None:
+                continue
+            low, high = self._pages_of(segment, pages)
+            # How many of the pages begin, and end, at each page of the segment.
+            change = np.zeros(segment.record.key_pages + 1, np.int64)
+            np.add.at(change, low, 1)
+            np.add.at(change, high, -1)
+            wanted = np.flatnonzero(np.cumsum(change)[:-1] > 0)
+            if not len(wanted):
+                continue
+            rows = self._rows(segment, wanted, columns)
+            own = np.searchsorted(self._first, rows.hashes, "right") - 1
+            place = np.searchsorted(pages[by_number], own)
+            place = by_number[np.minimum(place, len(pages) - 1)]
+            is_asked = pages[place] == own
+            if not is_asked.any():
+                continue
+            kept = np.flatnonzero(is_asked)
+            batch = rows.batch.take(pa.array(kept))
+            found.append((number + 1, place[kept], PageRows(rows.hashes[kept], batch, rows.starts)))
+        return found
+
+    def _hide(
+        self,
+        hidden: np.ndarray,
+        is_older: np.ndarray,
+        rows: PageRows,
+        gone_hashes: np.ndarray,
+        gone_keys: pa.RecordBatch,
+    ) -> None:
+        """Mark the rows that are older than an update and have a key that it has taken away."""
+        hashes = np.unique(gone_hashes)
+        near = np.minimum(np.searchsorted(hashes, rows.hashes), max(len(hashes) - 1, 0))
+        is_near = is_older & (hashes[near] == rows.hashes) if len(hashes) else is_older & False
+        candidates = np.flatnonzero(is_near)
+        if not len(candidates):
+            return
+        found_hashes = rows.hashes[candidates]
+        chosen = np.flatnonzero(np.isin(gone_hashes, found_hashes))
+        key = self._layout.record.key
+        own = [rows.batch.column(name).take(pa.array(candidates)) for name in key]
+        others = [gone_keys.column(name).take(pa.array(chosen)) for name in key]
+        # Rows with NULL in their key have no key; nothing takes them away.
+        has_key = np.ones(len(candidates), bool)
+        for column in own:
+            has_key &= column.is_valid().to_numpy(zero_copy_only=False)
+        own = [column.filter(pa.array(has_key)) for column in own]
+        hidden[candidates[has_key]] |= keys_within(own, others)
+
+    def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest value of a column in each page, changes included."""
+        parts = [one.bounds(column) if one is not None else None for one in self._ranked]
+        assert parts[0] is not None
+        keyed = self._key_pages
+        least, greatest = parts[0][0][:keyed].copy(), parts[0][1][:keyed].copy()
+        if self._layout.by_hash:
+            for segment, part in zip(self._ranked[1:], parts[1:], strict=True):
+                if segment is None or part is None:
+                    continue
+                low, high = self._pages_of(segment, slice(None))
+                for page in np.flatnonzero(high > low).tolist():
+                    some = slice(low[page], high[page])
+                    least[page] = np.fmin(least[page], part[0][some].min())
+                    greatest[page] = np.maximum(greatest[page], part[1][some].max())
+        lows, highs = [least], [greatest]
+        for rank, part in enumerate(parts):
+            if part is not None:
+                own = self._plain_page[self._plain_rank == rank]
+                lows.append(part[0][own])
+                highs.append(part[1][own])
+        return np.concatenate(lows), np.concatenate(highs)
+
+    @property
+    def bounded(self) -> list[str]:
+        """Columns that pages have bounds of."""
+        return [field.name for field in self._layout.schema if has_bounds(field.type)]
+
+
+class _Bounds(Mapping[str, tuple[np.ndarray, np.ndarray]]):
+    """Bounds of pages; those of a column are read when they are first asked for."""
+
+    def __init__(self, version: FolderVersion) -> None:
+        self._version = version
+        self._read: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+
+    def __getitem__(self, column: str) -> tuple[np.ndarray, np.ndarray]:
+        if column not in self._read:
+            if column not in self._version.bounded:
+                raise KeyError(column)
+            self._read[column] = self._version.bounds(column)
+        return self._read[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._version.bounded)
+
+    def __len__(self) -> int:
+        return len(self._version.bounded)
+
+
+def _bytes(segments: Iterable[PageSegment | None]) -> int:
+    return sum(one.record.bytes for one in segments if one is not None)
+
+
+def _lasts(first: np.ndarray) -> np.ndarray:
+    """The greatest hash that a row of each page may have."""
+    last = np.full(len(first), NULL_HASH, np.uint64)
+    last[:-1] = first[1:] - np.uint64(1)
+    return last
+
+
+def _visible(rows: PageRows, hidden: np.ndarray, columns: Sequence[str]) -> PageRows:
+    """Rows that are not hidden, with these columns."""
+    batch = (
+        rows.batch.select(list(columns)) if rows.batch.schema.names != [*columns] else rows.batch
+    )
+    if not hidden.any():
+        return PageRows(rows.hashes, batch, rows.starts)
+    shown = np.flatnonzero(~hidden)
+    starts = np.searchsorted(shown, rows.starts)
+    return PageRows(rows.hashes[shown], batch.take(pa.array(shown)), starts)
+
+
+def _in_order(parts: Sequence[PageRows], order: np.ndarray) -> PageRows:
+    """Rows of several reads, by page: page k of all comes to the place ``order[k]``."""
+    counts = np.concatenate([np.diff(part.starts) for part in parts])
+    froms = np.cumsum(counts) - counts
+    back = np.argsort(order)
+    starts = np.concatenate([[0], np.cumsum(counts[back])])
+    shift = np.repeat(froms[back] - starts[:-1], counts[back])
+    rows = np.arange(int(starts[-1])) + shift
+    hashes = np.concatenate([part.hashes for part in parts])
+    batch = pa.concat_batches([part.batch for part in parts])
+    return PageRows(hashes[rows], batch.take(pa.array(rows)), starts)

@@ -1,0 +1,76 @@
+"""``penstock explain`` of a query with a relation: how its rows are found, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+
+from penstock.host.join.lookup.join import row_bytes
+from penstock.host.join.lookup.reach import Reach
+from penstock.host.join.lookup.source import RelationTable
+from penstock.host.lookup.memory import MemorySplit
+from penstock.host.lookup.zipf import top_share
+from penstock.host.relation.folder.sources import source_of
+
+from ..expr.node import show
+from ..plan.lookup import LookupPlan, SoughtKey
+from .inputs import Asked
+from .terminal import count, heading, line
+
+#: Exponents of Zipf distributions for which the share of keys in memory is shown.
+_EXPONENTS = (0.0, 0.8, 1.0, 1.2)
+
+
+def explain_lookup(
+    asked: Asked, given: tuple[str, RelationTable], memory_bytes: int | None
+) -> None:
+    """Print layout, path, shares of memory and expected hits."""
+    name, relation = given
+    with closing(relation.open()) as stored:
+        query = asked.compiled({name: stored.schema}, relation=name)
+        plan, version = LookupPlan(query.query, name, stored.found_by), stored.version()
+        names = query.query.names
+        heading("query")
+        line("stream", f"{plan.outer.alias}, filter {show(plan.outer.filter, names)}")
+        line("relation", f"{plan.inner.alias}, filter {show(plan.inner.filter, names)}")
+        line("join", f"{query.query.kind.value.lower()}")
+        line("condition", f"{show(query.query.predicate, names)}")
+        heading("relation")
+        order = ", ".join(stored.cluster or stored.key)
+        how = "clustered by" if stored.cluster else "by the hash of"
+        size = version.bytes / 1e6
+        line("version", f"{version.number}, {count(version.rows)} rows")
+        line("pages", f"{count(len(version.index))}, {size:.1f} MB, {how} {order}")
+        heading("path")
+        options = relation.options(memory_bytes, ordered=False, pruning=None)
+        width = row_bytes(source_of(query.files[plan.outer.table]).schema)
+        keeps = options.algorithm.keeps_rows and plan.sought is not None
+        split = MemorySplit.of(
+            options.memory_bytes, version.index.memory_bytes, width, keeps_rows=keeps
+        )
+        if plan.sought is None:
+            reach = Reach(plan, version.index)
+            bounds = ", ".join(sorted(reach.bounded)) or "nothing: all pages are read"
+            line("by scanning", f"pages are pruned by {bounds}")
+        else:
+            keys = ", ".join(
+                f"{column} = {_text(sought, names)}"
+                for column, sought in zip(plan.key, plan.sought, strict=True)
+            )
+            line("by key", keys)
+            line("algorithm", str(options.algorithm))
+        parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
+        line("memory", ", ".join(parts))
+        if split.cache:
+            kept = split.cache * version.rows / max(1, version.bytes)
+            shares = "   ".join(
+                f"{top_share(kept, version.rows, s):.0%} at exponent {s:g}" for s in _EXPONENTS
+            )
+            line("hits", f"{shares}, by the Zipf exponent of the stream's keys")
+
+
+def _text(sought: SoughtKey, names: Mapping[str, str]) -> str:
+    text = show(sought.value, names)
+    if sought.constant:
+        text = f"({text} - {sought.constant})"
+    return text if sought.factor == 1 else f"{text} / {sought.factor}"

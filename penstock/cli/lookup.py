@@ -1,0 +1,108 @@
+"""``penstock sql`` with a relation: a file is joined with a stored table, batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import monotonic
+
+import pyarrow as pa
+
+from penstock.host.device.base import Device
+from penstock.host.execute.trace import Trace
+from penstock.host.join.lookup.opening import AnyLookup, open_lookup
+from penstock.host.join.lookup.source import RelationTable, relation
+from penstock.host.prune.sizes import pruning_sizes
+from penstock.host.relation.folder.sources import source_of
+from penstock.host.rows.files import write_text
+
+from ..errors import UsageError
+from ..plan.lookup import LookupPlan
+from . import values
+from .inputs import Asked
+from .options import group, option
+from .output import OutputArguments, run, show
+from .terminal import count, note
+
+
+@group
+class LookupArguments:
+    """A relation in the place of a table."""
+
+    relation: str | None = option("NAME=FOLDER of a stored relation, in the place of a table.")
+    memory: str | None = option("Memory of a join with a relation: 128MB.")
+    algorithm: str = option(
+        "How a relation is looked up: auto, meshjoin, hybridjoin, cachejoin, d-cachejoin.",
+        default="auto",
+    )
+
+    def given(self) -> tuple[str, RelationTable] | None:
+        """The relation and its name in the query; None if there is none.
+
+        Raises
+        ------
+        UsageError
+            Other options are given without it.
+        """
+        if self.relation is None:
+            if self.memory is not None or self.algorithm != "auto":
+                raise UsageError("--memory and --algorithm are for a query with --relation")
+            return None
+        ((name, location),) = values.pairs([self.relation], "relation").items()
+        return name, relation(location, algorithm=self.algorithm)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory, if it is given."""
+        return None if self.memory is None else values.size(self.memory, "memory")
+
+
+def join_with_relation(
+    asked: Asked,
+    given: tuple[str, RelationTable],
+    memory_bytes: int | None,
+    device: Device,
+    output: OutputArguments,
+    ordered: bool,
+) -> None:
+    """Join a file with a relation, in a fixed amount of memory."""
+    name, table = given
+    with closing(table.open()) as stored:
+        query = asked.compiled({name: stored.schema}, relation=name)
+        plan = LookupPlan(query.query, name, stored.found_by)
+        source = source_of(query.files[plan.outer.table])
+        options = table.options(memory_bytes, ordered=ordered, pruning=pruning_sizes(True))
+        join = open_lookup(plan, source.schema, stored, [device], replace(options, refresh=False))
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            for batch in source.batches:
+                yield from join.push(batch)
+            yield from join.end()
+
+        began = monotonic()
+        first = run(rows(), join.schema, output, Trace(False))
+        seconds = monotonic() - began
+    if output.out is None:
+        show(first, join.stats.rows)
+    _summarise(join, seconds, output.out)
+    if output.stats is not None:
+        counts = asdict(join.counts)
+        counts |= {"sought": counts["rows"], "rows": join.stats.rows, "seconds": seconds}
+        write_text(output.stats, json.dumps(counts, indent=2) + "\n")
+
+
+def _summarise(join: AnyLookup, seconds: float, out: Path | None) -> None:
+    where = "" if out is None else f" -> {out}"
+    counts, alias = join.counts, join.plan.outer.alias
+    rate = join.rows_in / seconds if seconds else 0.0
+    kept = ""
+    if counts.rows and counts.hits:
+        kept = f", {counts.hits / counts.rows:.0%} of the keys found in memory"
+    note(
+        f"{count(join.stats.rows)} rows{where}; {count(join.rows_in)} of {alias} looked up in "
+        f"version {join.version.number} of {join.relation.name} in {seconds:.3f} s "
+        f"({rate / 1e6:.3g} M/s){kept}; {count(counts.pages)} pages read"
+    )

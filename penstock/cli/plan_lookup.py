@@ -1,0 +1,146 @@
+"""``penstock plan --relation``: what rate a join with a relation sustains in how much memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from penstock.host.lookup.algorithm import Algorithm
+from penstock.host.lookup.calibrate import calibrate
+from penstock.host.lookup.memory import ENTRY_ROW_BYTES, MemorySplit
+from penstock.host.lookup.model import Shape, UnitCosts, predict
+from penstock.host.relation import Version, open_relation
+
+from ..errors import UsageError
+from . import values
+from .options import group, option
+from .terminal import NUMBERS, count, results, say, table
+
+
+@group
+class LookupLoadArguments:
+    """A relation, and the stream that looks rows up in it."""
+
+    relation: str | None = option("Plan a join with this relation instead of one of two streams.")
+    zipf: float = option("Exponent of the Zipf distribution of the stream's keys.", default=1.0)
+    absent: float = option("Share of the stream's rows whose key the relation lacks.", default=0.0)
+    memory: str = option("Memory of a join with a relation.", default="128MB")
+    row_bytes: float = option("Bytes of a row of the stream.", default=64.0)
+
+    def check(self) -> None:
+        """Refuse numbers out of range.
+
+        Raises
+        ------
+        UsageError
+        """
+        if not 0 <= self.zipf <= 4:
+            raise UsageError(f"--zipf must be from 0 to 4, not {self.zipf:g}")
+        if not 0 <= self.absent <= 1:
+            raise UsageError(f"--absent is a share, from 0 to 1, not {self.absent:g}")
+        if not 1 <= self.row_bytes <= 1e9:
+            raise UsageError(f"--row-bytes must be from 1 to 1e9, not {self.row_bytes:g}")
+
+
+def plan_lookup(asked: LookupLoadArguments, rate: float | None) -> dict[str, Any]:
+    """Predict each algorithm; of ``auto``, also the memory that a rate needs."""
+    asked.check()
+    memory = values.size(asked.memory, "memory")
+    with closing(open_relation(str(asked.relation))) as stored:
+        if not stored.found_by:
+            raise UsageError(
+                f"{asked.relation} is clustered, so rows of the stream meet all pages that may "
+                "match, which depends on the condition: run it on a part of the stream instead"
+            )
+        version = stored.version()
+        costs = calibrate(version, stored.schema.names)
+        found = {
+            str(algorithm): vars(predict(algorithm, shape, costs))
+            for algorithm in Algorithm
+            for shape in [shape_of(version, asked, memory, algorithm)]
+        }
+        report: dict[str, Any] = {
+            "relation": stored.name,
+            "version": version.number,
+            "rows": version.rows,
+            "bytes": version.bytes,
+            "memory_bytes": memory,
+            "zipf": asked.zipf,
+            "algorithms": found,
+            "rate_per_s": rate,
+        }
+        if rate is not None:
+            report["memory_needed_bytes"] = _needed(version, asked, costs, rate)
+    return report
+
+
+def shape_of(
+    version: Version, asked: LookupLoadArguments, memory: int, algorithm: Algorithm
+) -> Shape:
+    """The relation, the stream and the memory as the model sees them."""
+    split = MemorySplit.of(
+        memory, version.index.memory_bytes, asked.row_bytes, keeps_rows=algorithm.keeps_rows
+    )
+    width = version.bytes / max(1, version.rows)
+    return Shape(
+        rows=max(1, version.rows),
+        row_bytes=width,
+        page_bytes=version.bytes / max(1, len(version.index)),
+        stream_bytes=asked.row_bytes,
+        cached=split.cache / (width + ENTRY_ROW_BYTES),
+        waiting=split.rows_of(asked.row_bytes),
+        read_bytes=split.pages,
+        exponent=asked.zipf,
+        absent=asked.absent,
+    )
+
+
+def _needed(
+    version: Version, asked: LookupLoadArguments, costs: UnitCosts, rate: float
+) -> int | None:
+    """The least memory, a power of two, with which ``auto`` sustains a rate; None if none does."""
+    for memory in _memories(version):
+        try:
+            shape = shape_of(version, asked, memory, Algorithm.AUTO)
+        except UsageError:  # too little for this relation
+            continue
+        if predict(Algorithm.AUTO, shape, costs).rate >= rate:
+            return memory
+    return None
+
+
+def _memories(version: Version) -> Iterator[int]:
+    memory = 1 << 20
+    while memory <= 4 * max(version.bytes, 1 << 20):
+        yield memory
+        memory *= 2
+
+
+def show_lookup(report: dict[str, Any]) -> None:
+    """Print a plan of a join with a relation."""
+    say(
+        f"{report['relation']}, version {report['version']}: {count(report['rows'])} rows, "
+        f"{report['bytes'] / 1e6:.1f} MB; {report['memory_bytes'] / 1e6:.1f} MB of memory, keys by "
+        f"Zipf {report['zipf']:g}"
+    )
+    shown = table("algorithm", "rows/s", "keys in memory", "waiting", right=NUMBERS)
+    for name, found in report["algorithms"].items():
+        shown.add_row(
+            name, count(round(found["rate"])), f"{found['hits']:.0%}", f"{found['wait_s']:.2f} s"
+        )
+    results.print(shown)
+    rate = report["rate_per_s"]
+    if rate is None:
+        return
+    auto = report["algorithms"]["auto"]["rate"]
+    if auto >= rate:
+        say(f"{count(round(rate))} rows/s are sustained, at {rate / auto:.0%} of what auto can")
+    else:
+        say(f"{count(round(rate))} rows/s are more than auto sustains with this memory")
+    needed = report["memory_needed_bytes"]
+    say(
+        "no memory is enough on this machine: several lanes are needed"
+        if needed is None
+        else f"{needed / (1 << 20):,.0f} MiB are enough for that rate"
+    )

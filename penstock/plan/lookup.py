@@ -1,0 +1,150 @@
+"""The plan of a query that looks up rows of a relation.
+
+Such a query has no window. Rows that may meet are put into one group, and its window says that
+only rows of one group meet: so the join's other parts need not know that a relation takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..errors import QueryError
+from ..expr import ops
+from ..expr.node import Expr, Op, show
+from ..types import int_of
+from .closing import is_per_row
+from .linear import linear
+from .query import JoinQuery, Side, other
+from .time_bounds import conjuncts_of
+
+#: Column of the groups; no column of a user has this name.
+GROUP = "\0group"
+
+
+def group_column(side: str) -> Expr:
+    """A row's group, the time of the window of :attr:`~.query.JoinQuery.window`."""
+    return ops.column(side, GROUP, int_of(64, nullable=False))
+
+
+@dataclass(frozen=True)
+class SoughtKey:
+    """The value that a key column has in every match: ``(value - constant) / factor``.
+
+    Parameters
+    ----------
+    value : Expr
+        Over columns of the stream.
+    factor, constant : int
+        Where it is no whole number, nothing matches; 1 and 0 but for integers, decimals and times.
+    """
+
+    value: Expr
+    factor: int = 1
+    constant: int = 0
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """How the rows of a relation are found.
+
+    Parameters
+    ----------
+    query : JoinQuery
+        Compiled with a relation.
+    relation : str
+        Name of the table that is the relation.
+    key : tuple of str
+        Columns by which the relation's rows are found; empty if it has none.
+    """
+
+    query: JoinQuery
+    relation: str
+    key: tuple[str, ...]
+
+    @cached_property
+    def inner(self) -> Side:
+        """The relation."""
+        side = self.query.left
+        return side if side.table.lower() == self.relation.lower() else self.query.right
+
+    @cached_property
+    def outer(self) -> Side:
+        """The stream."""
+        return self.query.side(other(self.inner.side))
+
+    @cached_property
+    def sought(self) -> tuple[SoughtKey, ...] | None:
+        """The values of the key columns: the key path.
+
+        None for the scan path, on which every row of the relation may match: a column of the key
+        is compared in another way, or not at all.
+
+        Raises
+        ------
+        QueryError
+            A key column is compared with a value of another type.
+        """
+        if not self.key:
+            return None
+        found: dict[str, SoughtKey] = {}
+        # What is equal to a constant is a filter of the relation by now.
+        conditions = (self.query.predicate, self.inner.filter)
+        for conjunct in (one for whole in conditions for one in conjuncts_of(whole)):
+            if conjunct.op is not Op.EQ:
+                continue
+            for own, given in (conjunct.args, conjunct.args[::-1]):
+                if own.sides == {self.inner.side} and self.inner.side not in given.sides:
+                    self._add(found, own, given)
+        if not all(column in found for column in self.key):
+            return None
+        return tuple(found[column] for column in self.key)
+
+    def _add(self, found: dict[str, SoughtKey], own: Expr, given: Expr) -> None:
+        """Note a key column that is equal to a value of the stream."""
+        # A float is hashed as the double that it is equal to.
+        plain = own.args[0] if own.op is Op.CAST and own.args[0].type.is_float else own
+        if plain.op is Op.COLUMN:
+            found.setdefault(plain.attr[1], SoughtKey(given))
+            return
+        if own.type.is_integral:
+            form = linear(own)
+            if len(form.terms) == 1 and form.terms[0][0].op is Op.COLUMN and form.terms[0][1]:
+                (column, factor), constant = form.terms[0], form.constant
+                found.setdefault(column.attr[1], SoughtKey(given, factor, constant))
+                return
+        self._refuse_converted(own, given)
+
+    def require_per_row(self) -> None:
+        """Refuse groups that a stream could never complete.
+
+        Raises
+        ------
+        QueryError
+        """
+        if self.query.aggregation is not None and not is_per_row(self.query):
+            alias = self.outer.alias
+            raise QueryError(
+                "a stream never knows that these groups are complete, since rows with the same "
+                f"keys may always follow: group by a column that differs from row to row of "
+                f"{alias}, and say so with unique={{'{alias}': 'COLUMN'}}, or aggregate the rows "
+                "that the join gives"
+            )
+
+    def _refuse_converted(self, own: Expr, given: Expr) -> None:
+        columns = _plain(own)
+        if columns is None or columns not in self.key:
+            return
+        names = self.query.names
+        raise QueryError(
+            f"{self.inner.alias}.{columns}, a key of the relation, is compared with "
+            f"{show(given, names)}, whose type is {given.type}, so its rows cannot be found by it; "
+            f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{columns}"
+        )
+
+
+def _plain(expr: Expr) -> str | None:
+    """The column that an expression only converts; None if it computes."""
+    while expr.op in (Op.CAST, Op.RAW):
+        expr = expr.args[0]
+    return expr.attr[1] if expr.op is Op.COLUMN else None

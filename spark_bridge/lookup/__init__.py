@@ -1,0 +1,1 @@
+"""Joins of a DataFrame with a stored relation, and relations made of DataFrames."""

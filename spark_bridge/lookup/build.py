@@ -1,0 +1,199 @@
+"""Relations made of DataFrames, by a Spark job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike, fspath
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+
+from penstock.errors import SchemaError, UsageError
+from penstock.host.join.lookup.source import RelationTable
+from penstock.host.relation import RelationOptions
+from penstock.host.relation.folder.build import PAGE_BYTES
+from penstock.host.relation.folder.parts import PartsBuild, build_in_parts
+from penstock.host.relation.folder.relation import MEMORY_BYTES
+from penstock.host.relation.folder.segment import SegmentRecord
+from penstock.host.relation.folder.zorder import SAMPLE
+
+from ..conf import Conf
+from ..request import frame_of
+from ..rows import cast_to
+from ..types import arrow_schema, arrow_type
+
+#: Column of a row's part; columns of the DataFrame are named by number.
+_PART = "part"
+#: Columns of what a task says of its part.
+_SAID = "part int, record string"
+
+
+def relation(
+    spark: SparkSession,
+    table: DataFrame | str,
+    location: str | PathLike,
+    *,
+    key: str | Sequence[str] = (),
+    cluster: str | Sequence[str] = (),
+    unique: bool = False,
+    page_bytes: int | None = None,
+    lanes: int | None = None,
+    memory_bytes: int = MEMORY_BYTES,
+) -> RelationTable:
+    """Store a DataFrame of any size as a relation, for lookups by :func:`~..api.sql`.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    table : DataFrame or str
+        A string names a table or temporary view of the session.
+    location : str or path
+        A path that does not exist, which the driver and all executors share, or a place in an
+        object store.
+    key : str or sequence of str
+        Columns by which rows are looked up, replaced and removed.
+    cluster : str or sequence of str
+        Columns of numbers or times that queries compare otherwise than by ``=``.
+    unique : bool
+        Whether several rows with one key are an error.
+    page_bytes : int, optional
+    lanes : int, optional
+        Tasks that sort and write a part each; by default ``spark.sql.shuffle.partitions``.
+    memory_bytes : int
+        About what each of them uses for sorting.
+
+    Returns
+    -------
+    relation
+        As :func:`penstock.relation` gives it.
+
+    Raises
+    ------
+    UsageError, SchemaError, FileError
+        On the call. Errors in the data are raised in a task; Spark's error quotes them.
+
+    Examples
+    --------
+    >>> customers = relation(spark, frame, "/shared/customers.rel", key="id")  # doctest: +SKIP
+    """
+    conf = Conf.read(spark)
+    del conf  # only checked
+    frame = frame_of(spark, "to store", table)
+    if frame.isStreaming:
+        raise UsageError(
+            "a relation is made of a batch DataFrame, not of a stream; add rows of a stream inside "
+            "foreachBatch, by `penstock relation update`"
+        )
+    if lanes is not None and lanes < 1:
+        raise UsageError(f"lanes must be at least 1, not {lanes!r}")
+    options = RelationOptions(
+        key=_names(key),
+        cluster=_names(cluster),
+        unique=unique,
+        page_bytes=PAGE_BYTES if page_bytes is None else page_bytes,
+    )
+    schema = _stored_schema(frame)
+    parts = lanes or int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
+
+    def write(build: PartsBuild) -> list[SegmentRecord]:
+        return _write(frame, build, schema, memory_bytes)
+
+    made = build_in_parts(
+        schema, fspath(location), options, parts, write, _sample(frame, options.cluster)
+    )
+    made.close()
+    return RelationTable(fspath(location))
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _stored_schema(frame: DataFrame) -> pa.Schema:
+    for field in frame.schema:
+        if arrow_type(field.dataType) is None:
+            raise SchemaError(
+                f"column {field.name} has Spark type {field.dataType.simpleString()}, which a "
+                "relation cannot store; leave it out, or CAST it"
+            )
+    if len(set(frame.columns)) < len(frame.columns):
+        twice = next(name for name in frame.columns if frame.columns.count(name) > 1)
+        raise SchemaError(f"the table has two columns {twice}; rename one")
+    return arrow_schema(frame.schema)
+
+
+def _sample(frame: DataFrame, cluster: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some rows, from which the values are found that split a cluster; reads the DataFrame."""
+    if not cluster:
+        return
+    missing = [name for name in cluster if name not in frame.columns]
+    if missing:
+        return  # the schema's check names them
+    rows = frame.count()
+    share = min(1.0, 2 * SAMPLE / max(1, rows))
+    fields = [frame.schema[name] for name in cluster]
+    schema = arrow_schema(spark_types.StructType(fields))
+    chosen = frame.select(*(F.col(f"`{name}`") for name in cluster)).sample(False, share, 0)
+    for batch in chosen.toArrow().to_batches():
+        yield cast_to(batch, schema)
+
+
+def _write(
+    frame: DataFrame, build: PartsBuild, schema: pa.Schema, memory_bytes: int
+) -> list[SegmentRecord]:
+    """Run the job that writes all parts."""
+    named = frame.toDF(*(f"c{k}" for k in range(len(frame.columns))))
+    with_part = spark_types.StructType(
+        [*named.schema.fields, spark_types.StructField(_PART, spark_types.IntegerType())]
+    )
+    task = _PartTask(build, schema, memory_bytes)
+
+    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task.number(batches)
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task.write(batches)
+
+    numbered = named.mapInArrow(number, with_part)
+    written = numbered.repartitionById(build.parts, _PART).mapInArrow(write, _SAID).collect()
+    said = sorted((row["part"], row["record"]) for row in written)
+    if not said:
+        return [build.write([])]
+    return [SegmentRecord(**json.loads(record)) for _, record in said]
+
+
+@dataclass(frozen=True)
+class _PartTask:
+    """What tasks of the job do."""
+
+    build: PartsBuild
+    schema: pa.Schema
+    memory_bytes: int
+
+    def number(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with the number of their part."""
+        for batch in batches:
+            part = pa.array(self.build.part_of(cast_to(batch, self.schema)))
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, part], names=[*batch.schema.names, _PART]
+            )
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a part, and say what was written."""
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return
+        part = first.column(first.num_columns - 1)[0].as_py()
+        rows = (
+            cast_to(batch.select(range(len(self.schema))), self.schema)
+            for batch in chain([first], filled)
+        )
+        record = self.build.write(rows, self.memory_bytes)
+        columns = [pa.array([part], pa.int32()), pa.array([json.dumps(record.as_dict())])]
+        yield pa.RecordBatch.from_arrays(columns, names=["part", "record"])

@@ -1,0 +1,78 @@
+"""Explains a join with a relation in words."""
+
+from __future__ import annotations
+
+from penstock.expr.node import show as shown
+from penstock.host.relation import open_relation
+
+from ..devices import shared_device
+from ..explaining import Fact, devices, forms, show
+from .join import LookupCall
+from .versions import PinnedVersion
+
+
+def describe(call: LookupCall) -> str:
+    """The join as text, a fact per line."""
+    plan, query = call.plan, call.plan.query
+    outer, inner = plan.outer.alias, plan.inner.alias
+    what = "streaming DataFrame" if call.is_streaming else "DataFrame"
+    lines: list[Fact] = [
+        ("join", f"{query.kind.value.lower()} of {query.left.alias} and {query.right.alias}"),
+        ("", f"{outer} is a {what}, {inner} a relation, whose rows are looked up"),
+        ("time zone", f"{query.time_zone}, spark.sql.session.timeZone at the time of the call"),
+    ]
+    lines += _relation(call)
+    if plan.sought is not None:
+        keys = ", ".join(
+            f"{inner}.{column} = {shown(one.value, query.names)}"
+            for column, one in zip(plan.key, plan.sought, strict=True)
+        )
+        lines.append(("path", f"key: pages are found by {keys}"))
+    else:
+        lines.append(("path", "scan: rows of a task meet all pages that may hold a match"))
+    lines.append(("version", _version(call)))
+    lines.append(("tasks", _tasks(call)))
+    lines += forms(query)
+    return show([*lines, *devices(call.task.device)])
+
+
+def _relation(call: LookupCall) -> list[Fact]:
+    options = call.task.options
+    stored = open_relation(call.task.relation.location)
+    try:
+        order = f"ordered by a hash of {', '.join(stored.key)}"
+        if stored.cluster:
+            order = f"clustered by {', '.join(stored.cluster)}"
+        join = call.task.new(stored, stored.newest(), shared_device("cpu"))
+        version, split = join.version, join.split
+        return [
+            ("relation", f"{stored.name}, {order}"),
+            ("", f"{version.rows:,} rows, {len(version.index):,} pages, {version.bytes:,} bytes"),
+            (
+                "memory",
+                f"{options.memory_bytes:,} bytes per task: {split.index:,} for the index, "
+                f"{split.pages:,} for pages, {split.cache:,} for rows that are kept, "
+                f"{split.rows:,} for rows that wait",
+            ),
+            ("algorithm", str(options.algorithm)),
+        ]
+    finally:
+        stored.close()
+
+
+def _version(call: LookupCall) -> str:
+    versions = call.task.versions
+    if not isinstance(versions, PinnedVersion):
+        return f"{versions.number} for all rows, the newest one at the time of the call"
+    if versions.number is not None:
+        which = f"{versions.number}, that of the start"
+    else:
+        which = "the newest one when the first task of a micro-batch begins"
+    where = versions.pins or versions.location
+    return f"{which}; pinned in {where}/pins/<query id>/<batch>"
+
+
+def _tasks(call: LookupCall) -> str:
+    if call.lanes is None:
+        return "one per partition of the DataFrame, whose rows stay where they are"
+    return f"{call.lanes}, each with the rows of its share of the keys"

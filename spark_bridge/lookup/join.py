@@ -1,0 +1,274 @@
+"""The join of a DataFrame, batch or streaming, with a relation: what the driver decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from penstock.errors import QueryError, UsageError
+from penstock.expr.node import Op, walk
+from penstock.host.join.lookup.source import RelationTable
+from penstock.host.prune.sizes import pruning_sizes
+from penstock.host.relation import open_relation
+from penstock.plan.lookup import LookupPlan
+from penstock.plan.plan import plan
+from penstock.plan.query import JoinQuery
+from penstock.query.compiler import compile_query
+from penstock.query.options import QueryOptions
+
+from ..batch.blobs import BLOB, BUCKET, SCHEMA
+from ..batch.join import joined_schema
+from ..batch.merge import merge
+from ..compiled import Compiled
+from ..conf import Conf
+from ..devices import shared_device
+from ..filters import push
+from ..inputs import SideRows
+from ..request import JoinOptions, call_options, frame_of
+from ..resources import await_slot
+from ..time_zone import session_zone
+from ..types import arrow_schema, check_used, output_schema, spark_schema
+from .task import SOME_COLUMN, LookupTask
+from .versions import FixedVersion, PinnedVersion
+
+#: Spark's setting of how many micro-batches a query can go back to.
+_RETAINED = "spark.sql.streaming.minBatchesToRetain"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookupArguments:
+    """Arguments of a call beside the query's options.
+
+    Parameters
+    ----------
+    unique : mapping of alias to column or columns, optional
+        Columns that differ from row to row of the DataFrame.
+    lanes : int, optional
+        Partitions by the values that are looked up; by default those that the DataFrame has.
+    ordered : bool
+        Whether the output keeps the order of the DataFrame.
+    memory_bytes : int, optional
+        What a task has; by default what the session's settings say.
+    pins : str, optional
+        Where the pins of micro-batches are; by default beside the relation.
+
+    Raises
+    ------
+    UsageError
+    """
+
+    unique: Mapping[str, str | Sequence[str]] | None = None
+    lanes: int | None = None
+    ordered: bool = False
+    memory_bytes: int | None = None
+    pins: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.lanes is not None and self.lanes < 1:
+            raise UsageError(f"lanes must be at least 1, not {self.lanes!r}")
+        if self.lanes is not None and self.ordered:
+            raise UsageError(
+                "ordered=True keeps the order of the DataFrame, and lanes would send its rows to "
+                "other tasks; leave one of them out"
+            )
+
+
+@dataclass(frozen=True)
+class LookupCall:
+    """A checked call whose query looks up rows of a relation.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    plan : LookupPlan
+    rows : SideRows
+        The DataFrame.
+    task : LookupTask
+    lanes : int or None
+    """
+
+    spark: SparkSession
+    plan: LookupPlan
+    rows: SideRows
+    task: LookupTask
+    lanes: int | None
+
+    @staticmethod
+    def of(
+        spark: SparkSession,
+        text: str,
+        tables: Mapping[str, DataFrame | str | RelationTable],
+        options: JoinOptions,
+        arguments: LookupArguments,
+    ) -> LookupCall:
+        """Check a call; one of the tables is a relation.
+
+        Raises
+        ------
+        QueryError, SchemaError, UsageError, DeviceError, FileError
+        TypeError
+            There is no such option.
+        """
+        conf = Conf.read(spark)
+        given, device = call_options(spark, options, conf)
+        ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
+        frames = {
+            one: frame_of(spark, one, frame)
+            for one, frame in tables.items()
+            if not isinstance(frame, RelationTable)
+        }
+        chosen = QueryOptions(
+            **given, unique=arguments.unique, time_zone=session_zone(spark, text), relation=name
+        )
+        with closing(open_relation(table.location)) as stored:
+            schemas = {one: arrow_schema(frame.schema) for one, frame in frames.items()}
+            schemas[name] = stored.schema
+            query = compile_query(text, schemas, chosen)
+            check_used(query, {one: frame.schema for one, frame in frames.items()})
+            lookup_plan = LookupPlan(query, name, stored.found_by)
+            frame = frames[lookup_plan.outer.table]
+            _check_groups(query, lookup_plan.outer.side, frame.isStreaming, arguments.ordered)
+            rows = SideRows(query, lookup_plan.outer, frame)
+            condition, _ = push(lookup_plan.outer.filter, rows.column)
+            if condition is not None:
+                rows.frame = rows.frame.filter(condition)
+            memory = arguments.memory_bytes
+            lookup = table.options(
+                conf.lookup_memory if memory is None else memory,
+                ordered=arguments.ordered,
+                pruning=pruning_sizes(conf.pruning),
+            )
+            number = stored.newest()
+            task = LookupTask(
+                Compiled(text, schemas, chosen),
+                lookup_plan.inner.side,
+                table,
+                stored.id,
+                rows.slot_of,
+                replace(lookup, refresh=False),
+                _versions(spark, frame, table, number, arguments.pins),
+                output_schema(
+                    joined_schema(query, {s.side: schemas[s.table] for s in query.sides})
+                ),
+                device,
+                conf,
+            )
+            # Raises what each task would raise; the device has no part in that.
+            task.new(stored, number, shared_device("cpu"))
+        await_slot(spark, conf)
+        return LookupCall(spark, lookup_plan, rows, task, arguments.lanes)
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.rows.frame.isStreaming
+
+    def frame(self) -> DataFrame:
+        """The result: a batch or a streaming DataFrame, as the one that it is made of."""
+        moved = self.rows.select(self.rows.slots, ())
+        if not self.rows.slots:
+            moved = self.rows.frame.select(F.lit(True).alias(SOME_COLUMN.names[0]))
+        if self.lanes is not None:
+            moved = self._by_key(moved, self.lanes)
+        aggregation = self.plan.query.aggregation
+        if aggregation is None or plan(self.plan.query).is_per_row:
+            return _mapped(moved, self.task, self.task.output)
+        has_keys = bool(aggregation.keys)
+        buckets = _shuffled(self.spark) if has_keys else 1
+        partial = _mapped(moved, replace(self.task, buckets=buckets), SCHEMA)
+        if not has_keys:
+            # Without keys there is one group, even if nothing joins.
+            empty = F.lit(b"").cast("binary").alias(BLOB)
+            partial = partial.union(self.spark.range(1).select(F.lit(0).alias(BUCKET), empty))
+        compiled, output = self.task.compiled, self.task.output
+        most = self.task.conf.output_rows
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return merge(compiled, output, most, batches)
+
+        return partial.repartitionById(buckets, BUCKET).mapInArrow(run, spark_schema(output))
+
+    def _by_key(self, moved: DataFrame, lanes: int) -> DataFrame:
+        """The rows, with those that look up one key in one partition."""
+        sought = [one.value for one in self.plan.sought or ()]
+        names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
+        slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in sorted(names)]
+        return moved.repartition(lanes, *slots)
+
+
+def refuse_without_relation(**given: object) -> None:
+    """Refuse arguments that are about relations, of a query without one."""
+    for argument, value in given.items():
+        if value is not None:
+            raise UsageError(f"{argument} is for a query with a relation; leave it out")
+
+
+def _mapped(frame: DataFrame, task: LookupTask, schema: pa.Schema) -> DataFrame:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return task.run(batches)
+
+    return frame.mapInArrow(run, spark_schema(schema))
+
+
+def _shuffled(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
+
+
+def _versions(
+    spark: SparkSession, frame: DataFrame, table: RelationTable, number: int, pins: str | None
+) -> FixedVersion | PinnedVersion:
+    """What chooses the version that rows meet.
+
+    Parameters
+    ----------
+    number : int
+        The newest version.
+
+    Raises
+    ------
+    UsageError
+    """
+    if frame.isStreaming:
+        fixed = number if table.refresh == "start" else None
+        kept = int(spark.conf.get(_RETAINED, None) or "100")
+        return PinnedVersion(table.location, pins, fixed, kept)
+    if pins is not None:
+        raise UsageError(
+            "pins is for streams: the version that a batch query reads is fixed when it is built; "
+            "leave it out"
+        )
+    return FixedVersion(number)
+
+
+def _check_groups(query: JoinQuery, side: str, is_streaming: bool, ordered: bool) -> None:
+    """Refuse groups in an order, and groups of a stream that later rows may belong to.
+
+    Parameters
+    ----------
+    side : str
+        Of the DataFrame.
+
+    Raises
+    ------
+    QueryError
+    """
+    if query.aggregation is None:
+        return
+    if ordered:
+        raise QueryError(
+            "ordered=True is about joined rows, and the query gives groups; sort them by their "
+            "keys: .orderBy(...)"
+        )
+    if not is_streaming or plan(query).is_per_row:
+        return
+    alias = query.names[side]
+    raise QueryError(
+        f"groups of a stream are complete only if no later row of {alias} belongs to them: group "
+        "by columns that differ from row to row, and name them in "
+        f"penstock.spark_bridge.stream(..., unique={{'{alias}': ...}}), or aggregate the joined "
+        "rows in Spark"
+    )

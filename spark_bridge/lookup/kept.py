@@ -1,0 +1,39 @@
+"""Joins with relations that a Python worker keeps between tasks, with what they have cached."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from penstock.host.join.lookup.opening import AnyLookup
+
+
+class KeptJoins:
+    """Joins that no task uses, the longest unused first."""
+
+    def __init__(self) -> None:
+        self._joins: OrderedDict[Hashable, AnyLookup] = OrderedDict()
+
+    def take(self, key: Hashable) -> AnyLookup | None:
+        """A join that was kept, for one task; None if there is none."""
+        return self._joins.pop(key, None)
+
+    def keep(self, key: Hashable, join: AnyLookup, most_bytes: int) -> None:
+        """Keep a join that has answered all of its rows.
+
+        Parameters
+        ----------
+        key : hashable
+        join : AnyLookup
+        most_bytes : int
+            That all kept joins may use; the longest unused ones go.
+        """
+        self._joins.pop(key, None)
+        self._joins[key] = join
+        while sum(one.options.memory_bytes for one in self._joins.values()) > most_bytes:
+            _, oldest = self._joins.popitem(last=False)
+            oldest.relation.close()
+
+
+#: Those of this process. Spark reuses it for many tasks.
+KEPT = KeptJoins()

@@ -1,0 +1,164 @@
+"""The join of a task's rows with a relation; runs in a Python worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import pyarrow as pa
+
+from penstock.errors import FileError
+from penstock.host.device.base import Device
+from penstock.host.join.lookup.join import LookupOptions
+from penstock.host.join.lookup.opening import AnyLookup, open_lookup
+from penstock.host.join.lookup.source import RelationTable
+from penstock.host.relation import FolderRelation, open_relation
+from penstock.plan.lookup import LookupPlan
+from penstock.plan.query import JoinQuery, other
+
+from ..batch.blobs import blobs_of
+from ..compiled import Compiled
+from ..conf import Conf
+from ..devices import DeviceChoice
+from ..rows import from_slots, in_batches, used_schema
+from .kept import KEPT
+from .versions import FixedVersion, PinnedVersion
+
+#: Schema of rows of which a query uses no column: Arrow batches of no columns have no rows.
+SOME_COLUMN = pa.schema([("some", pa.bool_())])
+
+
+def group_keys(query: JoinQuery) -> list[str]:
+    """Columns of partial aggregates that name a group."""
+    assert query.aggregation is not None
+    return [f"key {k}" for k in range(len(query.aggregation.keys))]
+
+
+@dataclass(frozen=True)
+class LookupTask:
+    """The join of a DataFrame's partitions with a relation.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        With the relation's schema among the schemas.
+    inner : str
+        The relation's side.
+    relation : RelationTable
+    relation_id : str
+        Of the relation that the driver has seen.
+    slots : mapping of column to name
+        The name of each column of the stream in the rows that come from Spark.
+    options : LookupOptions
+    versions : FixedVersion or PinnedVersion
+    output : pyarrow.Schema
+        Of the result; not used for partial aggregates, which leave as blobs.
+    device : DeviceChoice
+    conf : Conf
+    buckets : int or None
+        Tasks that merge groups; None if rows leave as they are.
+    """
+
+    compiled: Compiled
+    inner: str
+    relation: RelationTable
+    relation_id: str
+    slots: Mapping[str, str]
+    options: LookupOptions
+    versions: FixedVersion | PinnedVersion
+    output: pa.Schema
+    device: DeviceChoice
+    conf: Conf
+    buckets: int | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join the rows of one partition."""
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return
+        with self.device.open() as device, self._join(device) as join:
+            for batch in chain([first], filled):
+                for rows in self._rows(batch):
+                    yield from self._given(join.push(rows))
+            yield from self._given(join.finish())
+            if self.buckets is not None:
+                keys = group_keys(join.plan.query)
+                for partial in join.partial().combine_chunks().to_batches():
+                    yield from blobs_of(partial, keys, self.buckets)
+
+    @contextmanager
+    def _join(self, device: Device) -> Iterator[AnyLookup]:
+        """The join of this task; kept for later tasks if all goes well."""
+        is_kept = self.conf.resident
+        key = repr((self.compiled, self.relation, self.relation_id, self.options, self.buckets))
+        join = KEPT.take(key) if is_kept else None
+        stored = self._open() if join is None else join.relation
+        assert isinstance(stored, FolderRelation)
+        try:
+            number = self.versions.choose(stored, self.relation_id)
+            if join is None:
+                join = self.new(stored, number, device)
+            else:
+                join.use([device])
+                for _ in join.meet(number):
+                    pass  # no row waits
+            yield join
+        except BaseException:
+            stored.close()
+            raise
+        if is_kept:
+            KEPT.keep(key, join, self.conf.resident_bytes)
+        else:
+            stored.close()
+
+    def _open(self) -> FolderRelation:
+        """The relation that the driver has seen.
+
+        Raises
+        ------
+        FileError
+            There is another one in its place, or none that this executor can read.
+        """
+        stored = open_relation(self.relation.location)
+        if stored.id != self.relation_id:
+            stored.close()
+            raise FileError(
+                f"{stored.name} was built anew since the query was planned; plan it again, and a "
+                "streaming query with the same checkpoint goes on with the new relation"
+            )
+        return stored
+
+    @property
+    def used_schema(self) -> pa.Schema:
+        """Columns of the stream that the query uses; a column of its own if there are none."""
+        if not self.slots:
+            return SOME_COLUMN
+        return used_schema(self.slots, self.compiled.by_side()[other(self.inner)])
+
+    def new(self, stored: FolderRelation, number: int, device: Device) -> AnyLookup:
+        """A join whose rows meet a version.
+
+        Raises
+        ------
+        QueryError, UsageError, FileError
+        """
+        plan = LookupPlan(self.compiled.query(), self.inner, stored.found_by)
+        options = replace(self.options, version=number)
+        return open_lookup(plan, self.used_schema, stored, [device], options)
+
+    def _rows(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Rows from Spark with the names and types of the stream's columns."""
+        if not self.slots:
+            return [batch.cast(SOME_COLUMN)]
+        schema = self.compiled.by_side()[other(self.inner)]
+        return from_slots(pa.Table.from_batches([batch]), self.slots, schema).to_batches()
+
+    def _given(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                fitting = int(self.conf.output_bytes * batch.num_rows / max(1, batch.nbytes))
+                most = max(1, min(self.conf.output_rows, fitting))
+                yield from in_batches(batch, self.output, most)

@@ -1,0 +1,231 @@
+"""Batch DataFrames that look up rows of a relation."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock
+from penstock.errors import FileError, QueryError, SchemaError, UsageError
+
+pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
+
+from pyspark.errors import PythonException
+
+from penstock.host.relation import open_relation
+from penstock.spark_bridge import explain, relation, sql, stream
+from tests.spark_bridge.kit.lookups import QUERIES, counted, customers, frame, orders, renew, stored
+
+LEFT = QUERIES["left"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("lookups")
+
+
+@pytest.fixture(scope="module")
+def rel(place):
+    return stored(place / "customers.rel")
+
+
+@pytest.fixture(scope="module")
+def rows(spark, place):
+    return frame(spark, place / "orders", orders()).cache()
+
+
+def expected(query, location, **options):
+    table = penstock.relation(location)
+    return penstock.sql(query, {"orders": orders(), "customers": table}, **options)
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_every_kind(spark, rel, rows, kind):
+    tables = {"orders": rows, "customers": penstock.relation(rel.name)}
+    found = sql(spark, QUERIES[kind], tables).toArrow()
+    wanted = expected(QUERIES[kind], rel.name)
+    assert counted(found.cast(wanted.schema)) == counted(wanted)
+    assert found.num_rows
+
+
+def test_groups_are_merged(spark, rel, rows):
+    query = (
+        "SELECT o.amount, count(*) AS n, sum(c.floor) AS s, max(c.floor) AS most "
+        "FROM orders o JOIN customers c ON o.customer = c.id GROUP BY o.amount HAVING count(*) > 9"
+    )
+    tables = {"orders": rows, "customers": penstock.relation(rel.name)}
+    found = sql(spark, query, tables).toArrow()
+    wanted = expected(query, rel.name)
+    assert found.num_rows > 5
+    assert counted(found.cast(wanted.schema)) == counted(wanted)
+    all_rows = query.replace("o.amount, ", "").replace(" GROUP BY o.amount", "")
+    assert sql(spark, all_rows, tables).collect() == [
+        tuple(expected(all_rows, rel.name).to_pylist()[0].values())
+    ]
+
+
+def test_lanes_have_a_share_of_the_keys(spark, rel, rows):
+    tables = {"orders": rows, "customers": penstock.relation(rel.name)}
+    found = sql(spark, LEFT, tables, lanes=2)
+    wanted = expected(LEFT, rel.name)
+    assert counted(found.toArrow().cast(wanted.schema)) == counted(wanted)
+
+
+def test_order(spark, place, rel):
+    whole = frame(spark, place / "ordered", orders(), partitions=1)
+    tables = {"orders": whole, "customers": penstock.relation(rel.name)}
+    read = whole.toArrow()["id"].to_pylist()
+    found = sql(spark, LEFT, tables, ordered=True).toArrow()["id"].to_pylist()
+    assert list(dict.fromkeys(found)) == read
+
+
+def test_conditions_without_the_key(spark, rel, rows):
+    query = (
+        "SELECT o.id, c.name FROM orders o LEFT JOIN customers c "
+        "ON abs(o.customer - c.id) < 2 AND o.amount > c.floor"
+    )
+    found = sql(spark, query, {"orders": rows, "customers": penstock.relation(rel.name)}).toArrow()
+    assert counted(found) == counted(expected(query, rel.name))
+    text = explain(spark, query, {"orders": rows, "customers": penstock.relation(rel.name)})
+    assert "scan: rows of a task meet all pages" in text
+
+
+def test_a_column_of_the_relation_alone(spark, rel, rows):
+    query = "SELECT c.name FROM orders o JOIN customers c ON o.customer = c.id"
+    found = sql(spark, query, {"orders": rows, "customers": penstock.relation(rel.name)})
+    assert found.columns == ["name"]
+    assert counted(found.toArrow()) == counted(expected(query, rel.name))
+
+
+def test_the_version_is_that_of_the_call(spark, place, rows):
+    made = stored(place / "renewed.rel")
+    table = penstock.relation(made.name)
+    before = sql(spark, LEFT, {"orders": rows, "customers": table})
+    unread = sql(spark, LEFT, {"orders": rows, "customers": table}, memory_bytes=1 << 22)
+    assert renew(made, 2) == 2
+    after = sql(spark, LEFT, {"orders": rows, "customers": table})
+    assert {n[:3] for n in before.toArrow()["name"].to_pylist() if n} == {"v1 "}
+    assert {n[:3] for n in after.toArrow()["name"].to_pylist() if n} == {"v2 "}
+    # The workers have kept a newer version than that of the first call.
+    assert {n[:3] for n in before.toArrow()["name"].to_pylist() if n} == {"v1 "}
+    made.vacuum(keep_s=0)
+    with pytest.raises(PythonException, match=r"version 1 of .* is gone"):
+        unread.collect()
+
+
+def test_explain(spark, rel, rows):
+    tables = {"orders": rows, "customers": penstock.relation(rel.name)}
+    text = explain(spark, LEFT, tables, memory_bytes=1 << 21)
+    assert "c a relation, whose rows are looked up" in text
+    assert "ordered by a hash of id" in text
+    assert "400 rows" in text
+    assert "2,097,152 bytes per task" in text
+    assert "pages are found by c.id = o.customer" in text
+    assert "1 for all rows, the newest one at the time of the call" in text
+
+
+REFUSED = {
+    "memory": ({"memory_bytes": 1000}, UsageError, "needs .* at least"),
+    "pins of a batch": ({"pins": "/tmp"}, UsageError, "pins is for streams"),
+    "partitioning": ({"partitioning": "time"}, UsageError, "with a relation, leave it out"),
+    "no lanes": ({"lanes": 0}, UsageError, "lanes must be at least 1"),
+    "lanes and order": ({"lanes": 2, "ordered": True}, UsageError, "leave one of them out"),
+    "a window": ({"time": {"o": "id"}}, QueryError, "no window"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_on_the_call(spark, rel, rows, name):
+    options, error, message = REFUSED[name]
+    with pytest.raises(error, match=message):
+        sql(spark, LEFT, {"orders": rows, "customers": penstock.relation(rel.name)}, **options)
+
+
+def test_more_refusals(spark, rel, rows):
+    table = penstock.relation(rel.name)
+    with pytest.raises(UsageError, match="disorder is given"):
+        stream(spark, LEFT, {"orders": rows, "customers": table}, disorder=1)
+    with pytest.raises(UsageError, match="memory_bytes is for a query with a relation"):
+        sql(spark, LEFT, {"orders": rows, "customers": rows}, memory_bytes=1)
+    tables = {"orders": rows, "customers": table}
+    with pytest.raises(QueryError, match="ordered=True is about joined rows"):
+        sql(spark, QUERIES["groups"], tables, ordered=True)
+
+
+# -- relations made by a job ----------------------------------------------------------------------
+
+
+def contents(location):
+    opened = open_relation(location)
+    assert list(opened.check()) == []
+    version = opened.version()
+    return opened, counted(penstock_table([one.batch for one in version.batches()], opened.schema))
+
+
+def penstock_table(batches, schema):
+    import pyarrow as pa
+
+    return pa.Table.from_batches([b.cast(schema) for b in batches], schema)
+
+
+LAYOUTS = {
+    "key": {"key": "id"},
+    "key, one lane": {"key": ["id"], "lanes": 1},
+    "two columns": {"key": ("name", "id"), "lanes": 5, "unique": True},
+    "cluster": {"cluster": ["floor", "id"]},
+    "cluster of one, with a key": {"key": "id", "cluster": "floor", "lanes": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def people(spark, place):
+    import pyarrow.parquet as pq
+
+    pq.write_table(customers(), place / "people.parquet")
+    return spark.read.parquet(str(place / "people.parquet")).repartition(2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_relation_of_a_frame(spark, place, people, layout):
+    location = str(place / f"{layout}.rel")
+    made = relation(spark, people, location, page_bytes=1024, **LAYOUTS[layout])
+    assert made == penstock.relation(location)
+    opened, rows = contents(location)
+    assert rows == counted(customers())
+    assert opened.info()["null_keys"] == (
+        0 if not opened.key else sum(v is None for v in customers()["id"].to_pylist())
+    )
+    index = opened.version().index
+    assert (index.first[1:] > index.first[:-1]).all()
+    assert len(list((place / f"{layout}.rel" / "data").iterdir())) == 2
+
+
+def test_relations_of_few_rows(spark, place, people, rows):
+    none = relation(spark, people.where("false"), place / "none.rel", key="id")
+    nulls = relation(spark, people.where("id IS NULL"), place / "nulls.rel", key="id")
+    for table in (none, nulls):
+        tables = {"orders": rows, "customers": table}
+        assert sql(spark, QUERIES["anti"], tables).count() == 600
+    assert contents(nulls.location)[0].info()["null_keys"] > 0
+
+
+def test_a_relation_is_looked_up_and_updated(spark, place, people, rows):
+    table = relation(spark, people, place / "used.rel", key="id")
+    renew(open_relation(table.location), 3)
+    found = sql(spark, LEFT, {"orders": rows, "customers": table}).toArrow()
+    wanted = expected(LEFT, table.location)
+    assert counted(found.cast(wanted.schema)) == counted(wanted)
+    assert {n[:3] for n in found["name"].to_pylist() if n} == {"v3 "}
+
+
+def test_relations_that_cannot_be_made(spark, place, rel, people):
+    with pytest.raises(FileError, match="exists"):
+        relation(spark, people, rel.name, key="id")
+    with pytest.raises(UsageError, match="needs a key"):
+        relation(spark, people, place / "keyless.rel")
+    with pytest.raises(SchemaError, match="no column od"):
+        relation(spark, people, place / "wrong.rel", cluster="od")
+    with pytest.raises(SchemaError, match="array<int>, which a relation cannot store"):
+        relation(spark, people.selectExpr("id", "array(floor) f"), place / "list.rel", key="id")
+    with pytest.raises(PythonException, match="several rows have the key id = "):
+        relation(spark, people, place / "twice.rel", key="id", unique=True)
+    assert not [p for p in place.iterdir() if "twice" in p.name]
