@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.expr.columns import Columns
 from penstock.plan.lookup import GROUP, LookupPlan
 
@@ -29,6 +30,7 @@ from .reach import Reach
 class _Pass:
     """Rows that meet the relation now: their output, their numbers, the pages that are left."""
 
+    rows: pa.Table
     answer: Answer
     ids: np.ndarray
     pages: np.ndarray
@@ -118,7 +120,8 @@ class ScanJoin:
             "index": self.split.index,
             "pages": self.split.pages,
             "kept rows": 0,
-            "waiting rows": sum(batch.nbytes for batch in self._batches),
+            "waiting rows": sum(batch.nbytes for batch in self._batches)
+            + (0 if self._pass is None else self._pass.rows.nbytes),
         }
 
     def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -166,7 +169,8 @@ class ScanJoin:
     def _pass_over(self) -> Iterator[pa.RecordBatch]:
         """Let as many rows as have room meet the relation.
 
-        A page that cannot be read leaves the pass as it is, and the next call goes on with it.
+        A page that cannot be read, and a device that fails, leave the pass as it is, and the next
+        call goes on with it.
         """
         now = self._pass = self._pass or self._begin()
         sizes = self.version.index.bytes
@@ -174,11 +178,19 @@ class ScanJoin:
             fit = np.searchsorted(np.cumsum(sizes[now.pages]), self.split.pages, side="right")
             pages = now.pages[: max(1, fit)]
             batch = self.version.read(pages, self._inner_columns).batch
-            now.pages = now.pages[len(pages) :]
             self.counts.pages += len(pages)
             self.counts.page_bytes += int(sizes[pages].sum())
             self.counts.reads += 1
-            yield from now.answer.add(in_group(batch, np.zeros(batch.num_rows, np.int64)))
+            try:
+                part = in_group(batch, np.zeros(batch.num_rows, np.int64))
+                made = list(now.answer.add(part))
+            except PenstockError:
+                if self.plan.query.aggregation is not None:
+                    # What was folded of the part cannot be taken back.
+                    self._pass = self._begin_with(now.rows, now.ids)
+                raise
+            now.pages = now.pages[len(pages) :]
+            yield from made
         self._pass = None
         yield from now.answer.finish()
         if self._latency is not None:
@@ -193,8 +205,12 @@ class ScanJoin:
         table = pa.Table.from_batches(taken)
         ids = np.arange(self.counts.rows, self.counts.rows + rows)
         self.counts.rows += rows
-        pages = self._reach.pages(self._columns(table), rows)
-        return _Pass(self._answering.begin(table, ids, np.zeros(rows, np.int64)), ids, pages)
+        return self._begin_with(table, ids)
+
+    def _begin_with(self, rows: pa.Table, ids: np.ndarray) -> _Pass:
+        pages = self._reach.pages(self._columns(rows), len(ids))
+        answer = self._answering.begin(rows, ids, np.zeros(len(ids), np.int64))
+        return _Pass(rows, answer, ids, pages)
 
     def _columns(self, rows: pa.Table | pa.RecordBatch) -> Columns:
         """The columns of the stream by which pages are found."""

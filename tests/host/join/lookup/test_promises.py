@@ -401,3 +401,28 @@ def test_several_threads(location, latency_s):
         version = row["rid"] if row["rid"] >= 1000 else 0
         of_push.setdefault(row["id"] // 100, set()).add(version)
     assert {len(versions) for versions in of_push.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    "select", ["o.id, c.rid FROM o LEFT JOIN c", "o.id, count(*) AS n FROM o JOIN c"]
+)
+def test_rows_that_scan_outlive_a_device(location, monkeypatch, select):
+    groups = " GROUP BY o.id" if "count" in select else ""
+    query = f"SELECT {select} ON abs(o.k - c.k) < 2{groups}"
+    schemas = {"o": SCHEMA, "c": penstock.relation(location)}
+    expected = penstock.sql(query, {"o": orders(0, 20), "c": schemas["c"]})
+    flow = penstock.Flow(memory_bytes=600_000)
+    stream = penstock.stream(query, schemas, flow=flow, unique={"o": "id"})
+    run, calls = TableJoin.run, iter(range(100))
+
+    def fails_late(self: TableJoin, delivery: Any) -> Any:
+        yield from run(self, delivery)
+        if next(calls) == 0:
+            raise DeviceError("no lane")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableJoin, "run", fails_late)
+        with pytest.raises(DeviceError):
+            stream.push("o", orders(0, 20))
+    found = stream.close()
+    assert Counter(map(str, found.to_pylist())) == Counter(map(str, expected.to_pylist()))
