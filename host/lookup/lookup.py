@@ -8,6 +8,7 @@ they do is for a join to find.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ class Answers:
     ids : ndarray of int64, shape (n,)
         Their numbers.
     group : ndarray of int64, shape (n,)
-        Each row's group in ``groups``, whose rows of the relation it may match.
+        Each row's group in ``groups``, whose rows of the relation it may match; -1 for none.
     groups : KeyGroups
     """
 
@@ -48,6 +49,8 @@ class Counts:
     ----------
     rows, hits : int
         Rows of the stream with a key, and those among them that the cache answered.
+    absent : int
+        Rows with a key that a filter knew to be absent.
     pages, page_bytes : int
         Pages read, and their bytes.
     reads : int
@@ -56,6 +59,7 @@ class Counts:
 
     rows: int = 0
     hits: int = 0
+    absent: int = 0
     pages: int = 0
     page_bytes: int = 0
     reads: int = 0
@@ -73,12 +77,20 @@ class Lookup:
     choice : PageChoice
     counts : Counts, optional
         Goes on with these.
+    lacks : callable, optional
+        Tells of hashes whether the version certainly has no row of them.
     """
 
     def __init__(
-        self, index: PageIndex, cache: Cache, choice: PageChoice, counts: Counts | None = None
+        self,
+        index: PageIndex,
+        cache: Cache,
+        choice: PageChoice,
+        counts: Counts | None = None,
+        lacks: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.index, self.cache, self.choice = index, cache, choice
+        self._lacks = lacks
         self.waiting = Waiting(len(index.first))
         self.counts = counts or Counts()
         self._held: deque[tuple[int, int]] = deque()  # rows, and the pages read when they leave
@@ -91,7 +103,7 @@ class Lookup:
         return self._held_rows if self.choice.holds else self.waiting.rows
 
     def admit(self, ids: np.ndarray, hashes: np.ndarray) -> Answers:
-        """Take rows in; those that the cache answers come back, the others wait.
+        """Take rows in; those that memory answers come back, the others wait.
 
         Parameters
         ----------
@@ -105,11 +117,18 @@ class Lookup:
         missed = np.flatnonzero(~is_hit)
         self.counts.rows += len(ids)
         self.counts.hits += len(ids) - len(missed)
+        absent = np.zeros(0, np.int64)
+        if self._lacks is not None:
+            is_absent = self._lacks(hashes[missed])
+            absent, missed = missed[is_absent], missed[~is_absent]
+            self.counts.absent += len(absent)
         self.waiting.add(ids[missed], hashes[missed], self.index.page_of(hashes[missed]))
         if self.choice.holds and len(missed):
             self._hold(len(missed))
         found, group = self._numbered(entries[is_hit])
-        return Answers(ids[is_hit], group, self.cache.groups(found))
+        answered = np.concatenate([ids[is_hit], ids[absent]])
+        group = np.concatenate([group, np.full(len(absent), -1)])
+        return Answers(answered, group, self.cache.groups(found))
 
     def _numbered(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distinct ones of some entries, ascending, and the place of each among them."""

@@ -14,7 +14,9 @@ ENTRY_ROW_BYTES = 96
 LEAST_PAGES, MOST_PAGES = 1 << 18, 8 << 20
 #: Rows of the stream that must find room at least.
 LEAST_ROWS = 1 << 10
-#: Share of what is left for the cache; the rest is for waiting rows.
+#: Most of what is left for filters of the pages' keys.
+FILTER_SHARE = 0.25
+#: Share of what is left then for the cache; the rest is for waiting rows.
 CACHE_SHARE = 0.6
 
 
@@ -32,16 +34,25 @@ class MemorySplit:
         Rows that are kept, their entries, and how often keys came.
     rows : int
         Rows of the stream that wait.
+    filter : int
+        Filters of the pages' keys, if they fit: a row whose key is absent reads no page.
     """
 
     index: int
     pages: int
     cache: int
     rows: int
+    filter: int = 0
 
     @staticmethod
     def of(
-        memory_bytes: int, index: int, row_bytes: float, *, keeps_rows: bool, goes_on: bool = False
+        memory_bytes: int,
+        index: int,
+        row_bytes: float,
+        *,
+        keeps_rows: bool,
+        goes_on: bool = False,
+        filter_bytes: int = 0,
     ) -> MemorySplit:
         """Share out memory.
 
@@ -58,6 +69,8 @@ class MemorySplit:
         goes_on : bool
             Whether the join runs already, and the relation's index has grown meanwhile: then it
             goes on with the least that it needs, though that is more.
+        filter_bytes : int
+            What the filters would take.
 
         Raises
         ------
@@ -76,8 +89,11 @@ class MemorySplit:
             )
         pages = min(MOST_PAGES, max(LEAST_PAGES, memory_bytes // 16))
         left = memory_bytes - index - pages
+        fits = filter_bytes <= left * FILTER_SHARE and left - filter_bytes >= rows
+        filters = filter_bytes if fits else 0
+        left -= filters
         cache = int(left * CACHE_SHARE) if keeps_rows and left > 2 * rows else 0
-        return MemorySplit(index, pages, cache, left - cache)
+        return MemorySplit(index, pages, cache, left - cache, filters)
 
     def rows_of(self, row_bytes: float) -> int:
         """How many rows of the stream may wait."""

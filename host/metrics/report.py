@@ -43,6 +43,8 @@ class LookupReport:
         Seconds since that version was written.
     sought, hits : int
         Rows of the stream with a key, and those that kept rows answered.
+    absent : int
+        Rows whose key a filter knew to be absent.
     null_keys : int
         Rows of the stream whose key is NULL, which match nothing.
     waiting : int
@@ -58,6 +60,7 @@ class LookupReport:
     age_s: float
     sought: int
     hits: int
+    absent: int
     null_keys: int
     waiting: int
     pages: int

@@ -122,6 +122,24 @@ class Version(ABC):
             A page is gone, or is not what was written.
         """
 
+    @property
+    @abstractmethod
+    def filter_bytes(self) -> int:
+        """Memory that :meth:`lacks` takes from its first call on; 0 if it knows nothing."""
+
+    @abstractmethod
+    def lacks(self, hashes: np.ndarray) -> np.ndarray:
+        """Where the relation certainly has no row of a hash; most of these are found.
+
+        Parameters
+        ----------
+        hashes : ndarray of uint64, shape (n,)
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+
     @abstractmethod
     def changed_since(self, number: int) -> np.ndarray | None:
         """Hashes of the keys whose rows may differ from those of an earlier version.

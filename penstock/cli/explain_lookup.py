@@ -46,7 +46,11 @@ def explain_lookup(
         width = row_bytes(source_of(query.files[plan.outer.table]).schema)
         keeps = options.algorithm.keeps_rows and plan.sought is not None
         split = MemorySplit.of(
-            options.memory_bytes, version.index.memory_bytes, width, keeps_rows=keeps
+            options.memory_bytes,
+            version.index.memory_bytes,
+            width,
+            keeps_rows=keeps,
+            filter_bytes=version.filter_bytes if keeps else 0,
         )
         if plan.sought is None:
             reach = Reach(plan, version.index)

@@ -132,6 +132,7 @@ class LookupJoin:
             self._row_bytes,
             keeps_rows=options.algorithm.keeps_rows,
             goes_on=known is not None,
+            filter_bytes=version.filter_bytes if options.algorithm is Algorithm.AUTO else 0,
         )
         self._room = split.rows_of(self._row_bytes)
         if known is None:
@@ -143,7 +144,9 @@ class LookupJoin:
             cache.drop(version.changed_since(self.version.number))
         keyed = slice(0, len(index.first))
         choice = options.algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
-        self.lookup = Lookup(index, cache, choice, None if known is None else known.counts)
+        lacks = version.lacks if split.filter else None
+        counts = None if known is None else known.counts
+        self.lookup = Lookup(index, cache, choice, counts, lacks)
         self.version, self.split = version, split
 
     @property
@@ -165,6 +168,7 @@ class LookupJoin:
         """Main memory by purpose."""
         return {
             "index": self.split.index,
+            "filters": self.split.filter,
             "pages": self.split.pages,
             "kept rows": self.lookup.cache.used_bytes,
             "waiting rows": self._held_bytes,

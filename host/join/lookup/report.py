@@ -32,6 +32,7 @@ def report(join: AnyLookup, rows: int, latency_s: Mapping[float, float]) -> Repo
             age_s=max(0.0, time.time() - version.created),
             sought=counts.rows,
             hits=counts.hits,
+            absent=counts.absent,
             null_keys=join.null_keys,
             waiting=join.waiting,
             pages=counts.pages,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from ...rows.columns import vector
 from ...rows.file_store import FileStore, RangeReader, Sink
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
+from .page_filter import PageFilters, filters_of
 from .pages import PageFormat, Sought, checksums, row_bytes, sliced
 
 #: Names of hidden columns begin with a character that no column of a user has.
@@ -43,6 +45,8 @@ _INDEX = pa.schema(
         "checksum": pa.uint64(),
     }
 )
+#: Column of the index with a filter of each page; read when it is asked for.
+_FILTER = pa.field("filter", pa.large_binary())
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ def index_names(schema: pa.Schema) -> list[str]:
         Of its pages, hidden columns included.
     """
     bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
-    return [*_INDEX.names, *(kind + name for name in bounded for kind in (_LEAST, _GREATEST))]
+    ends = (kind + name for name in bounded for kind in (_LEAST, _GREATEST))
+    return [*_INDEX.names, _FILTER.name, *ends]
 
 
 def has_bounds(dtype: pa.DataType) -> bool:
@@ -160,6 +165,17 @@ class PageSegment:
         """Least and greatest value of a column in each page."""
         table = self._index_columns([_LEAST + column, _GREATEST + column])
         return table.column(0).to_numpy(), table.column(1).to_numpy()
+
+    @cached_property
+    def filters(self) -> PageFilters:
+        """Filters of the pages of keys."""
+        column = self._index_columns([_FILTER.name]).column(0).combine_chunks()
+        return PageFilters(column.slice(0, self.record.key_pages))
+
+    def lacks(self, hashes: np.ndarray) -> np.ndarray:
+        """Where there is certainly no row of a hash."""
+        pages = np.searchsorted(self.first[: self.record.key_pages], hashes, "right") - 1
+        return self.filters.lack(hashes, pages)
 
     def _index_columns(self, names: Sequence[str]) -> pa.Table:
         return self._files.columns(self.record.index, self.record.checksum, names).select(names)
@@ -434,7 +450,10 @@ class SegmentWriter:
             pa.array(lengths),
             pa.array(checksums(raw, offsets, lengths)),
         ]
-        names = list(_INDEX.names)
+        none = np.zeros(len(ends), np.int64)
+        in_filter = (hashes, ends) if self._in_key_pages and filled else (hashes[:0], none)
+        columns.append(filters_of(*in_filter))
+        names = [*_INDEX.names, _FILTER.name]
         for name in self._bounded:
             least, greatest = _bounds(rows.column(name), starts if filled else ends, filled)
             columns += [pa.array(least), pa.array(greatest)]

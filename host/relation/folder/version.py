@@ -107,6 +107,23 @@ class FolderVersion(Version):
         high = np.searchsorted(segment.first[:keyed], self._last[pages], "right")
         return low, np.maximum(low, high)
 
+    @property
+    def filter_bytes(self) -> int:
+        if not self._layout.by_hash:
+            return 0
+        return sum(one.record.rows + 8 * one.record.pages for one in self._with_rows)
+
+    def lacks(self, hashes: np.ndarray) -> np.ndarray:
+        found = np.full(len(hashes), self._layout.by_hash)
+        for one in self._with_rows if self._layout.by_hash else ():
+            found &= one.lacks(hashes)
+        return found
+
+    @property
+    def _with_rows(self) -> list[PageSegment]:
+        """The segments that have rows, not only keys whose rows are gone."""
+        return [self._base, *(rows for rows, _ in self._deltas if rows is not None)]
+
     def changed_since(self, number: int) -> np.ndarray | None:
         return self._changes(number, self.number)
 
