@@ -10,25 +10,24 @@ from __future__ import annotations
 
 import errno
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qs, unquote, urlparse
+from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.errors import FileError, MissingToolError, UsageError
+from penstock.errors import FileError, UsageError
 
+from . import exclusive_put
 from .atomic import atomic
 from .checksums import checksum, sealed, unsealed
-from .reading import read_stretches
+from .ranges import FileRanges, ObjectRanges, RangeReader
 
 #: Hadoop's names of stores, and pyarrow's.
 _SCHEMES = {"s3": "s3", "s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs",
@@ -59,108 +58,6 @@ class Sink(Protocol):
     """A file that is being written from its beginning to its end."""
 
     def write(self, content: Any, /) -> Any: ...
-
-
-class RangeReader(Protocol):
-    """A file of a store, read by ranges of bytes; several threads may read at once.
-
-    It is not mapped into memory: bytes that are read belong to the caller, and a file that has
-    become shorter gives fewer bytes.
-    """
-
-    def read_into(self, out: memoryview, offset: int) -> int:
-        """Read bytes from this offset on; returns how many: fewer if the file ends before.
-
-        Raises
-        ------
-        OSError
-        """
-        ...
-
-    def read_stretches(
-        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
-    ) -> int | None:
-        """Read many ranges.
-
-        Parameters
-        ----------
-        out : ndarray of uint8
-        places, lengths, offsets : ndarray of int64, shape (ranges,)
-            Where each goes in ``out``, how long it is, and where it begins in the file.
-
-        Returns
-        -------
-        int or None
-            Where the file ends, if a range lies behind.
-
-        Raises
-        ------
-        OSError
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
-
-
-class _Ranges(ABC):
-    """Ranges one by one."""
-
-    @abstractmethod
-    def read_into(self, out: memoryview, offset: int) -> int:
-        """As for :class:`RangeReader`."""
-
-    def read_stretches(
-        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
-    ) -> int | None:
-        stretches = zip(places.tolist(), lengths.tolist(), offsets.tolist(), strict=True)
-        for place, length, offset in stretches:
-            count = self.read_into(out.data[place : place + length], offset)
-            if count < length:
-                return offset + count
-        return None
-
-
-class _FileRanges(_Ranges):
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115
-
-    def read_into(self, out: memoryview, offset: int) -> int:
-        done, descriptor = 0, self._file.fileno()
-        while done < len(out):
-            count = os.preadv(descriptor, [out[done:]], offset + done)
-            if count == 0:
-                break
-            done += count
-        return done
-
-    def read_stretches(
-        self, out: np.ndarray, places: np.ndarray, lengths: np.ndarray, offsets: np.ndarray
-    ) -> int | None:
-        # What a signal or an error has cut short is read again by Python, which explains it.
-        done = read_stretches(self._file.fileno(), out, places, lengths, offsets)
-        return super().read_stretches(out, places[done:], lengths[done:], offsets[done:])
-
-    def close(self) -> None:
-        self._file.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self.close()
-
-
-class _ObjectRanges(_Ranges):
-    def __init__(self, file: pa.NativeFile) -> None:
-        self._file = file
-
-    def read_into(self, out: memoryview, offset: int) -> int:
-        content = self._file.read_at(len(out), offset)
-        out[: len(content)] = content
-        return len(content)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class FileStore:
@@ -298,35 +195,19 @@ class FileStore:
         ------
         MissingToolError
         """
-        # pyarrow has no conditional put.
         if not self._is_folder:
-            try:
-                import obstore  # noqa: F401  # pyright: ignore[reportMissingImports]
-            except ModuleNotFoundError as error:
-                raise MissingToolError(
-                    f"cannot write to {self.root} so that only one of several writers succeeds: "
-                    "that needs the package obstore, which is not installed; "
-                    "pip install 'penstock[objects]'"
-                ) from error
+            exclusive_put.require(self.root)
 
     def _put_new_object(self, name: str, content: bytes) -> bool:
         self.check_put_new()
-        import obstore  # pyright: ignore[reportMissingImports]
-        from obstore.exceptions import (  # pyright: ignore[reportMissingImports]
-            AlreadyExistsError,
-            BaseError,
-        )
-
+        kind = _SCHEMES[urlparse(self._location).scheme]
+        path = self._at(name).partition("/")[2]  # without the bucket
         try:
-            path = self._at(name).partition("/")[2]  # without the bucket
-            obstore.put(_conditional(self._location), path, content, mode="create")
-        except AlreadyExistsError:
-            return False
-        except (OSError, BaseError) as error:
+            return exclusive_put.put_if_absent(self._location, kind, path, content)
+        except OSError as error:
             raise unwritable(
-                self.shown(name), OSError(str(error)), self._again, "the bucket is there and "
+                self.shown(name), error, self._again, "the bucket is there and "
             ) from error
-        return True
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Sink]:
@@ -362,8 +243,8 @@ class FileStore:
         """
         try:
             if self._is_folder:
-                return _FileRanges(self._at(name))
-            return _ObjectRanges(self._fs.open_input_file(self._at(name)))
+                return FileRanges(self._at(name))
+            return ObjectRanges(self._fs.open_input_file(self._at(name)))
         except FileNotFoundError as error:
             raise FileError(f"{self.shown(name)} is gone; {self._lost}") from error
         except OSError as error:
@@ -595,29 +476,6 @@ def unwritable(shown: str, error: OSError, again: str, also: str = "") -> FileEr
     if error.errno in _NO_ROOM:
         remedy = "free or add space"
     return FileError(f"cannot write {shown}: {error.strerror or error}; {remedy} and {again}")
-
-
-def _conditional(location: str) -> Any:
-    """The bucket of a location, as obstore opens it with the same options."""
-    from obstore import store
-
-    parsed = urlparse(location)
-    options = {name: values[-1] for name, values in parse_qs(parsed.query).items()}
-    kind = _SCHEMES[parsed.scheme]
-    user, _, bucket = parsed.netloc.rpartition("@")
-    if kind == "gs":
-        return store.GCSStore(bucket)
-    if kind == "abfs":
-        return store.AzureStore(user or bucket)
-    config: Any = {}
-    if "region" in options:
-        config["region"] = options["region"]
-    if "endpoint_override" in options:
-        config["endpoint"] = f"{options.get('scheme', 'https')}://{options['endpoint_override']}"
-    if user:
-        config["access_key_id"], _, config["secret_access_key"] = map(unquote, user.partition(":"))
-    is_open = options.get("scheme") == "http"
-    return store.S3Store(bucket, config=config, client_options={"allow_http": is_open})
 
 
 def _checksum_by_pieces(file: pa.NativeFile) -> str:

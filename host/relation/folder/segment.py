@@ -17,7 +17,8 @@ import pyarrow as pa
 from penstock.errors import FileError
 
 from ...rows.columns import vector
-from ...rows.file_store import FileStore, RangeReader, Sink
+from ...rows.file_store import FileStore, Sink
+from ...rows.ranges import RangeReader
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
 from .page_filter import PageFilters, filters_of
