@@ -73,7 +73,7 @@ def filters_of(hashes: np.ndarray, ends: np.ndarray) -> pa.LargeBinaryArray:
 
 
 @njit(nogil=True)
-def _place(key: np.uint64, probe: int, size: int) -> int:
+def _place(key: np.uint64, probe: int, size: int) -> np.int64:
     """One of so many bits."""
     mixed = key * _SPREAD + np.uint64(probe) * ((key * _STEP) | np.uint64(1))
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
