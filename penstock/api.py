@@ -213,7 +213,7 @@ def stream(
     _check_devices(device)
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
-    looked_up = relation_of(schemas)
+    looked_up = relation_of(arguments.mapping()("schemas", schemas))
     if looked_up is not None:
         _refuse_windows({"disorder": disorder or None, "trace": trace or None})
         with memory_explained():

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from os import PathLike, fspath
+from os import PathLike
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.errors import SchemaError, UsageError
-from penstock.host.join.lookup.source import RelationTable
+from penstock.host.join.lookup.source import RelationTable, whole_location
 from penstock.host.relation import RelationOptions
 from penstock.host.relation.folder.build import PAGE_BYTES
 from penstock.host.relation.folder.parts import PartsBuild, build_in_parts
@@ -97,17 +97,15 @@ def relation(
         unique=unique,
         page_bytes=PAGE_BYTES if page_bytes is None else page_bytes,
     )
-    schema = _stored_schema(frame)
+    schema, place = _stored_schema(frame), whole_location(location)
     parts = lanes or int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
 
     def write(build: PartsBuild) -> list[SegmentRecord]:
         return _write(frame, build, schema, memory_bytes)
 
-    made = build_in_parts(
-        schema, fspath(location), options, parts, write, _sample(frame, options.cluster)
-    )
+    made = build_in_parts(schema, place, options, parts, write, _sample(frame, options.cluster))
     made.close()
-    return RelationTable(fspath(location))
+    return RelationTable(place)
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ class RelationTable:
     Parameters
     ----------
     location : str
-        Folder, or place in an object store.
+        Folder, or place in an object store; see :func:`whole_location`.
     refresh : str
         "batch": each batch meets the newest version; "start": all meet that of the start.
     algorithm : Algorithm
@@ -67,6 +68,12 @@ class RelationTable:
         return LookupOptions(**{**vars(chosen), "memory_bytes": int(memory_bytes)})
 
 
+def whole_location(location: str | PathLike) -> str:
+    """The location as processes with other working folders find it, too."""
+    text = fspath(location)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def relation(
     location: str | PathLike, *, refresh: str = "batch", algorithm: str = "auto"
 ) -> RelationTable:
@@ -99,7 +106,7 @@ def relation(
         raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
     if not isinstance(location, str | PathLike):
         raise arguments.refuse("location", "a folder or the address of a store", location)
-    found = RelationTable(str(location), refresh, chosen)
+    found = RelationTable(whole_location(location), refresh, chosen)
     found.open().close()
     return found
 
