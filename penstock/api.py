@@ -14,7 +14,7 @@ from penstock.host.device.base import Device
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.execute.running import Running
-from penstock.host.join.lookup.join import LookupOptions
+from penstock.host.join.lookup.base import LookupOptions
 from penstock.host.join.lookup.source import RelationTable, lookup_table, relation, relation_of
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span

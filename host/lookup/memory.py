@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from penstock.errors import UsageError
 
+from ..relation.border import Version
+from .algorithm import Algorithm
+from .cache import ENTRY_BYTES
+
 #: Bytes of a waiting row beside the row itself: its number, hash and link, and those of its group.
 ROW_BYTES = 48
-#: Bytes of a kept row beside the row itself, where a key has one row: its entry and its hash.
-ENTRY_ROW_BYTES = 96
 #: Bytes of pages that are read at once: at least and at most.
 LEAST_PAGES, MOST_PAGES = 1 << 18, 8 << 20
 #: Rows of the stream that must find room at least.
@@ -98,3 +100,41 @@ class MemorySplit:
     def rows_of(self, row_bytes: float) -> int:
         """How many rows of the stream may wait."""
         return max(LEAST_ROWS, int(self.rows / (row_bytes + ROW_BYTES)))
+
+
+def split_of(
+    version: Version,
+    memory_bytes: int,
+    row_bytes: float,
+    algorithm: Algorithm | None,
+    *,
+    goes_on: bool = False,
+) -> MemorySplit:
+    """The shares of a join with a version.
+
+    Parameters
+    ----------
+    version : Version
+    memory_bytes, row_bytes, goes_on
+        As for :meth:`MemorySplit.of`.
+    algorithm : Algorithm or None
+        None where rows are found by scanning, which keeps none.
+
+    Raises
+    ------
+    UsageError
+        It is too little.
+    """
+    return MemorySplit.of(
+        memory_bytes,
+        version.index.memory_bytes,
+        row_bytes,
+        keeps_rows=algorithm is not None and algorithm.keeps_rows,
+        goes_on=goes_on,
+        filter_bytes=version.filter_bytes if algorithm is Algorithm.AUTO else 0,
+    )
+
+
+def kept_keys(version: Version, cache_bytes: int) -> float:
+    """About how many keys of a version have room in a cache."""
+    return cache_bytes / (version.bytes / max(1, version.rows) + ENTRY_BYTES)

@@ -14,6 +14,12 @@ _MOST_PAGES = 1 << 14
 _PICKED = 4
 
 
+def fitting(pages: np.ndarray, sizes: np.ndarray, most_bytes: int) -> np.ndarray:
+    """The first of some pages of these sizes that fit into memory together; at least one."""
+    fit = int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right"))
+    return pages[: max(1, fit)]
+
+
 class PageChoice(ABC):
     """Chooses pages for waiting rows.
 
@@ -40,11 +46,6 @@ class PageChoice(ABC):
     def next(self, waiting: Waiting) -> np.ndarray:
         """Pages to read now, ascending but for a wrap around; at least one."""
 
-    def fitting(self, pages: np.ndarray) -> np.ndarray:
-        """The first of some pages that fit into memory together."""
-        fit = int(np.searchsorted(np.cumsum(self.sizes[pages]), self.most_bytes, side="right"))
-        return pages[: max(1, fit)]
-
 
 class Cyclic(PageChoice):
     """All pages in turn, wanted or not (MESHJOIN)."""
@@ -56,7 +57,8 @@ class Cyclic(PageChoice):
         self._at = 0
 
     def next(self, waiting: Waiting) -> np.ndarray:
-        pages = self.fitting(np.arange(self._at, len(self.sizes)))
+        left = np.arange(self._at, len(self.sizes))
+        pages = fitting(left, self.sizes[self._at :], self.most_bytes)
         self._at = (int(pages[-1]) + 1) % len(self.sizes)
         return pages
 
@@ -84,8 +86,6 @@ class Wanted(PageChoice):
             self._ahead = waiting.pages
         ahead = self._ahead[:_MOST_PAGES]
         picked = waiting.count_of(ahead) * self._row_bytes[ahead] * _PICKED
-        sizes = np.minimum(self.sizes[ahead], picked)
-        fit = int(np.searchsorted(np.cumsum(sizes), self.most_bytes, side="right"))
-        pages = ahead[: max(1, fit)]
+        pages = fitting(ahead, np.minimum(self.sizes[ahead], picked), self.most_bytes)
         self._ahead = self._ahead[len(pages) :]
         return pages

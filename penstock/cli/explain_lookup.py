@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 
-from penstock.host.join.lookup.join import row_bytes
+from penstock.host.join.lookup.base import row_bytes
 from penstock.host.join.lookup.reach import Reach
 from penstock.host.join.lookup.source import RelationTable
-from penstock.host.lookup.memory import MemorySplit
+from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.folder.sources import source_of
 
 from ..expr.node import show
-from ..plan.lookup import LookupPlan, SoughtKey
+from ..plan.lookup import LookupPlan
 from .inputs import Asked
 from .terminal import count, heading, line
 
@@ -44,21 +43,15 @@ def explain_lookup(
         heading("path")
         options = relation.options(memory_bytes, ordered=False, pruning=None)
         width = row_bytes(source_of(query.files[plan.outer.table]).schema)
-        keeps = options.algorithm.keeps_rows and plan.sought is not None
-        split = MemorySplit.of(
-            options.memory_bytes,
-            version.index.memory_bytes,
-            width,
-            keeps_rows=keeps,
-            filter_bytes=version.filter_bytes if keeps else 0,
-        )
+        algorithm = None if plan.sought is None else options.algorithm
+        split = split_of(version, options.memory_bytes, width, algorithm)
         if plan.sought is None:
             reach = Reach(plan, version.index)
             bounds = ", ".join(sorted(reach.bounded)) or "nothing: all pages are read"
             line("by scanning", f"pages are pruned by {bounds}")
         else:
             keys = ", ".join(
-                f"{column} = {_text(sought, names)}"
+                f"{column} = {sought.text(names)}"
                 for column, sought in zip(plan.key, plan.sought, strict=True)
             )
             line("by key", keys)
@@ -66,15 +59,8 @@ def explain_lookup(
         parts = (f"{part} {size / 1e6:.1f} MB" for part, size in vars(split).items() if size)
         line("memory", ", ".join(parts))
         if split.cache:
-            kept = split.cache * version.rows / max(1, version.bytes)
+            kept = kept_keys(version, split.cache)
             shares = "   ".join(
                 f"{top_share(kept, version.rows, s):.0%} at exponent {s:g}" for s in _EXPONENTS
             )
             line("hits", f"{shares}, by the Zipf exponent of the stream's keys")
-
-
-def _text(sought: SoughtKey, names: Mapping[str, str]) -> str:
-    text = show(sought.value, names)
-    if sought.constant:
-        text = f"({text} - {sought.constant})"
-    return text if sought.factor == 1 else f"{text} / {sought.factor}"

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from penstock.host.device.base import Device
 from penstock.host.execute.trace import Trace
-from penstock.host.join.lookup.opening import AnyLookup, open_lookup
+from penstock.host.join.lookup.base import RelationJoin
+from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, relation
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation.folder.sources import source_of
@@ -94,7 +95,7 @@ def join_with_relation(
         write_text(output.stats, json.dumps(counts, indent=2) + "\n")
 
 
-def _summarise(join: AnyLookup, seconds: float, out: Path | None) -> None:
+def _summarise(join: RelationJoin, seconds: float, out: Path | None) -> None:
     where = "" if out is None else f" -> {out}"
     counts, alias = join.counts, join.plan.outer.alias
     rate = join.rows_in / seconds if seconds else 0.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
-from penstock.host.lookup.memory import ENTRY_ROW_BYTES, MemorySplit
+from penstock.host.lookup.memory import kept_keys, split_of
 from penstock.host.lookup.model import Shape, UnitCosts, predict
 from penstock.host.relation import Version, open_relation
 
@@ -79,16 +79,13 @@ def shape_of(
     version: Version, asked: LookupLoadArguments, memory: int, algorithm: Algorithm
 ) -> Shape:
     """The relation, the stream and the memory as the model sees them."""
-    split = MemorySplit.of(
-        memory, version.index.memory_bytes, asked.row_bytes, keeps_rows=algorithm.keeps_rows
-    )
-    width = version.bytes / max(1, version.rows)
+    split = split_of(version, memory, asked.row_bytes, algorithm)
     return Shape(
         rows=max(1, version.rows),
-        row_bytes=width,
+        row_bytes=version.bytes / max(1, version.rows),
         page_bytes=version.bytes / max(1, len(version.index)),
         stream_bytes=asked.row_bytes,
-        cached=split.cache / (width + ENTRY_ROW_BYTES),
+        cached=kept_keys(version, split.cache),
         waiting=split.rows_of(asked.row_bytes),
         read_bytes=split.pages,
         exponent=asked.zipf,

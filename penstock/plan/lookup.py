@@ -6,6 +6,7 @@ only rows of one group meet: so the join's other parts need not know that a rela
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from ..expr.node import Expr, Op, show
 from ..types import int_of
 from .closing import is_per_row
 from .linear import linear
-from .query import JoinQuery, Side, other
+from .query import JoinQuery, Side, columns, other
 from .time_bounds import conjuncts_of
 
 #: Column of the groups; no column of a user has this name.
@@ -42,6 +43,13 @@ class SoughtKey:
     value: Expr
     factor: int = 1
     constant: int = 0
+
+    def text(self, names: Mapping[str, str]) -> str:
+        """What is looked up, with the sides called by these names."""
+        text = show(self.value, names)
+        if self.constant:
+            text = f"({text} - {self.constant})"
+        return text if self.factor == 1 else f"{text} / {self.factor}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +108,11 @@ class LookupPlan:
             return None
         return tuple(found[column] for column in self.key)
 
+    @cached_property
+    def sought_columns(self) -> list[str]:
+        """Columns of the stream that say what is looked up, sorted; none on the scan path."""
+        return sorted({name for one in self.sought or () for _, name in columns(one.value)})
+
     def _add(self, found: dict[str, SoughtKey], own: Expr, given: Expr) -> None:
         """Note a key column that is equal to a value of the stream."""
         # A float is hashed as the double that it is equal to.
@@ -132,14 +145,14 @@ class LookupPlan:
             )
 
     def _refuse_converted(self, own: Expr, given: Expr) -> None:
-        columns = _plain(own)
-        if columns is None or columns not in self.key:
+        column = _plain(own)
+        if column is None or column not in self.key:
             return
         names = self.query.names
         raise QueryError(
-            f"{self.inner.alias}.{columns}, a key of the relation, is compared with "
+            f"{self.inner.alias}.{column}, a key of the relation, is compared with "
             f"{show(given, names)}, whose type is {given.type}, so its rows cannot be found by it; "
-            f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{columns}"
+            f"CAST the side of {self.outer.alias} to the type of {self.inner.alias}.{column}"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.expr.node import show as shown
 from penstock.host.relation import open_relation
 
 from ..devices import shared_device
@@ -24,7 +23,7 @@ def describe(call: LookupCall) -> str:
     lines += _relation(call)
     if plan.sought is not None:
         keys = ", ".join(
-            f"{inner}.{column} = {shown(one.value, query.names)}"
+            f"{inner}.{column} = {one.text(query.names)}"
             for column, one in zip(plan.key, plan.sought, strict=True)
         )
         lines.append(("path", f"key: pages are found by {keys}"))

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.errors import QueryError, UsageError
-from penstock.expr.node import Op, walk
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.host.relation import open_relation
@@ -194,9 +193,7 @@ class LookupCall:
 
     def _by_key(self, moved: DataFrame, lanes: int) -> DataFrame:
         """The rows, with those that look up one key in one partition."""
-        sought = [one.value for one in self.plan.sought or ()]
-        names = {leaf.attr[1] for leaf in walk(*sought) if leaf.op is Op.COLUMN}
-        slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in sorted(names)]
+        slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_columns]
         return moved.repartition(lanes, *slots)
 
 

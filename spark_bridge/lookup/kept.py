@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from penstock.host.join.lookup.opening import AnyLookup
+from penstock.host.join.lookup.base import RelationJoin
 
 
 class KeptJoins:
     """Joins that no task uses, the longest unused first."""
 
     def __init__(self) -> None:
-        self._joins: OrderedDict[Hashable, AnyLookup] = OrderedDict()
+        self._joins: OrderedDict[Hashable, RelationJoin] = OrderedDict()
 
-    def take(self, key: Hashable) -> AnyLookup | None:
+    def take(self, key: Hashable) -> RelationJoin | None:
         """A join that was kept, for one task; None if there is none."""
         return self._joins.pop(key, None)
 
-    def keep(self, key: Hashable, join: AnyLookup, most_bytes: int) -> None:
+    def keep(self, key: Hashable, join: RelationJoin, most_bytes: int) -> None:
         """Keep a join that has answered all of its rows.
 
         Parameters
         ----------
         key : hashable
-        join : AnyLookup
+        join : RelationJoin
         most_bytes : int
             That all kept joins may use; the longest unused ones go.
         """

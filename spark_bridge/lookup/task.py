@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.errors import FileError
 from penstock.host.device.base import Device
-from penstock.host.join.lookup.join import LookupOptions
-from penstock.host.join.lookup.opening import AnyLookup, open_lookup
+from penstock.host.join.lookup.base import LookupOptions, RelationJoin
+from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.relation import FolderRelation, open_relation
 from penstock.plan.lookup import LookupPlan
@@ -90,7 +90,7 @@ class LookupTask:
                     yield from blobs_of(partial, keys, self.buckets)
 
     @contextmanager
-    def _join(self, device: Device) -> Iterator[AnyLookup]:
+    def _join(self, device: Device) -> Iterator[RelationJoin]:
         """The join of this task; kept for later tasks if all goes well."""
         is_kept = self.conf.resident
         key = repr((self.compiled, self.relation, self.relation_id, self.options, self.buckets))
@@ -138,7 +138,7 @@ class LookupTask:
             return SOME_COLUMN
         return used_schema(self.slots, self.compiled.by_side()[other(self.inner)])
 
-    def new(self, stored: FolderRelation, number: int, device: Device) -> AnyLookup:
+    def new(self, stored: FolderRelation, number: int, device: Device) -> RelationJoin:
         """A join whose rows meet a version.
 
         Raises

@@ -1,253 +1,110 @@
-"""Joins batches of rows with a relation in a fixed amount of memory."""
+"""Joins batches of rows with the rows of a relation that have their key."""
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Columns, Vector, evaluate_columns
-from penstock.expr.node import Op, walk
-from penstock.plan.lookup import GROUP, LookupPlan, SoughtKey
+from penstock.plan.lookup import SoughtKey
 
-from ...device.base import Device
-from ...execute.stats import Stats
-from ...lookup.algorithm import Algorithm
 from ...lookup.cache import KeyGroups
 from ...lookup.lookup import Answers, Counts, Lookup
-from ...lookup.memory import MemorySplit
-from ...metrics import Latency
-from ...prune.sizes import DEFAULT_PRUNING, Pruning
-from ...relation.border import Relation, Version
+from ...lookup.memory import kept_keys, split_of
+from ...relation.border import Version
 from ...rows.columns import load
-from .answer import Answering, in_group
+from .answer import in_group
+from .base import RelationJoin, row_bytes
 from .rows import StreamRows
 
 #: Rows of the stream that are answered together: many share the cost of a join.
 ANSWERED = 1 << 16
 
 
-@dataclass(frozen=True)
-class LookupOptions:
-    """How a lookup runs.
+class LookupJoin(RelationJoin):
+    """Finds the rows of a relation by its key."""
 
-    Parameters
-    ----------
-    memory_bytes : int
-        For the relation's index, pages, kept rows and waiting rows.
-    algorithm : Algorithm
-    refresh : bool
-        Whether each batch meets the newest version; False keeps that of the start, or the one that
-        :meth:`LookupJoin.meet` names.
-    ordered : bool
-        Whether the output is in the order of the stream's rows.
-    pruning : Pruning, optional
-        As for :class:`~..table.table_join.TableJoin`.
-    version : int, optional
-        The version of the start; by default the newest one.
-    """
+    lookup: Lookup
 
-    memory_bytes: int = 128 << 20
-    algorithm: Algorithm = Algorithm.AUTO
-    refresh: bool = True
-    ordered: bool = False
-    pruning: Pruning | None = DEFAULT_PRUNING
-    version: int | None = None
-
-
-class LookupJoin:
-    """Joins the rows of a stream with those of a relation that have their key.
-
-    Parameters
-    ----------
-    plan : LookupPlan
-    schema : pyarrow.Schema
-        Of the stream's batches.
-    relation : Relation
-    devices : sequence of Device
-    options : LookupOptions, optional
-    latency : Latency, optional
-        Learns when rows come and when they are answered.
-
-    Raises
-    ------
-    QueryError
-        A key column is compared with a value of another type.
-    UsageError
-        The memory is too small.
-    """
-
-    def __init__(
-        self,
-        plan: LookupPlan,
-        schema: pa.Schema,
-        relation: Relation,
-        devices: Sequence[Device],
-        options: LookupOptions | None = None,
-        *,
-        latency: Latency | None = None,
-    ) -> None:
-        self.plan, self.relation, self.devices = plan, relation, devices
-        self._latency = latency
-        self.options = options or LookupOptions()
-        sought = plan.sought
+    def _start(self) -> None:
+        sought = self.plan.sought
         assert sought is not None, "the scan path has a join of its own"
         self._sought: tuple[SoughtKey, ...] = sought
-        names = {
-            leaf.attr[1] for leaf in walk(*(one.value for one in sought)) if leaf.op is Op.COLUMN
-        }
-        self._key_columns = sorted(names)
-        self._schema = schema
-        self._inner_columns = list(plan.query.columns_of(plan.inner.side))
-        self._inner_columns = [name for name in self._inner_columns if name != GROUP]
-        self._inner_schema = pa.schema([relation.schema.field(c) for c in self._inner_columns])
-        self._answering = Answering(
-            plan,
-            schema,
-            self._inner_schema,
-            devices,
-            ordered=self.options.ordered,
-            pruning=self.options.pruning,
-        )
         self._rows = StreamRows()
         self._answered: list[Answers] = []
         self._answered_rows = self._answered_bytes = 0
-        self.rows_in = self.batches_in = self.null_keys = 0
         #: Numbers, hashes and validity of keys of rows that were not looked up yet.
         self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
-        self.version = relation.version(self.options.version)
-        self._open(self.version)
 
-    def _open(self, version: Version, known: Lookup | None = None) -> None:
-        """Look up in a version from now on, with what is known of the one before."""
-        index, options = version.index, self.options
-        self._row_bytes = row_bytes(self._schema)
-        split = MemorySplit.of(
-            options.memory_bytes,
-            index.memory_bytes,
-            self._row_bytes,
-            keeps_rows=options.algorithm.keeps_rows,
-            goes_on=known is not None,
-            filter_bytes=version.filter_bytes if options.algorithm is Algorithm.AUTO else 0,
+    def _open(self, version: Version, *, goes_on: bool) -> None:
+        index, algorithm, width = (
+            version.index,
+            self.options.algorithm,
+            row_bytes(self._stream_schema),
         )
-        self._room = split.rows_of(self._row_bytes)
-        if known is None:
-            width = version.bytes / max(1, version.rows)
-            keys = int(split.cache / max(1.0, width))
-            cache = options.algorithm.cache(self._inner_schema, split.cache, keys)
-        else:
-            cache = known.cache
+        split = split_of(version, self.options.memory_bytes, width, algorithm, goes_on=goes_on)
+        self._room = split.rows_of(width)
+        if goes_on:
+            cache, counts = self.lookup.cache, self.lookup.counts
             cache.drop(version.changed_since(self.version.number))
+        else:
+            keys = int(kept_keys(version, split.cache))
+            cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
         keyed = slice(0, len(index.first))
-        choice = options.algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
+        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
         lacks = version.lacks if split.filter else None
-        counts = None if known is None else known.counts
         self.lookup = Lookup(index, cache, choice, counts, lacks)
         self.version, self.split = version, split
 
     @property
     def counts(self) -> Counts:
-        """What was looked up so far."""
         return self.lookup.counts
 
     @property
     def waiting(self) -> int:
-        """Rows that wait for a page."""
         return self.lookup.waiting.rows
 
     @property
     def cached(self) -> int:
-        """Keys whose rows are kept."""
         return len(self.lookup.cache)
 
-    def memory_bytes(self) -> dict[str, int]:
-        """Main memory by purpose."""
-        return {
-            "index": self.split.index,
-            "filters": self.split.filter,
-            "pages": self.split.pages,
-            "kept rows": self.lookup.cache.used_bytes,
-            "waiting rows": self._held_bytes,
-        }
+    @property
+    def _kept_bytes(self) -> int:
+        return self.lookup.cache.used_bytes
 
     @property
-    def schema(self) -> pa.Schema:
-        """Schema of the output."""
-        return self._answering.schema
-
-    @property
-    def stats(self) -> Stats:
-        """Counts of the devices' work."""
-        return self._answering.stats
+    def _held_bytes(self) -> int:
+        return self._rows.nbytes + self._answered_bytes + self.lookup.waiting.memory_bytes
 
     # -- rows in ----------------------------------------------------------------------------------
 
-    def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take rows; gives the output of those that were answered meanwhile.
-
-        All rows of the batch meet the same version of the relation.
-        """
-        if self.options.refresh:
-            yield from self.meet(self.relation.newest())
-        self._accept(batch)
-        yield from self._admit()
-
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Answer all rows that wait."""
-        yield from self._admit()
-        yield from self._read_until(0)
+        yield from self._settle()
         yield from self._give()
 
-    def end(self) -> Iterator[pa.RecordBatch]:
-        """Answer all rows; give the groups that all rows of the stream make."""
-        yield from self.finish()
-        yield from self._answering.end()
-
-    def use(self, devices: Sequence[Device]) -> None:
-        """Let other devices do the work from now on."""
-        self.devices = self._answering.devices = devices
-
-    def partial(self) -> pa.Table:
-        """Partial aggregates of all rows that were answered, to be merged elsewhere."""
-        return self._answering.partial()
-
-    def meet(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Let later rows meet a version; gives the output of rows that waited for the one before.
-
-        Raises
-        ------
-        FileError
-            The version is gone or damaged.
-        """
-        if number != self.version.number:
-            version = self.relation.version(number)
-            yield from self._admit()
-            yield from self._read_until(0)
-            self._open(version, self.lookup)
+    def _settle(self) -> Iterator[pa.RecordBatch]:
+        yield from self._make_room()
+        yield from self._read_until(0)
 
     def _accept(self, batch: pa.RecordBatch) -> None:
-        """Take rows, all or none."""
         side = self.plan.outer
-        loaded = load(batch, self._key_columns, self.plan.query.scale_of(side.side), side.alias)
+        names = self.plan.sought_columns
+        loaded = load(batch, names, self.plan.query.scale_of(side.side), side.alias)
         columns = {(side.side, name): vector for name, vector in loaded.items()}
         keys = [_key_values(one, columns, batch.num_rows) for one in self._sought]
         hashes, valid = self.relation.key_hash(keys, batch.num_rows)
         ids = self._rows.add(batch)
-        self.rows_in += len(ids)
-        self.batches_in += 1
-        if self._latency is not None:
-            self._latency.arrived(ids, time.monotonic())
+        self._arrived(ids)
         self._room = self.split.rows_of(batch.nbytes / max(1, batch.num_rows))
         step = min(ANSWERED, self._room)
         for start in range(0, len(ids), step):
             part = slice(start, start + step)
             self._incoming.append((ids[part], hashes[part], None if valid is None else valid[part]))
 
-    def _admit(self) -> Iterator[pa.RecordBatch]:
+    def _make_room(self) -> Iterator[pa.RecordBatch]:
         """Look up the rows that were taken; a page that cannot be read leaves them for later."""
         while self._incoming:
             ids, hashes, valid = self._incoming[0]
@@ -270,10 +127,6 @@ class LookupJoin:
             if not self._answered:
                 yield from self._read_once()
             yield from self._give()
-
-    @property
-    def _held_bytes(self) -> int:
-        return self._rows.nbytes + self._answered_bytes + self.lookup.waiting.memory_bytes
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
@@ -321,8 +174,7 @@ class LookupJoin:
         self._rows.drop(ids)
         self._answered, self._answered_rows, self._answered_bytes = [], 0, 0
         yield from made
-        if self._latency is not None:
-            self._latency.left(ids, time.monotonic())
+        self._left(ids)
 
     def _no_groups(self) -> KeyGroups:
         return KeyGroups.none(self._inner_schema)
@@ -336,16 +188,3 @@ def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
     values = found.values.astype(object) - sought.constant
     whole = (values % sought.factor == 0).astype(bool)
     return Vector(values // sought.factor, whole if found.valid is None else found.valid & whole)
-
-
-def row_bytes(schema: pa.Schema) -> float:
-    """About how many bytes a row takes."""
-    return max(1.0, sum(_width(field.type) for field in schema))
-
-
-def _width(dtype: pa.DataType) -> int:
-    """About how many bytes a value takes."""
-    try:
-        return max(1, dtype.bit_width // 8)
-    except ValueError:
-        return 32

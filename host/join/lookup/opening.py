@@ -11,10 +11,9 @@ from penstock.plan.lookup import LookupPlan
 from ...device.base import Device
 from ...metrics import Latency
 from ...relation.border import Relation
-from .join import LookupJoin, LookupOptions
+from .base import LookupOptions, RelationJoin
+from .join import LookupJoin
 from .scan import ScanJoin
-
-AnyLookup = LookupJoin | ScanJoin
 
 
 def open_lookup(
@@ -25,8 +24,8 @@ def open_lookup(
     options: LookupOptions | None = None,
     *,
     latency: Latency | None = None,
-) -> AnyLookup:
-    """Open the join of a plan; arguments as for :class:`~.join.LookupJoin`.
+) -> RelationJoin:
+    """Open the join of a plan; arguments as for :class:`~.base.RelationJoin`.
 
     Raises
     ------

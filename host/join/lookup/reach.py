@@ -8,10 +8,11 @@ import numpy as np
 
 from penstock.expr import ops
 from penstock.expr.columns import Columns, evaluate_columns
-from penstock.expr.node import Expr, Op, walk
+from penstock.expr.node import Expr, Op
 from penstock.plan.band import BandTest, Bound
 from penstock.plan.linear import Linear, linear
 from penstock.plan.lookup import LookupPlan
+from penstock.plan.query import columns as columns_of
 from penstock.plan.search import search_of
 
 from ...kept_code import kept
@@ -74,7 +75,7 @@ class Reach:
     def columns(self) -> set[str]:
         """Columns of the stream that :meth:`pages` asks for."""
         bounds = [b.expr for key in self._keys for b in (*key.test.lo, *key.test.hi)]
-        return {leaf.attr[1] for leaf in walk(*bounds) if leaf.op is Op.COLUMN}
+        return {name for bound in bounds for _, name in columns_of(bound)}
 
     def pages(self, columns: Columns, rows: int) -> np.ndarray:
         """Pages, ascending, in which at least one of the rows may find a match.

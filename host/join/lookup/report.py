@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from ...execute.executor import lane_names
 from ...metrics.report import LaneReport, LookupReport, Report
-from .opening import AnyLookup
+from .base import RelationJoin
 
 
-def report(join: AnyLookup, rows: int, latency_s: Mapping[float, float]) -> Report:
+def report(join: RelationJoin, rows: int, latency_s: Mapping[float, float]) -> Report:
     """Report the work of a join so far, with the rows that it has given and their latency."""
     counts, version = join.counts, join.version
     alias = join.plan.outer.alias

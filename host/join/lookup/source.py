@@ -19,7 +19,7 @@ from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
 from ...relation import open_relation
 from ...relation.border import Relation
-from .join import LookupOptions
+from .base import LookupOptions
 from .opening import open_lookup
 
 #: When rows of a stream meet a newer version of a relation.

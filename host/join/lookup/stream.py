@@ -20,7 +20,7 @@ from ...windows.source import Moment
 from ..stream.flow import Flow
 from ..stream.intake import one_batch
 from ..stream.join import QUANTILES
-from .join import LookupOptions
+from .base import LookupOptions
 from .opening import open_lookup
 from .report import report
 
