@@ -1,9 +1,10 @@
-"""The command line that the hardware benchmarks share."""
+"""What the command lines of benchmarks share."""
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
 import json
 import sys
 import time
@@ -38,9 +39,9 @@ class Report(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Bench:
-    """One benchmark.
+@dataclass(frozen=True, kw_only=True)
+class Titles:
+    """What a benchmark is called.
 
     Parameters
     ----------
@@ -50,14 +51,24 @@ class Bench:
         What it does.
     title, baseline : str
         Of its table, and of the table's column of baselines.
-    report : callable
-        Makes the report from a store, whether to be quick, and what takes each row as it is known.
     """
 
     name: str
     text: str
     title: str
     baseline: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench(Titles):
+    """One benchmark.
+
+    Parameters
+    ----------
+    report : callable
+        Makes the report from a store, whether to be quick, and what takes each row as it is known.
+    """
+
     report: Callable[[Store, bool, Callable[[Row], None]], Report]
 
 
@@ -68,8 +79,33 @@ def main(bench: Bench) -> int:
     parser.add_argument("--again", action="store_true", help="measure anew what is kept")
     parser.add_argument("--no-pictures", action="store_true", help="print the table only")
     options = parser.parse_args()
-    # Rows appear in a log file as they are known.
-    sys.stdout.reconfigure(line_buffering=True)
+    return run(
+        bench,
+        lambda on_row: bench.report(
+            Store(BUILD / bench.name, again=options.again), options.quick, on_row
+        ),
+        quick=options.quick,
+        pictures=not options.no_pictures,
+    )
+
+
+def run(
+    bench: Titles, made: Callable[[Callable[[Row], None]], Report], *, quick: bool, pictures: bool
+) -> int:
+    """Measure, print each row and then the table, and draw; returns the exit code.
+
+    Parameters
+    ----------
+    bench : Titles
+    made : callable
+        Makes the report, from what takes each row as it is known.
+    quick : bool
+        Whether the results go where they replace none of a full run.
+    pictures : bool
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Rows appear in a log file as they are known.
+        sys.stdout.reconfigure(line_buffering=True)
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
     began = time.monotonic()
 
@@ -78,12 +114,12 @@ def main(bench: Bench) -> int:
             f"{time.monotonic() - began:6.0f} s  {row.what}: {row.measured}", highlight=False
         )
 
-    report = bench.report(Store(BUILD / bench.name, again=options.again), options.quick, on_row)
-    folder = BUILD / "quick" if options.quick else BUILD
+    report = made(on_row)
+    folder = BUILD / "quick" if quick else BUILD
     folder.mkdir(parents=True, exist_ok=True)
     try:
         report.measure()
-        if options.no_pictures:
+        if not pictures:
             pass
         elif importlib.util.find_spec("matplotlib") is None:
             console.print("no pictures: matplotlib is not installed; pip install 'penstock[demo]'")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.host.device.base import Device
+from penstock.host.device.base import Device, device_list
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.execute.running import Running
@@ -20,6 +20,7 @@ from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
 from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
+from penstock.host.relation.border import Relation
 from penstock.host.rows.files import read_table
 
 from . import arguments
@@ -241,14 +242,11 @@ def _with_relation(
     lookup: LookupOptions,
 ) -> pa.Table:
     name, given = looked_up
-    options = replace(options, relation=name)
     loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
+    schemas = {one: table.schema for one, table in loaded.items()}
     with closing(given.open()) as stored, using(device) as opened:
-        schemas = {one: table.schema for one, table in loaded.items()}
-        compiled = compile_query(query, {**schemas, name: stored.schema}, options)
-        plan = LookupPlan(compiled, name, stored.found_by)
-        devices = [opened] if isinstance(opened, Device) else opened
-        return lookup_table(plan, loaded, stored, devices, lookup)
+        plan = _lookup_plan(query, schemas, name, stored, options)
+        return lookup_table(plan, loaded, stored, device_list(opened), lookup)
 
 
 def _lookup_stream(
@@ -260,19 +258,32 @@ def _lookup_stream(
     flow: Flow,
 ) -> LookupStream:
     name, given = looked_up
-    stored = given.open()
     own = {one: schema for one, schema in schemas.items() if one != name}
-    options = replace(options, relation=name)
-    compiled = compile_query(query, {**own, name: stored.schema}, options)
-    plan = LookupPlan(compiled, name, stored.found_by)
     lookup = given.options(
         flow.memory_bytes, ordered=flow.running.ordered, pruning=flow.running.sizes
     )
-    is_named = isinstance(device, str)
-    opened = open_device(device) if is_named else device
-    devices = [opened] if isinstance(opened, Device) else opened
-    schema = own[plan.outer.table]
-    return LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
+    with ExitStack() as opened:  # the stream closes it all, once there is one
+        stored = opened.enter_context(closing(given.open()))
+        plan = _lookup_plan(query, own, name, stored, options)
+        is_named = isinstance(device, str)
+        devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
+        schema = own[plan.outer.table]
+        made = LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
+        opened.pop_all()
+        return made
+
+
+def _lookup_plan(
+    query: str,
+    schemas: Mapping[str, pa.Schema],
+    name: str,
+    stored: Relation,
+    options: QueryOptions,
+) -> LookupPlan:
+    """Compile a query of a table, or a stream, and the relation of this name."""
+    options = replace(options, relation=name)
+    compiled = compile_query(query, {**schemas, name: stored.schema}, options)
+    return LookupPlan(compiled, name, stored.found_by)
 
 
 def _refuse_windows(given: Mapping[str, Any]) -> None:

@@ -10,24 +10,15 @@ other work on a machine does not change it much; those by the clock stand beside
 from __future__ import annotations
 
 import argparse
-import io
-import json
 import sys
-import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-from rich.console import Console
 
+from bench.command import BUILD, Titles, run
 from bench.lookup.report import Report
 from bench.lookup.scale import FULL, QUICK, Data
-from bench.rows import Row, table
-from penstock.errors import PenstockError
-
-BUILD = Path("build/bench")
-#: Columns of the table where the output is no terminal.
-_WIDTH = 180
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -43,32 +34,12 @@ def main(argv: list[str] | None = None) -> int:
     scale = QUICK if options.quick else FULL
     if options.large:
         scale = replace(scale, rows=100_000_000)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)
-    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
-    began = time.monotonic()
-
-    def on_row(row: Row) -> None:
-        console.print(
-            f"{time.monotonic() - began:6.0f} s  {row.what}: {row.measured}", highlight=False
-        )
-
-    report = Report(Data(scale.rows, options.folder), scale, on_row)
-    folder = BUILD / "quick" if options.quick else BUILD
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        report.measure(options.only)
-        if not options.no_pictures and not options.only:
-            for path in report.draw(folder):
-                console.print(f"picture: {path}")
-    except PenstockError as error:
-        console.print(f"bench.lookup: {error}", style="red", markup=False)
-        return error.exit_code
-    finally:
-        rows = json.dumps([asdict(row) for row in report.rows], indent=2)
-        (folder / "lookup.json").write_text(rows)
-        console.print(table(report.rows, f"Lookups in {scale.rows:,} rows", ""))
-    return 0
+    return run(
+        Titles(name="lookup", text=__doc__, title=f"Lookups in {scale.rows:,} rows", baseline=""),
+        lambda on_row: Report(Data(scale.rows, options.folder), scale, options.only, on_row),
+        quick=options.quick,
+        pictures=not (options.no_pictures or options.only),
+    )
 
 
 if __name__ == "__main__":

@@ -47,12 +47,20 @@ class Report:
     ----------
     data : Data
     scale : Scale
+    only : sequence of str or None
+        Steps by name; None for all, those with targets first.
     on_row : callable
         Takes each row as it is known.
     """
 
-    def __init__(self, data: Data, scale: Scale, on_row: Callable[[Row], None]) -> None:
-        self.data, self.scale, self._on_row = data, scale, on_row
+    def __init__(
+        self,
+        data: Data,
+        scale: Scale,
+        only: Sequence[str] | None,
+        on_row: Callable[[Row], None],
+    ) -> None:
+        self.data, self.scale, self._only, self._on_row = data, scale, only, on_row
         self.rows: list[Row] = []
         self.by_memory: dict[str, dict[float, float]] = {}
         self.by_share: dict[str, dict[float, float]] = {}
@@ -60,8 +68,8 @@ class Report:
         self.by_rows: dict[str, dict[int, float]] = {}
         self.predicted: list[tuple[str, float, float]] = []
 
-    def measure(self, only: Sequence[str] | None = None) -> None:
-        """All of them, those with targets first; or some steps by name."""
+    def measure(self) -> None:
+        """Take the steps."""
         steps = {
             "meshjoin": self._together,
             "peers": self._peers,
@@ -76,7 +84,7 @@ class Report:
             "lengths": self._lengths,
             "shares": self._shares,
         }
-        for name in only or steps:
+        for name in self._only or steps:
             steps[name]()
             gc.collect()
 

@@ -309,3 +309,8 @@ class Device(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def device_list(device: Device | Sequence[Device]) -> list[Device]:
+    """The devices that were given, where one may be given by itself."""
+    return [device] if isinstance(device, Device) else list(device)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..device.base import Result
+    from ..device.base import Device, Result
     from .chunk import Chunk
 
 #: Counters that are sizes of the device or of its windows: equal in each result, not summed.
@@ -52,6 +52,11 @@ class Stats:
     late: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter, repr=False)
+
+    @staticmethod
+    def of(devices: Sequence[Device]) -> Stats:
+        """Counts of a join on some devices, which share the work."""
+        return Stats("+".join(one.name for one in devices))
 
     def add(self, counters: Mapping[str, int]) -> None:
         """Add the counters of one result."""

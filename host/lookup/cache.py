@@ -98,6 +98,11 @@ class Cache(ABC):
     def __len__(self) -> int:
         return len(self._bytes)
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the entries with their rows, and of what chooses them."""
+        return self.used_bytes
+
     def find(self, hashes: np.ndarray) -> np.ndarray:
         """The entry of each hash, -1 where there is none."""
         return self._table.find(hashes)
@@ -198,8 +203,8 @@ class FrequencyCache(Cache):
         self._least = 0.0
 
     @property
-    def sketch_bytes(self) -> int:
-        return self._frequency.memory_bytes
+    def memory_bytes(self) -> int:
+        return super().memory_bytes + self._frequency.memory_bytes
 
     def came(self, hashes: np.ndarray) -> None:
         self._frequency.note(hashes)

@@ -61,7 +61,7 @@ class Answering:
         self._side, self.devices, self._pruning = plan.outer.side, devices, pruning
         self._schemas = {plan.outer.side: outer, plan.inner.side: inner}
         self.schema = table_delivery(plan_of(query), self._schemas).schema
-        self.stats = Stats("+".join(one.name for one in devices))
+        self.stats = Stats.of(devices)
         self.is_ordered = ordered and query.aggregation is None
         if self.is_ordered:
             self._schemas[self._side] = outer.append(_NUMBER)
@@ -106,9 +106,7 @@ class Answering:
     def end(self) -> Iterator[pa.RecordBatch]:
         """The groups of all rows that were answered."""
         if self._groups is not None and not self._is_per_row:
-            batch = self._groups.finish()
-            self.stats.rows += batch.num_rows
-            yield batch
+            yield self._groups.finish()
 
     def partial(self) -> pa.Table:
         """Partial aggregates of all rows that were answered, of groups of several rows each."""
@@ -132,9 +130,8 @@ class Answer:
         answering, stats = self._answering, self._join.stats
         yield from self._leaving(answering.given(self._join))
         if self._held:
-            table = pa.Table.from_batches(self._held).sort_by(NUMBER).drop_columns([NUMBER])
-            answering.stats.rows += table.num_rows
-            yield from table.to_batches()
+            table = pa.Table.from_batches(self._held).sort_by(NUMBER)
+            yield from table.drop_columns([NUMBER]).to_batches()
         answering.stats.pairs_evaluated += stats.pairs_evaluated
         answering.stats.pairs_pruned += stats.pairs_pruned
 
@@ -144,7 +141,6 @@ class Answer:
             if self._answering.is_ordered:
                 self._held.append(batch)
             else:
-                self._answering.stats.rows += batch.num_rows
                 yield batch
 
 

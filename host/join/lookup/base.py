@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -227,6 +227,12 @@ class RelationJoin(ABC):
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows that wait."""
 
+    def _counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of the output, counted as they leave."""
+        for batch in batches:
+            self.stats.rows += batch.num_rows
+            yield batch
+
     def _left(self, ids: np.ndarray) -> None:
         """Note that rows were answered."""
         if self._latency is not None:
@@ -235,7 +241,7 @@ class RelationJoin(ABC):
     def end(self) -> Iterator[pa.RecordBatch]:
         """Answer all rows; give the groups that all rows of the stream make."""
         yield from self.finish()
-        yield from self._answering.end()
+        yield from self._counted(self._answering.end())
 
     def partial(self) -> pa.Table:
         """Partial aggregates of all rows that were answered, to be merged elsewhere."""

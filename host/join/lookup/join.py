@@ -73,7 +73,7 @@ class LookupJoin(RelationJoin):
 
     @property
     def _kept_bytes(self) -> int:
-        return self.lookup.cache.used_bytes
+        return self.lookup.cache.memory_bytes
 
     @property
     def _held_bytes(self) -> int:
@@ -173,7 +173,7 @@ class LookupJoin(RelationJoin):
         made = [*answer.add(candidates), *answer.finish()]
         self._rows.drop(ids)
         self._answered, self._answered_rows, self._answered_bytes = [], 0, 0
-        yield from made
+        yield from self._counted(made)
         self._left(ids)
 
     def _no_groups(self) -> KeyGroups:

@@ -10,14 +10,14 @@ from ...metrics.report import LaneReport, LookupReport, Report
 from .base import RelationJoin
 
 
-def report(join: RelationJoin, rows: int, latency_s: Mapping[float, float]) -> Report:
-    """Report the work of a join so far, with the rows that it has given and their latency."""
+def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:
+    """Report the work of a join so far, with quantiles of the latency of its rows."""
     counts, version = join.counts, join.version
     alias = join.plan.outer.alias
     return Report(
         arrived={alias: join.rows_in},
         late={alias: 0},
-        rows=rows,
+        rows=join.stats.rows,
         evaluations=join.stats.pairs_evaluated,
         pairs_pruned=join.stats.pairs_pruned,
         pairs_in_window=join.stats.pairs_evaluated + join.stats.pairs_pruned,

@@ -111,9 +111,9 @@ class ScanJoin(RelationJoin):
                     self._pass = self._begin_with(now.rows, now.ids)
                 raise
             now.pages = now.pages[len(pages) :]
-            yield from made
+            yield from self._counted(made)
         self._pass = None
-        yield from now.answer.finish()
+        yield from self._counted(now.answer.finish())
         self._left(now.ids)
 
     def _begin(self) -> _Pass:

@@ -74,7 +74,6 @@ class LookupStream:
         self._out: list[pa.RecordBatch] = []
         self._since: float | None = None  # when the first row came that may wait
         self._closed = False
-        self.rows = 0
 
     @property
     def schema(self) -> pa.Schema:
@@ -169,7 +168,7 @@ class LookupStream:
         """Return the join's counts and state, for people and for metrics."""
         with self._lock:
             quantiles = {share: self._latency.quantile(share) for share in QUANTILES}
-            return report(self._join, self.rows, quantiles)
+            return report(self._join, quantiles)
 
     def serve_metrics(self, port: int = 0) -> MetricsServer:
         """Serve metrics to Prometheus and to ``penstock top``; port 0 takes a free one."""
@@ -225,8 +224,7 @@ class LookupStream:
             self._since = None
 
     def _collect(self, batches: Iterator[pa.RecordBatch]) -> None:
-        for batch in batches:
-            self.rows += batch.num_rows
+        for batch in batches:  # what came before an error stays
             self._out.append(batch)
 
     def _require_open(self) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.plan.query import JoinKind, JoinQuery, other
 
-from ...device.base import Device
+from ...device.base import Device, device_list
 from ...emit.delivery import ExistenceDelivery
 from ...emit.making import Making
 from ...emit.output import Rows
@@ -62,8 +62,7 @@ class PartJoin(ABC):
         self.device = device
         self.output_rows = output_rows
         self.options = options
-        devices = [device] if isinstance(device, Device) else device
-        self.stats = Stats("+".join(one.name for one in devices))
+        self.stats = Stats.of(device_list(device))
         self._added = 0
         #: By side, the place in its input of each row of the part's join.
         self._places: dict[str, np.ndarray] = {}

@@ -16,7 +16,7 @@ from penstock.errors import UsageError, memory_explained
 from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
 
-from ...device.base import Device
+from ...device.base import Device, device_list
 from ...emit.opening import open_delivery
 from ...execute.budget import Budget
 from ...execute.room import Room
@@ -87,7 +87,7 @@ class JoinStream:
         self.plan = plan(query, band=band)
         self.plan.require_closing()
         self.query = query
-        self.devices = [device] if isinstance(device, Device) else list(device)
+        self.devices = device_list(device)
         for one in self.devices:
             arguments.instance(Device, "an open device")("each of device", one)
         if not self.devices:
@@ -96,7 +96,7 @@ class JoinStream:
         self.flow = flow or Flow()
         self.trace = Trace(trace)
         self.budget = Budget(self.flow.memory_bytes, rows_gather=self.flow.latency_s > 0)
-        self.stats = Stats("+".join(d.name for d in self.devices))
+        self.stats = Stats.of(self.devices)
         self.schemas = {s.side: schemas[s.table] for s in query.sides}
         self.latency = Latency()
         self._intake = Intake(

@@ -16,7 +16,7 @@ from penstock.plan.plan import Evaluation, JoinPlan, Output, plan
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, other
 from penstock.plan.window import FOREVER
 
-from ...device.base import Device
+from ...device.base import Device, device_list
 from ...emit.delivery import Delivery
 from ...emit.making import Making, made
 from ...emit.output import Rows
@@ -97,14 +97,14 @@ class TableJoin:
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.query = query
-        self.devices = [device] if isinstance(device, Device) else list(device)
+        self.devices = device_list(device)
         if not self.devices:
             raise UsageError("a join needs at least one device")
         self.pruning = pruning
         self.running = running or Running()
         self.trace = trace or Trace()
         self.on_progress = on_progress
-        self.stats = Stats("+".join(one.name for one in self.devices))
+        self.stats = Stats.of(self.devices)
         self.tables = Tables(query, tables, disorder, numbered=self.running.ordered)
         self.plan = self._plan(band, about)
         stretches = {} if residence is None else self.tables.stretches

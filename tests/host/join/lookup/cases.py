@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import reject
@@ -460,3 +462,13 @@ def cases(draw: st.DrawFn, most: int = 40) -> Case:
         refresh=draw(st.sampled_from(["batch", "batch", "start"])),
         latency_s=draw(st.sampled_from([0.0, 0.0, 0.05, 60.0])),
     )
+
+
+def damaged(location: str) -> tuple[Path, bytes]:
+    """Flip bytes of all pages of a relation; returns the file and what was there."""
+    file = next(Path(location, "data").glob("*.pages"))
+    good = file.read_bytes()
+    bad = np.frombuffer(good, np.uint8).copy()
+    bad[::97] ^= 0xFF
+    file.write_bytes(bad.tobytes())
+    return file, good

@@ -16,7 +16,7 @@ import pytest
 import penstock
 from penstock.errors import FileError, QueryError, SchemaError, UsageError
 from penstock.host.relation import RelationOptions, build, open_relation
-from tests.host.join.lookup.cases import ALGORITHMS
+from tests.host.join.lookup.cases import ALGORITHMS, damaged
 
 ROWS = 400
 STORED = pa.table(
@@ -229,16 +229,6 @@ def test_a_closed_stream(location):
 
 
 # -- damage ---------------------------------------------------------------------------------------
-
-
-def damaged(location: str) -> tuple[Path, bytes]:
-    """Flip bytes of all pages; what was there is returned."""
-    file = next(Path(location, "data").glob("*.pages"))
-    good = file.read_bytes()
-    bad = np.frombuffer(good, np.uint8).copy()
-    bad[::97] ^= 0xFF
-    file.write_bytes(bad.tobytes())
-    return file, good
 
 
 @pytest.mark.parametrize("latency_s", [0.0, 60.0])

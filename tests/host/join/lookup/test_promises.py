@@ -17,7 +17,7 @@ import penstock
 from penstock.errors import DeviceError, FileError, QueryError
 from penstock.host.join.table.table_join import TableJoin
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
-from tests.host.join.lookup.cases import ALGORITHMS
+from tests.host.join.lookup.cases import ALGORITHMS, damaged
 
 KEYS = 400
 QUERY = "SELECT o.id, c.rid FROM o JOIN c ON o.k = c.k"
@@ -57,15 +57,6 @@ def upsert(location: str, rid: int) -> None:
     rows = {"k": np.arange(KEYS), "rid": np.full(KEYS, rid), "p": [""] * KEYS}
     relation.update(pa.table(rows), compact=False)
     relation.close()
-
-
-def damaged(location: str) -> tuple[Path, bytes]:
-    file = next(Path(location, "data").glob("*.pages"))
-    good = file.read_bytes()
-    bad = np.frombuffer(good, np.uint8).copy()
-    bad[::97] ^= 0xFF
-    file.write_bytes(bad.tobytes())
-    return file, good
 
 
 # -- memory ---------------------------------------------------------------------------------------
