@@ -13,7 +13,7 @@ from penstock.plan.lookup import SoughtKey
 
 from ...lookup.cache import KeyGroups
 from ...lookup.lookup import Answers, Counts, Lookup
-from ...lookup.memory import kept_keys, split_of
+from ...lookup.memory import split_of
 from ...relation.border import Version
 from ...rows.columns import load
 from .answer import in_group
@@ -51,7 +51,8 @@ class LookupJoin(RelationJoin):
             cache, counts = self.lookup.cache, self.lookup.counts
             cache.drop(version.changed_since(self.version.number))
         else:
-            keys = int(kept_keys(version, split.cache))
+            # More than fit: how often the keys outside came is counted, too.
+            keys = int(split.cache * version.rows / max(1, version.bytes))
             cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
         keyed = slice(0, len(index.first))
         choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
