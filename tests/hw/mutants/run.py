@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .plugin import MUTANT, OUTCOME, ROOT
 
-#: A proof takes longest, some minutes.
+#: Of each test. A proof takes longest, some minutes.
 TIMEOUT_S = 600
 
 
@@ -55,6 +55,7 @@ def run(nodes: Collection[str], mutant: int | None = None) -> Outcome:
         options = ("-q", "-x", "-m", "not slow", "-p", f"{__package__}.plugin")
         command = [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", *nodes]
         place = "" if mutant is None else str(mutant)
+        limit_s = TIMEOUT_S * len(nodes)
         try:
             done = subprocess.run(
                 command,
@@ -62,11 +63,11 @@ def run(nodes: Collection[str], mutant: int | None = None) -> Outcome:
                 env={**os.environ, MUTANT: place, OUTCOME: str(path), "TMPDIR": folder},
                 capture_output=True,
                 text=True,
-                timeout=TIMEOUT_S,
+                timeout=limit_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Outcome(Verdict.BROKEN, TIMEOUT_S, f"longer than {TIMEOUT_S} s")
+            return Outcome(Verdict.BROKEN, limit_s, f"longer than {limit_s} s")
         text = done.stdout + done.stderr
         if not path.exists():
             return Outcome(Verdict.BROKEN, 0, text)
