@@ -30,8 +30,8 @@ class PageIndex:
         The least hash that a row of the page may have, ascending; the first one is 0.
     rows : ndarray of int32, shape (pages,)
         An upper bound where later versions have changed rows of the page.
-    bytes : ndarray of int64, shape (pages,)
-        What is read for the page by itself, changes of later versions included.
+    bytes : ndarray of int32, shape (pages,)
+        What is read for the page by itself, changes of later versions included; at most 2**31 - 1.
     bounds : mapping of column to (ndarray, ndarray), each of shape (pages,)
         Least and greatest value of each page, for numbers, times and booleans: the integers or
         floats of ``host.rows.columns.load``. A page without a value has a least one that is above
@@ -44,7 +44,7 @@ class PageIndex:
     rows: np.ndarray
     bytes: np.ndarray
     bounds: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    memory_bytes: int
+    memory_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)

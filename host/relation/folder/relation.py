@@ -207,7 +207,7 @@ class FolderRelation(Relation):
         found = self._segments.get(record.name)
         if found is None:
             found = self._segments[record.name] = self._layout.segment(
-                record, gone=gone, may_stay=is_delta
+                record, gone=gone, is_delta=is_delta
             )
         return found
 
