@@ -18,8 +18,6 @@ from penstock.sim.workloads import Calls
 #: Rows of the stream that are answered together.
 BATCH_ROWS = 1 << 16
 MB = 1_000_000
-#: A longer page has more rows that nobody wants, a shorter one more entries of the index.
-PAGE_BYTES = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Data:
         if not (path / "relation.json").is_file():
             shutil.rmtree(path, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)
-            options = RelationOptions(key=("id",), page_bytes=PAGE_BYTES)
+            options = RelationOptions(key=("id",))
             build(Calls(subscribers=self.rows).reader("subscribers"), str(path), options)
         return path
 

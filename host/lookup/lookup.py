@@ -50,7 +50,7 @@ class Counts:
     rows, hits : int
         Rows of the stream with a key, and those among them that the cache answered.
     absent : int
-        Rows with a key that a filter knew to be absent.
+        Rows with a key that the relation lacks, as a filter knew or a page has shown.
     pages, page_bytes : int
         Pages read, and their bytes.
     reads : int
@@ -90,7 +90,7 @@ class Lookup:
         lacks: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.index, self.cache, self.choice = index, cache, choice
-        self._lacks = lacks
+        self.lacks = lacks
         self.waiting = Waiting(len(index.first))
         self.counts = counts or Counts()
         self._held: deque[tuple[int, int]] = deque()  # rows, and the pages read when they leave
@@ -117,18 +117,32 @@ class Lookup:
         missed = np.flatnonzero(~is_hit)
         self.counts.rows += len(ids)
         self.counts.hits += len(ids) - len(missed)
-        absent = np.zeros(0, np.int64)
-        if self._lacks is not None:
-            is_absent = self._lacks(hashes[missed])
-            absent, missed = missed[is_absent], missed[~is_absent]
-            self.counts.absent += len(absent)
-        self.waiting.add(ids[missed], hashes[missed], self.index.page_of(hashes[missed]))
+        missed, absent, pages = self._placed(hashes, missed)
+        self.counts.absent += len(absent)
+        self.waiting.add(ids[missed], hashes[missed], pages)
         if self.choice.holds and len(missed):
             self._hold(len(missed))
         found, group = self._numbered(entries[is_hit])
         answered = np.concatenate([ids[is_hit], ids[absent]])
         group = np.concatenate([group, np.full(len(absent), -1)])
         return Answers(answered, group, self.cache.groups(found))
+
+    def _placed(
+        self, hashes: np.ndarray, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows whose key may be there, those whose key is not, and the page of each of the first.
+
+        Neighbours are sought one after the other, since index and filters are larger than the
+        processor's caches.
+        """
+        order = np.argsort(hashes[rows])
+        ordered = hashes[rows[order]]
+        is_there = np.ones(len(rows), bool)
+        if self.lacks is not None:
+            is_there[order] = ~self.lacks(ordered)
+        pages = np.empty(len(rows), np.int64)
+        pages[order] = self.index.page_of(ordered)
+        return rows[is_there], rows[~is_there], pages[is_there]
 
     def _numbered(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distinct ones of some entries, ascending, and the place of each among them."""
@@ -180,6 +194,7 @@ class Lookup:
         starts = np.searchsorted(rows.hashes, sought)
         ends = np.searchsorted(rows.hashes, sought, side="right")
         groups = KeyGroups(sought, starts, ends - starts, rows.batch)
+        self.counts.absent += int(matched[ends == starts].sum())
         width = rows.batch.nbytes / max(1, rows.batch.num_rows)
         self.cache.offer(groups, matched, width)
         return Answers(ids, group, groups)

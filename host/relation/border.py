@@ -8,7 +8,7 @@ is known, or clustered by some columns, so that neighbouring rows share a page.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,19 +125,13 @@ class Version(ABC):
     @property
     @abstractmethod
     def filter_bytes(self) -> int:
-        """Memory that :meth:`lacks` takes from its first call on; 0 if it knows nothing."""
+        """Memory of :meth:`filters`; 0 if there are none."""
 
     @abstractmethod
-    def lacks(self, hashes: np.ndarray) -> np.ndarray:
-        """Where the relation certainly has no row of a hash; most of these are found.
+    def filters(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What tells of hashes (uint64) whether the relation certainly has no row of them.
 
-        Parameters
-        ----------
-        hashes : ndarray of uint64, shape (n,)
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        It knows most of those that it has none of. It takes memory as long as it is kept.
         """
 
     @abstractmethod

@@ -33,8 +33,9 @@ from .segment import DATA, SegmentRecord
 from .sorting import scratch
 from .sources import Rows, source_of
 
-#: A read of this size takes hardly longer than a shorter one, and holds few rows that nobody wants.
-PAGE_BYTES = 16 << 10
+#: What an operating system keeps together: a shorter read takes hardly less time, a longer one has
+#: more rows that nobody wants.
+PAGE_BYTES = 4 << 10
 #: How names of relations end that are not whole.
 _PARTIAL = ".partial"
 #: Bounds of the pages' bytes; rows that are longer have longer pages.

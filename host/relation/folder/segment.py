@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,7 +24,7 @@ from ...rows.ranges import RangeReader
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
 from .page_filter import PageFilters, filters_of
-from .pages import PageFormat, Sought, checksums, row_bytes, sliced
+from .pages import BLOCK_BYTES, PageFormat, Sought, checksums, joined, overhead, row_bytes, sliced
 
 #: Names of hidden columns begin with a character that no column of a user has.
 HASH_COLUMN = "\0hash"
@@ -32,7 +34,7 @@ DATA = "data"
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
 #: Bytes of pages that a thread reads at once where few of their rows are wanted.
-PICK_BYTES = 1 << 20
+PICK_BYTES = 2 << 20
 _THREADS = 2
 #: Bytes of the pages of an update that stay in memory: nearly every read needs them.
 STAY_BYTES = 128 << 10
@@ -157,6 +159,7 @@ class PageSegment:
         # Open from now on: in a folder, a version that is in use outlives the removal of its files.
         self._reader: RangeReader | None = files.ranges(record.data)
         self._threads: ThreadPoolExecutor | None = None
+        self._filters: weakref.ref[PageFilters] | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -182,16 +185,18 @@ class PageSegment:
         table = self._index_columns([_LEAST + column, _GREATEST + column])
         return table.column(0).to_numpy(), table.column(1).to_numpy()
 
-    @cached_property
     def filters(self) -> PageFilters:
-        """Filters of the pages of keys."""
-        column = self._index_columns([_FILTER.name]).column(0).combine_chunks()
-        return PageFilters(column.slice(0, self.record.key_pages))
+        """Filters of the pages of keys; in memory as long as somebody keeps them."""
+        found = None if self._filters is None else self._filters()
+        if found is None:
+            column = self._index_columns([_FILTER.name]).column(0).combine_chunks()
+            found = PageFilters(column.slice(0, self.record.key_pages))
+            self._filters = weakref.ref(found)
+        return found
 
-    def lacks(self, hashes: np.ndarray) -> np.ndarray:
-        """Where there is certainly no row of a hash."""
-        pages = np.searchsorted(self.first[: self.record.key_pages], hashes, "right") - 1
-        return self.filters.lack(hashes, pages)
+    def page_of(self, hashes: np.ndarray) -> np.ndarray:
+        """The page of keys that would have each hash, -1 where there are none; int64."""
+        return np.searchsorted(self.first[: self.record.key_pages], hashes, "right") - 1
 
     def _index_columns(self, names: Sequence[str]) -> pa.Table:
         return self._files.columns(self.record.index, self.record.checksum, names).select(names)
@@ -383,7 +388,10 @@ class SegmentWriter:
         by_hash: bool,
         check: Callable[[pa.RecordBatch], None] | None = None,
     ) -> None:
-        self._files, self._schema, self._page_bytes = files, schema, page_bytes
+        self._files, self._schema = files, schema
+        # For rows: the rest of a page says where their columns are.
+        self._room = max(page_bytes - overhead(schema), page_bytes // 2)
+        self._unit = max(8, math.gcd(page_bytes, BLOCK_BYTES))
         self._by_hash, self._in_key_pages = by_hash, by_hash
         self._check = check
         self._bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
@@ -433,7 +441,7 @@ class SegmentWriter:
             return
         rows = pa.concat_batches(self._pending)
         hashes = rows.column(0).to_numpy() if self._in_key_pages else None
-        ends = cut(row_bytes(rows), hashes, self._page_bytes, last=last)
+        ends = cut(row_bytes(rows), hashes, self._room, last=last)
         if len(ends):
             self._put(rows.slice(0, int(ends[-1])), ends)
             rows = rows.slice(int(ends[-1]))
@@ -444,10 +452,8 @@ class SegmentWriter:
         """Write pages that end before these rows."""
         if self._check is not None and self._in_key_pages:
             self._check(rows)
-        messages = sliced(rows, ends.tolist())
-        lengths = np.array([m.size for m in messages], np.int64)
+        raw, lengths = joined(sliced(rows, ends.tolist()), self._unit)
         offsets = np.cumsum(lengths) - lengths
-        raw = np.frombuffer(b"".join(messages), np.uint8)
         assert self._data is not None
         self._data.write(raw)
         starts = np.concatenate([[0], ends[:-1]])

@@ -116,11 +116,18 @@ class FolderVersion(Version):
             return 0
         return sum(one.record.rows + 8 * one.record.pages for one in self._with_rows)
 
-    def lacks(self, hashes: np.ndarray) -> np.ndarray:
-        found = np.full(len(hashes), self._layout.by_hash)
-        for one in self._with_rows if self._layout.by_hash else ():
-            found &= one.lacks(hashes)
-        return found
+    def filters(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        if not self._layout.by_hash:
+            return None
+        parts = [(one, one.filters()) for one in self._with_rows]
+
+        def lacks(hashes: np.ndarray) -> np.ndarray:
+            found = np.ones(len(hashes), bool)
+            for one, filters in parts:
+                found &= filters.lack(hashes, one.page_of(hashes))
+            return found
+
+        return lacks
 
     @property
     def _with_rows(self) -> list[PageSegment]:
