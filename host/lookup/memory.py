@@ -98,7 +98,7 @@ class MemorySplit:
         fits = filter_bytes <= left * FILTER_SHARE and left - filter_bytes >= rows
         filters = filter_bytes if fits else 0
         left -= filters
-        cache = min(int(left * cache_share), left - rows) if keeps_rows and left > 2 * rows else 0
+        cache = min(int(left * cache_share), left - rows) if keeps_rows else 0
         return MemorySplit(index, pages, cache, left - cache, filters)
 
     @property

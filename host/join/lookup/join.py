@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,11 @@ from penstock.plan.lookup import SoughtKey
 
 from ...lookup.cache import KeyGroups
 from ...lookup.calibrate import calibrate
-from ...lookup.lookup import Answers, Counts, Lookup
+from ...lookup.lookup import Answers, Counts, Lookup, Request
 from ...lookup.memory import MemorySplit, split_of
 from ...lookup.model import ANSWERED, UnitCosts
 from ...lookup.tuner import Tuner
-from ...relation.border import Version
+from ...relation.border import PageRows, Version
 from ...rows.columns import load
 from .answer import in_group
 from .base import RelationJoin, row_bytes
@@ -35,6 +36,9 @@ class LookupJoin(RelationJoin):
         self._sought: tuple[SoughtKey, ...] = sought
         self._tuner = Tuner(self.options.algorithm, self._costs)
         self._rows = StreamRows()
+        #: Pages that are being read, which a thread does.
+        self._reading: tuple[Request, Future[PageRows]] | None = None
+        self._reader = ThreadPoolExecutor(1, "penstock-pages")
         self._answered: list[Answers] = []
         self._answered_rows = self._answered_bytes = 0
         #: Numbers, hashes and validity of keys of rows that were not looked up yet.
@@ -65,7 +69,8 @@ class LookupJoin(RelationJoin):
             keys = int(split.cache * version.rows / max(1, version.bytes))
             cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
         keyed = slice(0, len(index.first))
-        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
+        # Pages are taken in while the next ones are read.
+        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages // 2)
         self.lookup = Lookup(index, cache, choice, counts)
         self.version = version
         self._share(split)
@@ -96,7 +101,7 @@ class LookupJoin(RelationJoin):
 
     @property
     def waiting(self) -> int:
-        return self.lookup.waiting.rows
+        return self.lookup.unanswered
 
     @property
     def cached(self) -> int:
@@ -156,23 +161,36 @@ class LookupJoin(RelationJoin):
 
     def _fit(self) -> Iterator[pa.RecordBatch]:
         """Let rows leave until those that are held fit into their share of memory."""
-        while self._held_bytes > self.split.rows and (self._answered or self.lookup.waiting.rows):
+        while self._held_bytes > self.split.rows and (self._answered or self.waiting):
             if not self._answered:
-                yield from self._read_once()
+                yield from self._read_once(self.lookup.occupied)
             yield from self._give()
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
         while self.lookup.occupied > rows:
-            yield from self._read_once()
+            yield from self._read_once(rows)
 
-    def _read_once(self) -> Iterator[pa.RecordBatch]:
-        pages = self.lookup.next_pages()
-        sought = self.lookup.sought(pages)
-        read = self.version.read(pages, self._inner_columns, sought)
-        self._take(self.lookup.arrived(pages, read))
+    def _read_once(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Take pages in; meanwhile the next ones are read, if more than so many rows wait still."""
+        request, read = self._reading or self._ask()
+        self._reading = None
+        try:
+            found = read.result()
+        except BaseException:
+            self.lookup.take_back(request)
+            raise
+        waiting = self.lookup.waiting.rows
+        if waiting and waiting + len(request.ids) > rows:
+            self._reading = self._ask()
+        self._take(self.lookup.arrived(request, found))
         if self._answered_rows >= ANSWERED and not self.options.ordered:
             yield from self._give()
+
+    def _ask(self) -> tuple[Request, Future[PageRows]]:
+        request = self.lookup.ask()
+        version, columns = self.version, self._inner_columns
+        return request, self._reader.submit(version.read, request.pages, columns, request.sought)
 
     # -- rows out ---------------------------------------------------------------------------------
 
