@@ -19,16 +19,11 @@ from penstock.errors import FileError, UsageError
 from ...rows.atomic import flush
 from ...rows.file_store import FileStore, unwritable
 from ..key_hash import KeyHash
+from .keeping import ORPHANS_S, remove_older
 from .layout import RelationLayout, checked_schema, with_splits
+from .reading import AGAIN, file_store
 from .records import RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
-from .relation import (
-    AGAIN,
-    MEMORY_BYTES,
-    ORPHANS_S,
-    FolderRelation,
-    file_store,
-    remove_older,
-)
+from .relation import MEMORY_BYTES, FolderRelation
 from .segment import DATA, SegmentRecord
 from .sorting import scratch
 from .sources import Rows, source_of

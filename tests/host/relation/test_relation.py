@@ -22,7 +22,7 @@ import pytest
 
 from penstock.errors import DataError, FileError, SchemaError, UsageError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
-from penstock.host.relation.folder.relation import Removed
+from penstock.host.relation.folder.keeping import Removed
 from penstock.host.relation.key_hash import NULL_HASH, KeyHash
 from penstock.host.rows.columns import load
 from penstock.host.rows.files import open_writer
