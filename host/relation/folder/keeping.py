@@ -113,7 +113,7 @@ class RelationKeeper(RelationReader):
         pins_s : float or None
             Older pins no longer count, and are removed; None: all pins count.
         orphans_s : float
-            Files of no version are removed if they are older: those of a killed update.
+            What a killed update has left is removed if it is older.
 
         Raises
         ------
@@ -124,12 +124,14 @@ class RelationKeeper(RelationReader):
         if keep < 1:
             raise UsageError(f"vacuum keeps at least the newest version, not {keep}")
         places = [Pins(self._files), *(Pins(file_store(place)) for place in pins)]
-        if pins_s is not None:
-            for place in places:
+        for place in places:
+            place.remove_older_holds(orphans_s)
+            if pins_s is not None:
                 place.remove_older(pins_s)
+        # Versions are listed before pins are: see there.
         numbers = self.numbers()
         records = {n: r for n in numbers if (r := self.version_record(n)) is not None}
-        kept = {*numbers[-keep:], *(n for place in places for n in place.numbers())}
+        kept = {*numbers[-keep:], *(n for place in places for n in place.needed())}
         now = time.time()
         for number, following in pairwise(numbers):
             if following in records and now - records[following].created < keep_s:

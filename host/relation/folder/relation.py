@@ -132,7 +132,9 @@ class FolderRelation(RelationKeeper):
         compact: bool,
     ) -> int:
         """Commit an update, and merge updates where there are many."""
-        record = self._writer.commit(Change(self._layout, rows, absent, replaced))
+        change = Change(self._layout, rows, absent, replaced)
+        with Pins(self._files).hold(self):
+            record = self._writer.commit(change)
         if record is None:
             return self.newest()
         if compact and _is_scattered(record):
@@ -155,17 +157,19 @@ class FolderRelation(RelationKeeper):
         ------
         FileError
         """
-        version = self.version()
-        if not version.record.deltas:
-            return version.number
-        base = self._layout.write(self._layout.rows_of(version), memory_bytes, is_sorted=True)
-        record = self._writer.commit(_Compaction(version.record, base))
+        with Pins(self._files).hold(self) as number:
+            version = self.version(number)
+            if not version.record.deltas:
+                return number
+            base = self._layout.write(self._layout.rows_of(version), memory_bytes, is_sorted=True)
+            record = self._writer.commit(_Compaction(version.record, base))
         return self.newest() if record is None else record.number
 
     def pin(self, query: str, batch: int | str, place: str | None = None) -> int:
         """The version that a batch of a query reads: the newest one at the first call.
 
-        Several processes may ask at once, and all get the same answer, also after a restart.
+        Several processes may ask at once, and all get the same answer, also after a restart. A
+        vacuum that is told of the place keeps the version.
 
         Parameters
         ----------
@@ -178,7 +182,7 @@ class FolderRelation(RelationKeeper):
         FileError
         """
         pins = Pins(self._files if place is None else file_store(place))
-        return pins.pin(query, str(batch), self.newest())
+        return pins.pin_newest(query, str(batch), self)
 
 
 def _is_scattered(record: VersionRecord) -> bool:
