@@ -147,10 +147,19 @@ class VersionWriter:
 def put_once(files: FileStore, name: str, values: Mapping[str, Any]) -> bool:
     """Write values unless there is another file of this name; whether they are there now.
 
-    Where the answer of a store is lost, a second attempt finds what the first one has written.
+    Where the answer of a store is lost, an error, or "there is one already" at the second attempt,
+    may stand for a file that was written.
 
     Raises
     ------
     FileError
     """
-    return files.put_new_json(name, values) or files.get_json(name) == values
+    try:
+        if files.put_new_json(name, values):
+            return True
+    except FileError:
+        with suppress(FileError):
+            if files.get_json(name) == values:
+                return True
+        raise
+    return files.get_json(name) == values

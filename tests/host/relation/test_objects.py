@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -12,8 +13,11 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 pytest.importorskip("moto", reason="needs pip install 'penstock[dev]'")
 
-from penstock.errors import FileError, MissingToolError
+from penstock.errors import DataError, FileError, MissingToolError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
+from penstock.host.relation.folder import writing
+from penstock.host.relation.folder.records import version_name
+from penstock.host.rows import exclusive_put
 from penstock.host.rows.file_store import FileStore
 from tests.host.relation.model import check_version, row_list
 from tests.spark_bridge.kit.object_store import BUCKET, CREDENTIALS, object_store
@@ -97,3 +101,76 @@ def test_writers_that_race(location):
     assert failed == []
     assert made.newest() == 13
     assert made.version().rows == 512
+
+
+def objects_of(location: str) -> set[str]:
+    files = FileStore(location, lost="", again="")
+    names = {name for name in ("relation.json", version_name(1)) if files.size(name) is not None}
+    return names | {file.name for file in files.listed("data")}
+
+
+def test_a_failed_build_leaves_nothing(location, monkeypatch):
+    pytest.importorskip("obstore", reason="needs pip install 'penstock[objects]'")
+    options = RelationOptions(key=("id",), page_bytes=1024, unique=True)
+    with pytest.raises(DataError, match="is unique, but several rows"):
+        build(pa.concat_tables([TABLE, TABLE.slice(300, 2)]), location, options)
+    assert objects_of(location) == set()
+    with monkeypatch.context() as patch:
+        put = exclusive_put.put_if_absent
+
+        def refused(location: str, kind: str, path: str, content: bytes) -> bool:
+            if "versions" in path:
+                raise OSError("refused")
+            return put(location, kind, path, content)
+
+        patch.setattr(exclusive_put, "put_if_absent", refused)
+        with pytest.raises(FileError, match=r"cannot write s3://.*refused"):
+            build(TABLE, location, options)
+    assert objects_of(location) == set()
+    assert build(TABLE, location, options).version().rows == 500
+
+
+def test_two_builds_of_one_name(location):
+    """One of them is there, and nothing of the other one."""
+    pytest.importorskip("obstore", reason="needs pip install 'penstock[objects]'")
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        build(TABLE, location, OPTIONS)  # when the outer one has seen that nothing is there
+        yield from TABLE.slice(0, 3).to_batches()
+
+    with pytest.raises(FileError, match=r"s3://.* exists; update it"):
+        build(pa.RecordBatchReader.from_batches(TABLE.schema, batches()), location, OPTIONS)
+    check_version(open_relation(location), 1, Counter(row_list(TABLE)))
+    assert len(objects_of(location)) == 4
+    assert list(open_relation(location).check()) == []
+
+
+def test_a_commit_whose_answer_is_lost(location, monkeypatch):
+    """It is made once, though a store says first that it is there already, or fails."""
+    pytest.importorskip("obstore", reason="needs pip install 'penstock[objects]'")
+    made = build(TABLE, location, OPTIONS)
+    put = exclusive_put.put_if_absent
+
+    def says_no(*given) -> bool:
+        put(*given)
+        return False
+
+    def fails(*given) -> bool:
+        put(*given)
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exclusive_put, "put_if_absent", says_no)
+        assert made.append(TABLE.slice(0, 1), compact=False) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(exclusive_put, "put_if_absent", fails)
+        assert made.append(TABLE.slice(1, 1), compact=False) == 3
+    rows = pa.concat_tables([TABLE, TABLE.slice(0, 2)])
+    check_version(open_relation(location), 3, Counter(row_list(rows)))
+    with monkeypatch.context() as patch:
+        patch.setattr(exclusive_put, "put_if_absent", fails)
+        patch.setattr(writing, "put_once", FileStore.put_new_json)  # nor does a look find it
+        with pytest.raises(FileError, match="no answer"):
+            made.append(TABLE.slice(2, 1), compact=False)
+    assert made.newest() == 4
+    assert list(made.check()) == []
