@@ -14,9 +14,9 @@ from typing import Any
 from penstock.errors import FileError, UsageError
 
 from ...rows.file_store import Listed
-from .pins import Pins
+from .pins import Pins, is_partial
 from .reading import RelationReader, file_store
-from .records import VersionRecord, version_name
+from .records import VERSIONS, VersionRecord, version_name
 from .segment import DATA, SegmentRecord
 from .sorting import SCRATCH
 
@@ -125,7 +125,7 @@ class RelationKeeper(RelationReader):
             raise UsageError(f"vacuum keeps at least the newest version, not {keep}")
         places = [Pins(self._files), *(Pins(file_store(place)) for place in pins)]
         for place in places:
-            place.remove_older_holds(orphans_s)
+            place.remove_remains(orphans_s)
             if pins_s is not None:
                 place.remove_older(pins_s)
         # Versions are listed before pins are: see there.
@@ -140,6 +140,11 @@ class RelationKeeper(RelationReader):
         removed = [n for n in numbers if n < least]
         # The oldest first: a reader that misses its version knows that there are newer ones.
         self._files.remove(version_name(number) for number in removed)
+        self._files.remove(
+            f"{VERSIONS}/{file.name}"
+            for file in self._files.listed(VERSIONS)
+            if is_partial(file.name) and file.changed < now - orphans_s
+        )
         files = self._unneeded_files(records, kept, least, now - orphans_s)
         self._files.remove(f"{DATA}/{file.name}" for file in files)
         if self._files.folder is not None:

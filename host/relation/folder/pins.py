@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from penstock.errors import FileError, UsageError
@@ -154,11 +154,8 @@ class Pins:
         return {number for number in found if number is not None}
 
     def _listed(self, folder: str) -> list[Listed]:
-        return [
-            file
-            for file in self._files.listed(folder, deep=True)
-            if not file.name.rpartition("/")[2].startswith(".")
-        ]
+        listed = self._files.listed(folder, deep=True)
+        return [file for file in listed if not is_partial(file.name)]
 
     def remove_older(self, age_s: float) -> None:
         """Remove pins that are older than some seconds.
@@ -167,21 +164,22 @@ class Pins:
         ------
         FileError
         """
-        self._remove_older(PINS, age_s)
+        self._remove_older(PINS, self._listed(PINS), age_s)
 
-    def remove_older_holds(self, age_s: float) -> None:
-        """Remove holds that are older than some seconds: those of killed programs.
+    def remove_remains(self, age_s: float) -> None:
+        """Remove what killed programs have left, if it is older than some seconds.
 
         Raises
         ------
         FileError
         """
-        self._remove_older(HOLDS, age_s)
+        partial = [file for file in self._files.listed(PINS, deep=True) if is_partial(file.name)]
+        for folder, files in ((HOLDS, self._files.listed(HOLDS)), (PINS, partial)):
+            self._remove_older(folder, files, age_s)
 
-    def _remove_older(self, folder: str, age_s: float) -> None:
+    def _remove_older(self, folder: str, files: Iterable[Listed], age_s: float) -> None:
         before = time.time() - age_s
-        old = [f for f in self._listed(folder) if f.changed < before]
-        self._files.remove(f"{folder}/{file.name}" for file in old)
+        self._files.remove(f"{folder}/{file.name}" for file in files if file.changed < before)
 
     def remove_before(self, query: str, batch: int) -> None:
         """Remove a query's pins of batches below a number.
@@ -200,6 +198,11 @@ class Pins:
         """Remove a pin, if it is there."""
         with suppress(FileNotFoundError):
             self._files.remove([f"{PINS}/{query}/{batch}"])
+
+
+def is_partial(name: str) -> bool:
+    """Whether a file is one that was being written when a program was killed."""
+    return name.rpartition("/")[2].startswith(".")
 
 
 def _pin_name(query: str, batch: str) -> str:
