@@ -128,7 +128,7 @@ class RelationKeeper(RelationReader):
             place.remove_remains(orphans_s)
             if pins_s is not None:
                 place.remove_older(pins_s)
-        # Versions are listed before pins are: see there.
+        # Versions are listed before pins are: folder.pins says why.
         numbers = self.numbers()
         records = {n: r for n in numbers if (r := self.version_record(n)) is not None}
         kept = {*numbers[-keep:], *(n for place in places for n in place.needed())}

@@ -69,7 +69,7 @@ def row_counts(relation: FolderRelation, number: int | None = None) -> Counter:
     return Counter(row for part in rows for row in row_list(part.batch))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.slow)])
 def test_kill_9_at_random(tmp_path, kills):
     location = str(tmp_path / "r")
     build(FIRST, location, OPTIONS).close()
