@@ -38,7 +38,7 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class PageRequest:
     """Pages that are to be read, and the rows of the stream that they answer.
 
     Parameters
@@ -179,7 +179,7 @@ class Lookup:
         number[used] = np.arange(len(used))
         return used, number[entries]
 
-    def ask(self) -> Request:
+    def ask(self) -> PageRequest:
         """The pages to read now; there must be a row that waits, or one that holds its place.
 
         Rows that come later do not wait for this read.
@@ -188,20 +188,20 @@ class Lookup:
         ids, hashes = self.waiting.rows_for(pages)
         self.waiting.drop(pages)
         self._asked_rows += len(ids)
-        return Request(pages, ids, *_distinct(hashes))
+        return PageRequest(pages, ids, *_distinct(hashes))
 
-    def take_back(self, request: Request) -> None:
+    def take_back(self, request: PageRequest) -> None:
         """Let the rows of a request wait again, since its pages could not be read."""
         self._asked_rows -= len(request.ids)
         hashes = request.sought[request.group]
         self.waiting.add(request.ids, hashes, self.index.page_of(hashes))
 
-    def arrived(self, request: Request, rows: PageRows) -> Answers:
+    def arrived(self, request: PageRequest, rows: PageRows) -> Answers:
         """Take in pages that were read: all rows that waited for them are answered.
 
         Parameters
         ----------
-        request : Request
+        request : PageRequest
         rows : PageRows
             Of its pages; rows that are not sought may be missing.
         """

@@ -14,7 +14,7 @@ from penstock.plan.lookup import SoughtKey
 
 from ...lookup.cache import KeyGroups
 from ...lookup.calibrate import calibrate
-from ...lookup.lookup import Answers, Counts, Lookup, Request
+from ...lookup.lookup import Answers, Counts, Lookup, PageRequest
 from ...lookup.memory import MemorySplit, split_of
 from ...lookup.model import ANSWERED, UnitCosts
 from ...lookup.tuner import Tuner
@@ -37,7 +37,7 @@ class LookupJoin(RelationJoin):
         self._tuner = Tuner(self.options.algorithm, self._costs)
         self._rows = StreamRows()
         #: Pages that are being read, which a thread does.
-        self._reading: tuple[Request, Future[PageRows]] | None = None
+        self._reading: tuple[PageRequest, Future[PageRows]] | None = None
         self._reader = ThreadPoolExecutor(1, "penstock-pages")
         self._answered: list[Answers] = []
         self._answered_rows = self._answered_bytes = 0
@@ -187,7 +187,7 @@ class LookupJoin(RelationJoin):
         if self._answered_rows >= ANSWERED and not self.options.ordered:
             yield from self._give()
 
-    def _ask(self) -> tuple[Request, Future[PageRows]]:
+    def _ask(self) -> tuple[PageRequest, Future[PageRows]]:
         request = self.lookup.ask()
         version, columns = self.version, self._inner_columns
         return request, self._reader.submit(version.read, request.pages, columns, request.sought)

@@ -450,6 +450,12 @@ def _step(lane: np.uint64, word: np.uint64) -> np.uint64:
     return mixed << np.uint64(31) | mixed >> np.uint64(33)
 
 
+@njit(nogil=True)
+def _turn(lane: np.uint64, word: np.uint64) -> np.uint64:
+    total = lane + word
+    return total << np.uint64(29) | total >> np.uint64(35)
+
+
 @kept()
 def _sum_up(raw, starts, lengths, found):
     words = raw.view(np.uint64)
@@ -459,17 +465,17 @@ def _sum_up(raw, starts, lengths, found):
         at = starts[page] >> 3
         end = at + (lengths[page] >> 3)
         while at + 8 <= end:
-            a = _step(a, words[at])
-            b = _step(b, words[at + 1])
-            c = _step(c, words[at + 2])
-            d = _step(d, words[at + 3])
-            e = _step(e, words[at + 4])
-            f = _step(f, words[at + 5])
-            g = _step(g, words[at + 6])
-            h = _step(h, words[at + 7])
+            a = _turn(a, words[at])
+            b = _turn(b, words[at + 1])
+            c = _turn(c, words[at + 2])
+            d = _turn(d, words[at + 3])
+            e = _turn(e, words[at + 4])
+            f = _turn(f, words[at + 5])
+            g = _turn(g, words[at + 6])
+            h = _turn(h, words[at + 7])
             at += 8
         while at < end:
-            a = _step(a, words[at])
+            a = _turn(a, words[at])
             at += 1
         total = np.uint64(lengths[page])
         for lane in (a, b, c, d, e, f, g, h):

@@ -169,7 +169,7 @@ def test_lost_and_damaged_records(relation, tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("format", 2, r"has format 2, and this release reads format 1; read it with the release"),
+        ("format", 3, r"has format 3, and this release reads format 2; read it with the release"),
         ("hash", "crc", r"ordered by the hash crc, which this release does not know"),
     ],
 )
