@@ -24,7 +24,7 @@ from penstock.host.lookup import memory, tuner
 from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
 from penstock.host.lookup.model import UnitCosts, ceiling, predict
-from penstock.host.lookup.tuner import Load, shape_of, tuned
+from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation import Version, open_relation
 
@@ -269,7 +269,7 @@ class Report:
     def _predict(self, exponent: float, times: float, costs: UnitCosts) -> float:
         """Rows per second of ``auto``, each batch answered before the next one."""
         version, bytes_ = self._version, int(times * self.scale.memory_bytes)
-        load = Load(_CALL_BYTES, exponent, batch=BATCH_ROWS)
+        load = StreamLoad(_CALL_BYTES, exponent, batch=BATCH_ROWS)
         split = tuned(version, bytes_, Algorithm.AUTO, load, costs)
         return predict(Algorithm.AUTO, shape_of(version, split, load), costs).rate
 

@@ -26,7 +26,7 @@ _MOST_EXPONENT = 3.0
 
 
 @dataclass(frozen=True)
-class Load:
+class StreamLoad:
     """What is known of a stream.
 
     Parameters
@@ -43,7 +43,7 @@ class Load:
     batch: float = math.inf
 
 
-def shape_of(version: Version, split: MemorySplit, load: Load) -> Shape:
+def shape_of(version: Version, split: MemorySplit, load: StreamLoad) -> Shape:
     """The relation, the stream and the memory as the model sees them."""
     return Shape(
         rows=max(1, version.rows),
@@ -61,7 +61,7 @@ def shape_of(version: Version, split: MemorySplit, load: Load) -> Shape:
 
 
 def tuned(
-    version: Version, memory_bytes: int, algorithm: Algorithm, load: Load, costs: UnitCosts
+    version: Version, memory_bytes: int, algorithm: Algorithm, load: StreamLoad, costs: UnitCosts
 ) -> MemorySplit:
     """The split that the model predicts to be the fastest one.
 
@@ -149,7 +149,7 @@ class Tuner:
         )
         return found if then > _GAIN * now else None
 
-    def _load(self, version: Version, counts: Counts, cached: int, row_bytes: float) -> Load:
+    def _load(self, version: Version, counts: Counts, cached: int, row_bytes: float) -> StreamLoad:
         """What the rows since the last look tell of the stream."""
         rows = counts.rows - self._seen.rows
         absent = (counts.absent - self._seen.absent) / rows
@@ -159,4 +159,4 @@ class Tuner:
         # Rows since they were all answered last, if they never are.
         batch = max(self._batch, counts.rows - self._settled)
         exponent = exponent_of(min(hits, 1.0), max(cached, 1), max(version.rows, 2))
-        return Load(row_bytes, exponent, min(absent, 1.0), batch)
+        return StreamLoad(row_bytes, exponent, min(absent, 1.0), batch)

@@ -10,7 +10,7 @@ from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
 from penstock.host.lookup.memory import split_of
 from penstock.host.lookup.model import Prediction, UnitCosts, predict
-from penstock.host.lookup.tuner import Load, shape_of, tuned
+from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
 from penstock.host.relation import Version, open_relation
 
 from ..errors import UsageError
@@ -82,7 +82,7 @@ def _predicted(
     costs: UnitCosts,
 ) -> Prediction:
     """What an algorithm will do, with its memory shared out for this load if it is tuned."""
-    load = Load(asked.row_bytes, asked.zipf, asked.absent)
+    load = StreamLoad(asked.row_bytes, asked.zipf, asked.absent)
     split = (
         tuned(version, memory, algorithm, load, costs)
         if algorithm is Algorithm.AUTO

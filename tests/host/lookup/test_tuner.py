@@ -14,7 +14,7 @@ from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.lookup import Counts
 from penstock.host.lookup.memory import split_of
 from penstock.host.lookup.model import UnitCosts, predict
-from penstock.host.lookup.tuner import SHARES, Load, Tuner, exponent_of, shape_of, tuned
+from penstock.host.lookup.tuner import SHARES, StreamLoad, Tuner, exponent_of, shape_of, tuned
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation import RelationOptions, build
 
@@ -48,7 +48,12 @@ def test_the_exponent_follows_from_hits(exponent, cached):
 
 @pytest.mark.parametrize(
     "load",
-    [Load(30.0), Load(30.0, batch=65_536), Load(30.0, 0.0, 0.5), Load(200.0, 1.2, batch=1_000)],
+    [
+        StreamLoad(30.0),
+        StreamLoad(30.0, batch=65_536),
+        StreamLoad(30.0, 0.0, 0.5),
+        StreamLoad(200.0, 1.2, batch=1_000),
+    ],
     ids=["waiting", "batches", "even and absent", "small batches"],
 )
 def test_no_split_is_predicted_to_be_faster(load):
@@ -64,12 +69,12 @@ def test_no_split_is_predicted_to_be_faster(load):
 
 
 def test_memory_goes_where_the_stream_needs_it():
-    batches = tuned(VERSION, MEMORY, Algorithm.AUTO, Load(30.0, batch=10_000), COSTS)
-    waiting = tuned(VERSION, MEMORY, Algorithm.AUTO, Load(30.0), COSTS)
+    batches = tuned(VERSION, MEMORY, Algorithm.AUTO, StreamLoad(30.0, batch=10_000), COSTS)
+    waiting = tuned(VERSION, MEMORY, Algorithm.AUTO, StreamLoad(30.0), COSTS)
     assert batches.cache > waiting.cache
     # Filters are of no use where all keys are there, and are where every other one is absent.
     assert batches.filter == waiting.filter == 0
-    assert tuned(VERSION, MEMORY, Algorithm.AUTO, Load(30.0, absent=0.5), COSTS).filter
+    assert tuned(VERSION, MEMORY, Algorithm.AUTO, StreamLoad(30.0, absent=0.5), COSTS).filter
 
 
 def looked_up(one, split, *batches):
@@ -93,7 +98,7 @@ def test_the_tuner_looks_now_and_then():
     better = looked_up(one, first, few, (1, 0, 0))
     assert asked == [1]
     assert better.filter == 0
-    assert rate(better, Load(30.0)) > rate(first, Load(30.0))
+    assert rate(better, StreamLoad(30.0)) > rate(first, StreamLoad(30.0))
 
 
 def test_filters_come_back():
@@ -121,7 +126,7 @@ def test_a_relation_that_has_outgrown_the_memory_is_not_tuned():
     counts = Counts(tuner.FIRST_ROWS)
     assert one.better(VERSION, 1 << 20, split, counts, 0, 30.0) is None
     with pytest.raises(UsageError, match="memory_bytes"):
-        tuned(VERSION, 1 << 20, Algorithm.AUTO, Load(30.0), COSTS)
+        tuned(VERSION, 1 << 20, Algorithm.AUTO, StreamLoad(30.0), COSTS)
 
 
 def test_a_join_goes_on_with_another_split(tmp_path, monkeypatch):
