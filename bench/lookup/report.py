@@ -118,8 +118,8 @@ class Report:
             what,
             f"{ratio:.2f}x by CPU time, {wall:.2f}x by the clock; "
             f"{_k(rates.cpu_rate(own))} and {_k(rates.cpu_rate(other))} rows per CPU second",
-            f">= {least:g}x",
-            ratio >= least,
+            "" if self.data.cold else f">= {least:g}x",
+            None if self.data.cold else ratio >= least,
             ratio=ratio, wall=wall, cpu_s=rates.cpu, wall_s=rates.wall, rows=rates.rows, **values,
         )  # fmt: skip
 

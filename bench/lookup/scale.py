@@ -55,10 +55,13 @@ class Data:
         Of the relation.
     folder : Path
         Where it is kept from run to run.
+    cold : bool
+        Whether the operating system forgets what was read after each batch.
     """
 
     rows: int
     folder: Path
+    cold: bool = False
 
     @cached_property
     def relation(self) -> Path:
