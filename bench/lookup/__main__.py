@@ -41,9 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     data = Data(scale.rows, options.folder, options.cold)
     return run(
         Titles(name="lookup", text=__doc__, title=f"Lookups in {scale.rows:,} rows", baseline=""),
-        lambda on_row: Report(
-            Data(scale.rows, options.folder, options.cold), scale, options.only, on_row
-        ),
+        lambda on_row: Report(data, scale, options.only, on_row),
         quick=options.quick,
         pictures=not (options.no_pictures or options.only),
     )
