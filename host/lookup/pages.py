@@ -11,7 +11,7 @@ from .waiting import Waiting
 #: Pages that are read at once at most.
 _MOST_PAGES = 1 << 14
 #: Bytes that picked rows take, over their share of the page: keys with several rows, copies.
-_PICKED = 4
+_PICKED = 2
 
 
 def fitting(pages: np.ndarray, sizes: np.ndarray, most_bytes: int) -> np.ndarray:
