@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,9 +13,13 @@ from .hash_table import HashTable
 from .model import UnitCosts
 from .waiting import Waiting
 
-#: Pages that are read, and rows of each step, in a measurement.
-_PAGES, _ROWS = 2048, 1 << 16
+#: Pages that are read at least and at most, and rows of each step, in a measurement.
+_FEW_PAGES, _PAGES, _ROWS = 16, 2048, 1 << 16
 _TIMES = 3
+#: Seconds of a read of pages, where they come from far away.
+_READ_S = 0.05
+#: Times the CPU's seconds above which those of the clock count: something else is waited for.
+_WAITS = 5
 
 
 def calibrate(
@@ -35,18 +40,21 @@ def calibrate(
     Returns
     -------
     UnitCosts
-        Medians of CPU seconds, so that other work on the machine weighs little.
+        Medians of CPU seconds, so that other work on the machine weighs little; of the clock's
+        where pages are waited for.
     """
     random = np.random.default_rng(1)
     pages = len(version.index.first)
-    apart = np.sort(random.choice(pages, min(_PAGES, pages), replace=False))
-    start = int(random.integers(0, max(1, pages - len(apart))))
-    together = np.arange(start, min(pages, start + len(apart)))
 
     def read(chosen: np.ndarray) -> float:
         sought = version.index.first[chosen]
         return _median(lambda: version.read(chosen, columns, sought))
 
+    few = np.sort(random.choice(pages, min(_FEW_PAGES, pages), replace=False))
+    count = min(pages, _PAGES, max(len(few), int(_READ_S / max(read(few) / len(few), 1e-9))))
+    apart = np.sort(random.choice(pages, count, replace=False))
+    start = int(random.integers(0, max(1, pages - count)))
+    together = np.arange(start, min(pages, start + count))
     scattered, joined = read(apart) / len(apart), read(together) / len(together)
     # Neighbours are one read: what they cost beside is by byte.
     page_bytes = float(version.index.bytes[: max(1, pages)].mean())
@@ -75,11 +83,12 @@ def calibrate(
     )
 
 
-def _median(work) -> float:
+def _median(work: Callable[[], object]) -> float:
     work()
     times = []
     for _ in range(_TIMES):
-        began = time.process_time()
+        began, clock = time.process_time(), time.perf_counter()
         work()
-        times.append(time.process_time() - began)
+        cpu_s, clock_s = time.process_time() - began, time.perf_counter() - clock
+        times.append(clock_s if clock_s > _WAITS * cpu_s else cpu_s)
     return float(np.median(times))
