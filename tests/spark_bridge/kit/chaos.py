@@ -9,7 +9,6 @@ drivers, from the checkpoint. The relation is updated whenever the stream goes o
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -28,6 +27,8 @@ import pyarrow.parquet as pq
 
 import penstock
 from penstock.host.relation import RelationOptions, build, open_relation
+from penstock.host.relation.folder.pins import PINS
+from penstock.host.relation.folder.relation import file_store
 from tests.spark_bridge.kit.apps import ENV, ROOT
 from tests.spark_bridge.kit.chaos_app import LAST, LOOKUP, QUERIES, RELATION
 from tests.spark_bridge.kit.outcome import Outcome
@@ -219,10 +220,13 @@ class Chaos:
         stored = open_relation(self._relation)
         assert stored.newest() == self.versions
         assert list(stored.check()) == []
-        (query,) = (self._relation / "pins").iterdir()
+        (query,) = (self._relation / PINS).iterdir()
+        files_of = file_store(str(self._relation))
         met = set()
         for batch in sorted((self.folder / "output").glob("batch=*")):
-            pin = json.loads((query / batch.name.removeprefix("batch=")).read_text())
+            number = batch.name.removeprefix("batch=")
+            pin = files_of.get_json(f"{PINS}/{query.name}/{number}")
+            assert pin is not None
             files = [pq.read_table(path, columns=["v"]) for path in batch.glob("*.parquet")]
             seen = {v for one in files for v in one["v"].to_pylist() if v is not None}
             assert seen <= {pin["version"]}, (batch, seen, pin)
