@@ -10,6 +10,7 @@ import pytest
 
 from tests.kit import effort
 from tests.kit.kept_tools import kept_tools
+from tests.kit.object_server import BUCKET, CREDENTIALS, served_objects
 
 #: Folders whose tests take longest. They begin first, or one worker would wait for another's end.
 _LONG = ("tests/spark_bridge/", "tests/hw/", "tests/examples/", "tests/sim/")
@@ -61,3 +62,20 @@ def _tools() -> Iterator[None]:
 def fresh_tools(_tools: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests that compare two answers of a tool: it is asked twice."""
     monkeypatch.setattr("tests.kit.kept_tools.Kept.answer", lambda self, run, command, at: run())
+
+
+@pytest.fixture(scope="module")
+def object_server() -> Iterator[str]:
+    """Options of S3 URIs that lead to a server, which has the bucket of ``object_location``."""
+    pytest.importorskip("moto", reason="needs pip install 'penstock[dev]'")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        with served_objects() as options:
+            yield options
+
+
+@pytest.fixture
+def object_location(object_server: str, request: pytest.FixtureRequest) -> str:
+    """An empty place in an object store."""
+    return f"s3://{BUCKET}/{request.node.name}?{object_server}"

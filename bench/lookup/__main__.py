@@ -4,7 +4,8 @@ All contenders get the same memory and the same batches of calls, of 65,536 rows
 answered before the next one unless it says otherwise; they take turns, and their rows are compared.
 The relation has 20 million rows of 100 bytes, with ``--quick`` 2 million, with ``--large`` 100
 million. Files are kept in ``build/bench/lookup``. Ratios are by CPU time of this process, since
-other work on a machine does not change it much; those by the clock stand beside.
+other work on a machine does not change it much; those by the clock stand beside, and count with
+``--cold``, which has no targets.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.lookup", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="2 million rows, 13 MB, short rounds")
     parser.add_argument("--large", action="store_true", help="100 million rows")
+    parser.add_argument(
+        "--cold", action="store_true", help="pages leave the system's memory after each batch"
+    )
     parser.add_argument("--only", nargs="+", metavar="STEP", help="steps of the report, by name")
     parser.add_argument("--no-pictures", action="store_true", help="print the table only")
     parser.add_argument("--folder", type=Path, default=BUILD / "lookup", help="of the relation")
@@ -34,9 +38,10 @@ def main(argv: list[str] | None = None) -> int:
     scale = QUICK if options.quick else FULL
     if options.large:
         scale = replace(scale, rows=100_000_000)
+    data = Data(scale.rows, options.folder, options.cold)
     return run(
         Titles(name="lookup", text=__doc__, title=f"Lookups in {scale.rows:,} rows", baseline=""),
-        lambda on_row: Report(Data(scale.rows, options.folder), scale, options.only, on_row),
+        lambda on_row: Report(data, scale, options.only, on_row),
         quick=options.quick,
         pictures=not (options.no_pictures or options.only),
     )

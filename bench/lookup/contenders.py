@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 from abc import ABC, abstractmethod
@@ -38,9 +39,31 @@ class Contender(ABC):
     def __init__(self, data: Data, memory_bytes: int) -> None:
         self.data, self.memory_bytes = data, memory_bytes
 
-    @abstractmethod
     def answer(self, batches: Sequence[pa.RecordBatch]) -> list[pa.Table]:
         """Join batches of calls: columns id, plan and name."""
+        found = []
+        for batch in batches:
+            found.append(self._one(batch))
+            if self.data.cold:
+                self._cool()
+        return found
+
+    @abstractmethod
+    def _one(self, batch: pa.RecordBatch) -> pa.Table:
+        """Join a batch; its rows may be in the answer of a later one."""
+
+    @property
+    @abstractmethod
+    def _path(self) -> Path:
+        """The file, or the folder of files, that it reads."""
+
+    def _cool(self) -> None:
+        """Let the operating system forget what it has of the files; not what is mapped."""
+        for path in self._path.rglob("*") if self._path.is_dir() else [self._path]:
+            if path.is_file():
+                descriptor = os.open(path, os.O_RDONLY)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(descriptor)
 
     @abstractmethod
     def close(self) -> None:
@@ -68,17 +91,22 @@ class Penstock(Contender):
         """The running join."""
         return self.data.stream(self.algorithm, self.memory_bytes)
 
+    @property
+    def _path(self) -> Path:
+        return self.data.relation
+
     def answer(self, batches: Sequence[pa.RecordBatch]) -> list[pa.Table]:
-        found = []
-        for batch in batches:
-            self.stream.push("calls", batch)
-            if self._each:
-                self.stream.flush()
-                found.append(self.stream.poll())
+        found = super().answer(batches)
         if not self._each:
             self.stream.flush()
             found.append(self.stream.poll())
         return found
+
+    def _one(self, batch: pa.RecordBatch) -> pa.Table:
+        self.stream.push("calls", batch)
+        if self._each:
+            self.stream.flush()
+        return self.stream.poll()
 
     def close(self) -> None:
         self.stream.close()
@@ -104,9 +132,6 @@ class _Cached(Contender):
             ids, plans = (batch.column(name).to_pylist() for name in ("id", "plan"))
             for key, plan, name in zip(ids, plans, batch.column("name").to_pylist(), strict=True):
                 yield struct.pack(">q", key), struct.pack("<q", plan) + name.encode()
-
-    def answer(self, batches: Sequence[pa.RecordBatch]) -> list[pa.Table]:
-        return [self._one(batch) for batch in batches]
 
     def _one(self, batch: pa.RecordBatch) -> pa.Table:
         cache, limit = self._cache, self._entries
@@ -145,11 +170,15 @@ class _Cached(Contender):
 class Lmdb(_Cached):
     """LRU and LMDB."""
 
+    @property
+    def _path(self) -> Path:
+        return self.data.folder / f"subscribers-{self.data.rows}.lmdb"
+
     @cached_property
     def _store(self):
         import lmdb
 
-        path = self.data.folder / f"subscribers-{self.data.rows}.lmdb"
+        path = self._path
         if not path.exists():
             made = path.with_suffix(".part")
             shutil.rmtree(made, ignore_errors=True)
@@ -176,6 +205,10 @@ class Rocks(_Cached):
     """LRU and RocksDB."""
 
     @property
+    def _path(self) -> Path:
+        return self.data.folder / f"subscribers-{self.data.rows}.rocks"
+
+    @property
     def _entries(self) -> int:
         return int(self.memory_bytes * (1 - _BLOCKS_SHARE)) // _ENTRY_BYTES
 
@@ -183,7 +216,7 @@ class Rocks(_Cached):
     def _store(self):
         import rocksdict
 
-        path = self.data.folder / f"subscribers-{self.data.rows}.rocks"
+        path = self._path
         if not path.exists():
             made = path.with_suffix(".part")
             shutil.rmtree(made, ignore_errors=True)
@@ -222,11 +255,15 @@ class Rocks(_Cached):
 class Duckdb(Contender):
     """A table of DuckDB on disk, with a limit on its memory."""
 
+    @property
+    def _path(self) -> Path:
+        return self.data.folder / f"subscribers-{self.data.rows}.duckdb"
+
     @cached_property
     def _connection(self):
         import duckdb
 
-        path = self.data.folder / f"subscribers-{self.data.rows}.duckdb"
+        path = self._path
         if not path.exists():
             made = Path(f"{path}.part")
             made.unlink(missing_ok=True)
@@ -241,15 +278,13 @@ class Duckdb(Contender):
         config = {"memory_limit": f"{self.memory_bytes / 1e6:.0f}MB", "threads": 2}
         return duckdb.connect(str(path), read_only=True, config=config)
 
-    def answer(self, batches: Sequence[pa.RecordBatch]) -> list[pa.Table]:
-        found = []
-        for batch in batches:
-            self._connection.register("calls", pa.Table.from_batches([batch]))
-            asked = self._connection.sql(
-                "SELECT c.id, s.plan, s.name FROM calls c JOIN subscribers s ON c.subscriber = s.id"
-            )
-            found.append(asked.to_arrow_table())
-            self._connection.unregister("calls")
+    def _one(self, batch: pa.RecordBatch) -> pa.Table:
+        self._connection.register("calls", pa.Table.from_batches([batch]))
+        asked = self._connection.sql(
+            "SELECT c.id, s.plan, s.name FROM calls c JOIN subscribers s ON c.subscriber = s.id"
+        )
+        found = asked.to_arrow_table()
+        self._connection.unregister("calls")
         return found
 
     def close(self) -> None:

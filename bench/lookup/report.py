@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,20 +19,22 @@ from bench.lookup.contenders import Contender, Duckdb, Lmdb, Penstock, Rocks
 from bench.lookup.scale import BATCH_ROWS, MB, Data, Scale
 from bench.lookup.turns import Rates, take_turns
 from bench.rows import Row
-from penstock.host.lookup import memory
+from penstock.errors import UsageError
+from penstock.host.lookup import memory, tuner
 from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
-from penstock.host.lookup.model import Shape, ceiling, predict
+from penstock.host.lookup.model import UnitCosts, ceiling, predict
+from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
 from penstock.host.lookup.zipf import top_share
-from penstock.host.relation import open_relation
+from penstock.host.relation import Version, open_relation
 
 FIXED = ("meshjoin", "hybridjoin", "cachejoin", "d-cachejoin")
 #: Exponents, and memory as shares of that of the scale.
 EXPONENTS, MEMORIES = (0.5, 1.0, 1.2), (0.5, 1.0, 2.0)
 #: Shares of the memory left for the cache (figure 7).
 SHARES = (0.1, 0.3, 0.6, 0.8)
-#: Bytes of a row of the relation.
-ROW_BYTES = 100
+#: Bytes of a row of the relation, and of one of the calls.
+ROW_BYTES, _CALL_BYTES = 100, 28
 _PEERS: Mapping[str, tuple[Callable[..., Contender], float]] = {
     "LRU + LMDB": (Lmdb, 3.0),
     "LRU + rocksdict": (Rocks, 5.0),
@@ -85,6 +87,8 @@ class Report:
             "shares": self._shares,
         }
         for name in self._only or steps:
+            if name not in steps:
+                raise UsageError(f"there is no step {name}; there are {', '.join(steps)}")
             steps[name]()
             gc.collect()
 
@@ -114,8 +118,8 @@ class Report:
             what,
             f"{ratio:.2f}x by CPU time, {wall:.2f}x by the clock; "
             f"{_k(rates.cpu_rate(own))} and {_k(rates.cpu_rate(other))} rows per CPU second",
-            f">= {least:g}x",
-            ratio >= least,
+            "" if self.data.cold else f">= {least:g}x",
+            None if self.data.cold else ratio >= least,
             ratio=ratio, wall=wall, cpu_s=rates.cpu, wall_s=rates.wall, rows=rates.rows, **values,
         )  # fmt: skip
 
@@ -256,35 +260,32 @@ class Report:
                 for name in joins:
                     if exponent == 1.0:
                         self.by_memory.setdefault(name, {})[times] = rates.cpu_rate(name)
-                self._note_prediction(rates.cpu_rate("auto"), exponent, times, cached["auto"])
+                self._note_prediction(rates.cpu_rate("auto"), exponent, times)
 
-    def _note_prediction(self, rate: float, exponent: float, times: float, cached: int) -> None:
+    def _note_prediction(self, rate: float, exponent: float, times: float) -> None:
         what = f"exponent {exponent}, {times * self.scale.memory_bytes / MB:.0f} MB"
-        shape = self._shape(exponent, cached)
-        predicted = predict(Algorithm.AUTO, shape, self._costs).rate
-        self.predicted.append((what, predicted, rate))
+        self.predicted.append((what, self._predict(exponent, times, self._costs), rate))
 
-    @property
-    def _costs(self):
-        if not hasattr(self, "_measured_costs"):
-            version = open_relation(self.data.relation).version()
-            self._measured_costs = calibrate(version, ["id", "plan", "name"])
-        return self._measured_costs
+    def _predict(self, exponent: float, times: float, costs: UnitCosts) -> float:
+        """Rows per second of ``auto``, each batch answered before the next one."""
+        version, bytes_ = self._version, int(times * self.scale.memory_bytes)
+        load = StreamLoad(_CALL_BYTES, exponent, batch=BATCH_ROWS)
+        split = tuned(version, bytes_, Algorithm.AUTO, load, costs)
+        return predict(Algorithm.AUTO, shape_of(version, split, load), costs).rate
 
-    def _shape(self, exponent: float, cached: float) -> Shape:
-        version = open_relation(self.data.relation).version()
-        pages = len(version.index.first)
-        return Shape(
-            rows=self.data.rows,
-            row_bytes=version.bytes / version.rows,
-            page_bytes=version.bytes / pages,
-            stream_bytes=28,
-            cached=cached,
-            waiting=1e9,
-            read_bytes=1 << 20,
-            exponent=exponent,
-            batch=BATCH_ROWS,
-        )
+    @cached_property
+    def _version(self) -> Version:
+        return open_relation(self.data.relation).version()
+
+    @cached_property
+    def _costs(self) -> UnitCosts:
+        """Those of this machine; of a row in the join, as it was with other calls."""
+        costs = calibrate(self._version, ["id", "plan", "name"], row_s=0.0)
+        ours = self._ours()
+        with _closing(ours):
+            rates = self._turns({"auto": ours}, seed=11)
+        rest = 1 / rates.cpu_rate("auto") - 1 / self._predict(1.0, 1.0, costs)
+        return replace(costs, row_s=max(0.0, rest))
 
     def _model(self) -> None:
         off = [abs(guess / rate - 1) for _, guess, rate in self.predicted]
@@ -316,11 +317,11 @@ class Report:
 
     def _shares(self) -> None:
         """Figure 7: the share of the memory that is a cache."""
-        usual = memory.CACHE_SHARE
+        usual = memory.CACHE_SHARE, tuner.SHARES
         scale = replace(self.scale, warm=max(2, self.scale.warm // 2), batches=6, rounds=1)
         try:
             for share in SHARES:
-                memory.CACHE_SHARE = share
+                memory.CACHE_SHARE, tuner.SHARES = share, (share,)
                 names = ("auto", "cachejoin", "d-cachejoin", "meshjoin")
                 joins = {name: self._ours(name, each=False) for name in names}
                 with _closing(*joins.values()):
@@ -329,7 +330,7 @@ class Report:
                 for name in names:
                     self.by_share.setdefault(name, {})[cached] = rates.cpu_rate(name)
         finally:
-            memory.CACHE_SHARE = usual
+            memory.CACHE_SHARE, tuner.SHARES = usual
         text = "; ".join(
             f"{cached:.1%} cached: {rate / self.by_share['meshjoin'][cached]:.1f}x"
             for cached, rate in self.by_share["auto"].items()

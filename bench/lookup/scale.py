@@ -18,8 +18,6 @@ from penstock.sim.workloads import Calls
 #: Rows of the stream that are answered together.
 BATCH_ROWS = 1 << 16
 MB = 1_000_000
-#: A longer page has more rows that nobody wants, a shorter one more entries of the index.
-PAGE_BYTES = 4 << 10
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,13 @@ class Data:
         Of the relation.
     folder : Path
         Where it is kept from run to run.
+    cold : bool
+        Whether the operating system forgets what was read after each batch.
     """
 
     rows: int
     folder: Path
+    cold: bool = False
 
     @cached_property
     def relation(self) -> Path:
@@ -69,7 +70,7 @@ class Data:
         if not (path / "relation.json").is_file():
             shutil.rmtree(path, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)
-            options = RelationOptions(key=("id",), page_bytes=PAGE_BYTES)
+            options = RelationOptions(key=("id",))
             build(Calls(subscribers=self.rows).reader("subscribers"), str(path), options)
         return path
 

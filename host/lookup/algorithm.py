@@ -32,7 +32,7 @@ class Algorithm(StrEnum):
         """A cache of rows with this schema, about so many keys of which fit."""
         if self is Algorithm.AUTO:
             cache = FrequencyCache(schema, most_bytes, keys)
-            cache.most_bytes = max(0, most_bytes - cache.memory_bytes)
+            cache.resize(most_bytes)
             return cache
         if self.keeps_rows:
             return ThresholdCache(schema, most_bytes, seed=1)

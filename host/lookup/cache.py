@@ -141,6 +141,10 @@ class Cache(ABC):
             Of a row of the relation in memory.
         """
 
+    def resize(self, most_bytes: int) -> None:
+        """Take so many bytes from now on, with what chooses the entries."""
+        self.most_bytes = most_bytes
+
     def drop(self, hashes: np.ndarray | None) -> None:
         """Forget keys that have changed in the relation; None forgets all."""
         if hashes is None:
@@ -205,6 +209,13 @@ class FrequencyCache(Cache):
     @property
     def memory_bytes(self) -> int:
         return super().memory_bytes + self._frequency.memory_bytes
+
+    def resize(self, most_bytes: int) -> None:
+        self.most_bytes = max(0, most_bytes - self._frequency.memory_bytes)
+        self._least = 0.0
+        if self.used_bytes > self.most_bytes:
+            none = np.zeros(0, np.int64)
+            self._make_room(none.astype(np.float32), none, none)
 
     def came(self, hashes: np.ndarray) -> None:
         self._frequency.note(hashes)

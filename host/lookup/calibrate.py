@@ -17,7 +17,9 @@ _PAGES, _ROWS = 2048, 1 << 16
 _TIMES = 3
 
 
-def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) -> UnitCosts:
+def calibrate(
+    version: Version, columns: list[str], *, row_s: float = 4e-7, round_s: float = 6e-3
+) -> UnitCosts:
     """Measure what reading pages and keeping rows cost.
 
     Parameters
@@ -26,8 +28,9 @@ def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) ->
         Of the relation that is to be looked up in.
     columns : list of str
         Its columns that a query needs.
-    row_s : float
-        Seconds of a row in the join of rows with what they may match; it depends on the query.
+    row_s, round_s : float
+        Seconds of a row, and of rows that are answered together, in the join of rows with what they
+        may match; they depend on the query.
 
     Returns
     -------
@@ -68,6 +71,7 @@ def calibrate(version: Version, columns: list[str], *, row_s: float = 6.5e-7) ->
         admit_s=admit / _ROWS,
         wait_s=_median(wait) / _ROWS,
         row_s=row_s,
+        round_s=round_s,
     )
 
 

@@ -37,8 +37,29 @@ class Answers:
     groups: KeyGroups
 
 
-#: Pages, rows that wait for them, their distinct hashes, each row's among them, rows of each hash.
-_Asked = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+@dataclass(frozen=True, eq=False)
+class PageRequest:
+    """Pages that are to be read, and the rows of the stream that they answer.
+
+    Parameters
+    ----------
+    pages : ndarray of int64
+        Ascending but for a wrap around.
+    ids : ndarray of int64, shape (n,)
+        The rows' numbers.
+    sought : ndarray of uint64, shape (hashes,)
+        Their distinct hashes, ascending.
+    group : ndarray of int64, shape (n,)
+        The place of each row's hash in ``sought``.
+    matched : ndarray of int64, shape (hashes,)
+        How many of the rows have each hash.
+    """
+
+    pages: np.ndarray
+    ids: np.ndarray
+    sought: np.ndarray
+    group: np.ndarray
+    matched: np.ndarray
 
 
 @dataclass
@@ -50,7 +71,7 @@ class Counts:
     rows, hits : int
         Rows of the stream with a key, and those among them that the cache answered.
     absent : int
-        Rows with a key that a filter knew to be absent.
+        Rows with a key that the relation lacks, as a filter knew or a page has shown.
     pages, page_bytes : int
         Pages read, and their bytes.
     reads : int
@@ -90,17 +111,22 @@ class Lookup:
         lacks: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.index, self.cache, self.choice = index, cache, choice
-        self._lacks = lacks
+        self.lacks = lacks
         self.waiting = Waiting(len(index.first))
         self.counts = counts or Counts()
         self._held: deque[tuple[int, int]] = deque()  # rows, and the pages read when they leave
         self._held_rows = 0
-        self._asked: _Asked | None = None
+        self._asked_rows = 0
 
     @property
     def occupied(self) -> int:
         """Rows that take up memory: those that wait, or that leave with a pass only."""
-        return self._held_rows if self.choice.holds else self.waiting.rows
+        return max(self._held_rows, self.unanswered)
+
+    @property
+    def unanswered(self) -> int:
+        """Rows that wait for a page, or for one that is being read."""
+        return self.waiting.rows + self._asked_rows
 
     def admit(self, ids: np.ndarray, hashes: np.ndarray) -> Answers:
         """Take rows in; those that memory answers come back, the others wait.
@@ -117,18 +143,32 @@ class Lookup:
         missed = np.flatnonzero(~is_hit)
         self.counts.rows += len(ids)
         self.counts.hits += len(ids) - len(missed)
-        absent = np.zeros(0, np.int64)
-        if self._lacks is not None:
-            is_absent = self._lacks(hashes[missed])
-            absent, missed = missed[is_absent], missed[~is_absent]
-            self.counts.absent += len(absent)
-        self.waiting.add(ids[missed], hashes[missed], self.index.page_of(hashes[missed]))
+        missed, absent, pages = self._placed(hashes, missed)
+        self.counts.absent += len(absent)
+        self.waiting.add(ids[missed], hashes[missed], pages)
         if self.choice.holds and len(missed):
             self._hold(len(missed))
         found, group = self._numbered(entries[is_hit])
         answered = np.concatenate([ids[is_hit], ids[absent]])
         group = np.concatenate([group, np.full(len(absent), -1)])
         return Answers(answered, group, self.cache.groups(found))
+
+    def _placed(
+        self, hashes: np.ndarray, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows whose key may be there, those whose key is not, and the page of each of the first.
+
+        Neighbours are sought one after the other, since index and filters are larger than the
+        processor's caches.
+        """
+        order = np.argsort(hashes[rows])
+        ordered = hashes[rows[order]]
+        is_there = np.ones(len(rows), bool)
+        if self.lacks is not None:
+            is_there[order] = ~self.lacks(ordered)
+        pages = np.empty(len(rows), np.int64)
+        pages[order] = self.index.page_of(ordered)
+        return rows[is_there], rows[~is_there], pages[is_there]
 
     def _numbered(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distinct ones of some entries, ascending, and the place of each among them."""
@@ -139,50 +179,44 @@ class Lookup:
         number[used] = np.arange(len(used))
         return used, number[entries]
 
-    def next_pages(self) -> np.ndarray:
-        """The pages to read now; there must be a row that waits."""
-        return self.choice.next(self.waiting)
+    def ask(self) -> PageRequest:
+        """The pages to read now; there must be a row that waits, or one that holds its place.
 
-    def sought(self, pages: np.ndarray) -> np.ndarray:
-        """The hashes for which rows wait that some pages answer.
-
-        Parameters
-        ----------
-        pages : ndarray of int, ascending
-
-        Returns
-        -------
-        ndarray of uint64, ascending
+        Rows that come later do not wait for this read.
         """
+        pages = self.choice.next(self.waiting)
         ids, hashes = self.waiting.rows_for(pages)
-        self._asked = (pages, ids, *_distinct(hashes))
-        return self._asked[2]
+        self.waiting.drop(pages)
+        self._asked_rows += len(ids)
+        return PageRequest(pages, ids, *_distinct(hashes))
 
-    def arrived(self, pages: np.ndarray, rows: PageRows) -> Answers:
+    def take_back(self, request: PageRequest) -> None:
+        """Let the rows of a request wait again, since its pages could not be read."""
+        self._asked_rows -= len(request.ids)
+        hashes = request.sought[request.group]
+        self.waiting.add(request.ids, hashes, self.index.page_of(hashes))
+
+    def arrived(self, request: PageRequest, rows: PageRows) -> Answers:
         """Take in pages that were read: all rows that waited for them are answered.
 
         Parameters
         ----------
-        pages : ndarray of int, ascending
+        request : PageRequest
         rows : PageRows
-            Of these pages; rows that are not sought may be missing.
+            Of its pages; rows that are not sought may be missing.
         """
-        self.counts.pages += len(pages)
-        self.counts.page_bytes += int(self.index.bytes[pages].sum())
+        self._asked_rows -= len(request.ids)
+        self.counts.pages += len(request.pages)
+        self.counts.page_bytes += int(self.index.bytes[request.pages].sum())
         self.counts.reads += 1
         self._release()
-        if self._asked is None or self._asked[0] is not pages:
-            self.sought(pages)
-        assert self._asked is not None
-        _, ids, sought, group, matched = self._asked
-        self._asked = None
-        self.waiting.drop(pages)
-        starts = np.searchsorted(rows.hashes, sought)
-        ends = np.searchsorted(rows.hashes, sought, side="right")
-        groups = KeyGroups(sought, starts, ends - starts, rows.batch)
+        starts = np.searchsorted(rows.hashes, request.sought)
+        ends = np.searchsorted(rows.hashes, request.sought, side="right")
+        groups = KeyGroups(request.sought, starts, ends - starts, rows.batch)
+        self.counts.absent += int(request.matched[ends == starts].sum())
         width = rows.batch.nbytes / max(1, rows.batch.num_rows)
-        self.cache.offer(groups, matched, width)
-        return Answers(ids, group, groups)
+        self.cache.offer(groups, request.matched, width)
+        return Answers(request.ids, request.group, groups)
 
     def _hold(self, rows: int) -> None:
         """Count rows that entered now, until all pages have passed."""

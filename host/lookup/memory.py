@@ -9,6 +9,7 @@ from penstock.errors import UsageError
 from ..relation.border import Version
 from .algorithm import Algorithm
 from .cache import ENTRY_BYTES
+from .waiting import PLACE_BYTES
 
 #: Bytes of a waiting row beside the row itself: its number, hash and link, and those of its group.
 ROW_BYTES = 48
@@ -18,7 +19,7 @@ LEAST_PAGES, MOST_PAGES = 1 << 18, 8 << 20
 LEAST_ROWS = 1 << 10
 #: Most of what is left for filters of the pages' keys.
 FILTER_SHARE = 0.25
-#: Share of what is left then for the cache; the rest is for waiting rows.
+#: Share of what is left then for the cache, at first; the rest is for waiting rows.
 CACHE_SHARE = 0.6
 
 
@@ -29,7 +30,7 @@ class MemorySplit:
     Parameters
     ----------
     index : int
-        First hash, rows and bytes of each page.
+        First hash, rows and bytes of each page, and the places of rows that wait for it.
     pages : int
         Pages that are read at once.
     cache : int
@@ -55,6 +56,7 @@ class MemorySplit:
         keeps_rows: bool,
         goes_on: bool = False,
         filter_bytes: int = 0,
+        cache_share: float = CACHE_SHARE,
     ) -> MemorySplit:
         """Share out memory.
 
@@ -73,6 +75,8 @@ class MemorySplit:
             goes on with the least that it needs, though that is more.
         filter_bytes : int
             What the filters would take.
+        cache_share : float
+            Of the memory that is left for the cache and waiting rows.
 
         Raises
         ------
@@ -94,8 +98,13 @@ class MemorySplit:
         fits = filter_bytes <= left * FILTER_SHARE and left - filter_bytes >= rows
         filters = filter_bytes if fits else 0
         left -= filters
-        cache = int(left * CACHE_SHARE) if keeps_rows and left > 2 * rows else 0
+        cache = min(int(left * cache_share), left - rows) if keeps_rows else 0
         return MemorySplit(index, pages, cache, left - cache, filters)
+
+    @property
+    def cache_share(self) -> float:
+        """The cache's share of what it shares with waiting rows."""
+        return self.cache / (self.cache + self.rows)
 
     def rows_of(self, row_bytes: float) -> int:
         """How many rows of the stream may wait."""
@@ -109,6 +118,8 @@ def split_of(
     algorithm: Algorithm | None,
     *,
     goes_on: bool = False,
+    cache_share: float | None = None,
+    filtered: bool = True,
 ) -> MemorySplit:
     """The shares of a join with a version.
 
@@ -119,19 +130,24 @@ def split_of(
         As for :meth:`MemorySplit.of`.
     algorithm : Algorithm or None
         None where rows are found by scanning, which keeps none.
+    cache_share : float, optional
+    filtered : bool
+        Whether to have filters, if they fit.
 
     Raises
     ------
     UsageError
         It is too little.
     """
+    by_key = algorithm is not None
     return MemorySplit.of(
         memory_bytes,
-        version.index.memory_bytes,
+        version.index.memory_bytes + (PLACE_BYTES * len(version.index.first) if by_key else 0),
         row_bytes,
-        keeps_rows=algorithm is not None and algorithm.keeps_rows,
+        keeps_rows=by_key and algorithm.keeps_rows,
         goes_on=goes_on,
-        filter_bytes=version.filter_bytes if algorithm is Algorithm.AUTO else 0,
+        filter_bytes=version.filter_bytes if filtered and algorithm is Algorithm.AUTO else 0,
+        cache_share=CACHE_SHARE if cache_share is None else cache_share,
     )
 
 

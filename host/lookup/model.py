@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from .algorithm import Algorithm
 from .zipf import pages_wanted, top_share
 
+#: Share of absent keys that a filter knows.
+FILTERED = 0.98
+#: Rows of the stream that are answered together at most: many share the cost of a join.
+ANSWERED = 1 << 16
+
 
 @dataclass(frozen=True)
 class UnitCosts:
@@ -28,6 +33,8 @@ class UnitCosts:
         Of a row that waits: into HS and out of it (C_A, C_E).
     row_s : float
         Of a row that is joined with what it may match (C_H, C_O).
+    round_s : float
+        Of rows that are answered together, beside their number.
     """
 
     read_s: float
@@ -36,6 +43,7 @@ class UnitCosts:
     admit_s: float
     wait_s: float
     row_s: float
+    round_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,8 @@ class Shape:
         Share of the stream's rows whose key the relation lacks.
     batch : float
         Rows that are answered before the next ones come.
+    filtered : bool
+        Whether a filter knows of keys that they are absent, so that their rows do not wait.
     """
 
     rows: int
@@ -76,6 +86,7 @@ class Shape:
     exponent: float = 1.0
     absent: float = 0.0
     batch: float = math.inf
+    filtered: bool = False
 
     @property
     def pages(self) -> float:
@@ -114,7 +125,7 @@ def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
     present = 1 - shape.absent
     hits = present * top_share(shape.cached, shape.rows, shape.exponent)
     hits = hits if algorithm.keeps_rows else 0.0
-    missed = 1 - hits
+    missed = 1 - hits - (shape.absent * FILTERED if shape.filtered else 0.0)
     taken = min(shape.waiting / missed if missed else shape.waiting, shape.batch)
     waiting = taken * missed
     if algorithm is Algorithm.HYBRIDJOIN:
@@ -130,7 +141,10 @@ def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
         round_s = reads * costs.read_s + read * (costs.page_s + shape.page_bytes * costs.byte_s)
         per_row = round_s / taken
     rest = costs.admit_s + missed * costs.wait_s + costs.row_s
-    rate = 1 / (per_row + rest)
+    together = min(shape.waiting, ANSWERED)
+    if shape.batch < math.inf:  # its last rows are answered by themselves
+        together = shape.batch / math.ceil(shape.batch / together)
+    rate = 1 / (per_row + rest + costs.round_s / together)
     return Prediction(rate, hits, waiting / max(1.0, shape.pages), round_s + taken * rest)
 
 

@@ -16,7 +16,7 @@ _PICKED = 4
 
 def fitting(pages: np.ndarray, sizes: np.ndarray, most_bytes: int) -> np.ndarray:
     """The first of some pages of these sizes that fit into memory together; at least one."""
-    fit = int(np.searchsorted(np.cumsum(sizes), most_bytes, side="right"))
+    fit = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), most_bytes, side="right"))
     return pages[: max(1, fit)]
 
 
@@ -25,7 +25,7 @@ class PageChoice(ABC):
 
     Parameters
     ----------
-    sizes : ndarray of int64, shape (pages,)
+    sizes : ndarray of int32, shape (pages,)
         Bytes of each page.
     most_bytes : int
         Of pages that are read at once; a page that is longer comes alone.
@@ -78,14 +78,15 @@ class Wanted(PageChoice):
 
     def __init__(self, sizes: np.ndarray, rows: np.ndarray, most_bytes: int) -> None:
         super().__init__(sizes, most_bytes)
-        self._row_bytes = sizes / np.maximum(rows, 1)
+        self._rows = rows
         self._ahead = np.zeros(0, np.int64)
 
     def next(self, waiting: Waiting) -> np.ndarray:
         if not len(self._ahead):
             self._ahead = waiting.pages
         ahead = self._ahead[:_MOST_PAGES]
-        picked = waiting.count_of(ahead) * self._row_bytes[ahead] * _PICKED
-        pages = fitting(ahead, np.minimum(self.sizes[ahead], picked), self.most_bytes)
+        sizes = self.sizes[ahead]
+        picked = waiting.count_of(ahead) * (_PICKED * sizes / np.maximum(self._rows[ahead], 1))
+        pages = fitting(ahead, np.minimum(sizes, picked), self.most_bytes)
         self._ahead = self._ahead[len(pages) :]
         return pages

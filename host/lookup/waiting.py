@@ -7,6 +7,8 @@ import numpy as np
 from ..kept_code import kept
 
 _NONE = np.int32(-1)
+#: Bytes of each page, whether rows wait for it or not.
+PLACE_BYTES = 12
 
 
 class Waiting:
@@ -31,8 +33,8 @@ class Waiting:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the rows' places; the rows themselves are the caller's."""
-        parts = (self._first, self._last, self._count, self._next, self._ids, self._hashes)
+        """Bytes of the rows' places; pages have theirs, and the rows are the caller's."""
+        parts = (self._next, self._ids, self._hashes)
         return sum(part.nbytes for part in parts) + self._free.nbytes
 
     @property

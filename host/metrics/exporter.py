@@ -138,7 +138,12 @@ def _lookup_series(lookup: LookupReport) -> Iterator[Series]:
         ("age_seconds", "Seconds since that version was written.", lookup.age_s, False),
         ("sought", "Rows of the stream with a key.", lookup.sought, True),
         ("hits", "Rows that rows in memory answered.", lookup.hits, True),
-        ("absent", "Rows whose key a filter knew to be absent.", lookup.absent, True),
+        (
+            "absent",
+            "Rows whose key a filter or a page lacked.",
+            lookup.absent,
+            True,
+        ),
         ("null_keys", "Rows whose key is NULL, which match nothing.", lookup.null_keys, True),
         ("waiting", "Rows that wait for a page.", lookup.waiting, False),
         ("pages", "Pages of the relation that were read.", lookup.pages, True),

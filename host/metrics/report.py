@@ -44,7 +44,7 @@ class LookupReport:
     sought, hits : int
         Rows of the stream with a key, and those that kept rows answered.
     absent : int
-        Rows whose key a filter knew to be absent.
+        Rows whose key a filter or a page lacked.
     null_keys : int
         Rows of the stream whose key is NULL, which match nothing.
     waiting : int

@@ -9,7 +9,8 @@ from os import PathLike, fspath
 
 from .border import PageIndex, PageRows, Relation, Version
 from .folder.build import RelationOptions, build
-from .folder.relation import FolderRelation, file_store
+from .folder.reading import file_store
+from .folder.relation import FolderRelation
 
 __all__ = [
     "FolderRelation",

@@ -8,7 +8,7 @@ is known, or clustered by some columns, so that neighbouring rows share a page.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +30,8 @@ class PageIndex:
         The least hash that a row of the page may have, ascending; the first one is 0.
     rows : ndarray of int32, shape (pages,)
         An upper bound where later versions have changed rows of the page.
-    bytes : ndarray of int64, shape (pages,)
-        What is read for the page by itself, changes of later versions included.
+    bytes : ndarray of int32, shape (pages,)
+        What is read for the page by itself, changes of later versions included; at most 2**31 - 1.
     bounds : mapping of column to (ndarray, ndarray), each of shape (pages,)
         Least and greatest value of each page, for numbers, times and booleans: the integers or
         floats of ``host.rows.columns.load``. A page without a value has a least one that is above
@@ -44,7 +44,7 @@ class PageIndex:
     rows: np.ndarray
     bytes: np.ndarray
     bounds: Mapping[str, tuple[np.ndarray, np.ndarray]]
-    memory_bytes: int
+    memory_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -125,19 +125,13 @@ class Version(ABC):
     @property
     @abstractmethod
     def filter_bytes(self) -> int:
-        """Memory that :meth:`lacks` takes from its first call on; 0 if it knows nothing."""
+        """Memory of :meth:`filters`; 0 if there are none."""
 
     @abstractmethod
-    def lacks(self, hashes: np.ndarray) -> np.ndarray:
-        """Where the relation certainly has no row of a hash; most of these are found.
+    def filters(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """What tells of hashes (uint64) whether the relation certainly has no row of them.
 
-        Parameters
-        ----------
-        hashes : ndarray of uint64, shape (n,)
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        It knows most of those that it has none of. It takes memory as long as it is kept.
         """
 
     @abstractmethod

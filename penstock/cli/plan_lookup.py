@@ -8,8 +8,9 @@ from typing import Any
 
 from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
-from penstock.host.lookup.memory import kept_keys, split_of
-from penstock.host.lookup.model import Shape, UnitCosts, predict
+from penstock.host.lookup.memory import split_of
+from penstock.host.lookup.model import Prediction, UnitCosts, predict
+from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
 from penstock.host.relation import Version, open_relation
 
 from ..errors import UsageError
@@ -56,9 +57,7 @@ def plan_lookup(asked: LookupLoadArguments, rate: float | None) -> dict[str, Any
         version = stored.version()
         costs = calibrate(version, stored.schema.names)
         found = {
-            str(algorithm): vars(predict(algorithm, shape, costs))
-            for algorithm in Algorithm
-            for shape in [shape_of(version, asked, memory, algorithm)]
+            str(one): vars(_predicted(version, asked, memory, one, costs)) for one in Algorithm
         }
         report: dict[str, Any] = {
             "relation": stored.name,
@@ -75,22 +74,21 @@ def plan_lookup(asked: LookupLoadArguments, rate: float | None) -> dict[str, Any
     return report
 
 
-def shape_of(
-    version: Version, asked: LookupLoadArguments, memory: int, algorithm: Algorithm
-) -> Shape:
-    """The relation, the stream and the memory as the model sees them."""
-    split = split_of(version, memory, asked.row_bytes, algorithm)
-    return Shape(
-        rows=max(1, version.rows),
-        row_bytes=version.bytes / max(1, version.rows),
-        page_bytes=version.bytes / max(1, len(version.index)),
-        stream_bytes=asked.row_bytes,
-        cached=kept_keys(version, split.cache),
-        waiting=split.rows_of(asked.row_bytes),
-        read_bytes=split.pages,
-        exponent=asked.zipf,
-        absent=asked.absent,
+def _predicted(
+    version: Version,
+    asked: LookupLoadArguments,
+    memory: int,
+    algorithm: Algorithm,
+    costs: UnitCosts,
+) -> Prediction:
+    """What an algorithm will do, with its memory shared out for this load if it is tuned."""
+    load = StreamLoad(asked.row_bytes, asked.zipf, asked.absent)
+    split = (
+        tuned(version, memory, algorithm, load, costs)
+        if algorithm is Algorithm.AUTO
+        else split_of(version, memory, asked.row_bytes, algorithm)
     )
+    return predict(algorithm, shape_of(version, split, load), costs)
 
 
 def _needed(
@@ -99,10 +97,10 @@ def _needed(
     """The least memory, a power of two, with which ``auto`` sustains a rate; None if none does."""
     for memory in _memories(version):
         try:
-            shape = shape_of(version, asked, memory, Algorithm.AUTO)
+            found = _predicted(version, asked, memory, Algorithm.AUTO, costs)
         except UsageError:  # too little for this relation
             continue
-        if predict(Algorithm.AUTO, shape, costs).rate >= rate:
+        if found.rate >= rate:
             return memory
     return None
 

@@ -41,7 +41,7 @@ class StoredArguments:
         "separate by commas."
     )
     unique: bool = option("Refuse rows that share a key.", "--unique", default=False)
-    page_kib: int = option("KiB of a page, which is what is read at once.", default=16, min=1)
+    page_kib: int = option("KiB of a page, which is what is read at once.", default=4, min=1)
 
     @property
     def options(self) -> RelationOptions:

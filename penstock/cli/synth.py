@@ -69,9 +69,9 @@ class Extra:
         default=False,
     )
     ecp5: bool = option(
-        "Also place and route the whole kernel on an ECP5, with five seeds: to compare builds "
-        "with each other, not to know a clock on any board. 128 units take some 10 minutes "
-        "per seed.",
+        "Also place and route the whole kernel, with ports of 64 bits, on an ECP5, with five "
+        "seeds: to compare builds with each other, not to know a clock on any board. 128 units "
+        "take some 10 minutes per seed.",
         default=False,
     )
 
@@ -100,11 +100,14 @@ class Extra:
             compose(text, top) if self.parts else synthesise(text, top),
             composed=self.parts,
             paths=kernel_paths(config) if self.paths and config is not None else [],
-            clocks=ecp5_clocks(*(text, top) if config is None else kernel(config))
+            clocks=ecp5_clocks(*(text, top) if config is None else kernel(config, _ECP5_PORT_BITS))
             if self.ecp5
             else [],
         )
 
+
+#: Ports of a kernel on an ECP5, whose memories are narrow.
+_ECP5_PORT_BITS = 64
 
 app = typer.Typer(add_completion=False)
 
@@ -165,13 +168,13 @@ def kernel_paths(config: JoinConfig) -> list[TimedPath]:
     return longest_paths(*kernel(config), SHOWN, flat=config.units <= FLAT_UNITS)
 
 
-def kernel(config: JoinConfig) -> tuple[str, str]:
-    """The kernel of a build: its Verilog and top module."""
+def kernel(config: JoinConfig, port_bits: int = 512) -> tuple[str, str]:
+    """The kernel of a build with ports of this width: its Verilog and top module."""
     from penstock.hw.export import kernel_verilog
     from penstock.hw.join.kernel.config import KernelConfig
     from penstock.hw.join.kernel.describe import KERNEL
 
-    return kernel_verilog(KernelConfig.fit(config)), KERNEL
+    return kernel_verilog(KernelConfig.fit(config, word_bits=port_bits)), KERNEL
 
 
 def reference_verilog(what: Build, units: int, key_bits: int) -> tuple[str, str]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import pyarrow.parquet as pq
 import typer
@@ -21,124 +24,109 @@ from .city import City
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 
-Out = Annotated[Path, typer.Option(help="Folder to write to; made if missing.")]
-Seconds = Annotated[float, typer.Option(help="Length of the run in seconds of event time.")]
-Disorder = Annotated[float, typer.Option(help="Most seconds a row arrives after its time.")]
-Seed = Annotated[int, typer.Option(help="Same seed, same rows.")]
+#: Help of the options. They have the types and defaults of the workload's fields.
+_SECONDS = {"seconds": "Length of the run in seconds of event time."}
+_SEED = {"seed": "Same seed, same rows."}
+_LAST = {"disorder_s": "Most seconds a row arrives after its time.", **_SEED}
+_SKEW = "Zipf exponent; 0 is even."
+
+#: Options that are not called as their field.
+_NAMES = {"gps_rate": "--rate", "disorder_s": "--disorder", "names": "--short-names"}
 
 
-@app.command()
-def city(
-    out: Out,
-    seconds: Seconds = City.seconds,
-    rate: Annotated[float, typer.Option(help="Positions per second.")] = City.gps_rate,
-    order_rate: Annotated[float, typer.Option(help="Orders per second.")] = City.order_rate,
-    vehicles: Annotated[int, typer.Option(help="Vehicles that report.")] = City.vehicles,
-    radius: Annotated[int, typer.Option(help="Half the city's side, 1e-5 degree.")] = City.radius,
-    disorder: Disorder = City.disorder_s,
-    seed: Seed = City.seed,
-) -> None:
-    """Ride orders and vehicle positions in a city with hot spots."""
-    workload = City(
-        seconds=seconds,
-        gps_rate=rate,
-        order_rate=order_rate,
-        vehicles=vehicles,
-        radius=radius,
-        disorder_s=disorder,
-        seed=seed,
-    )
-    _write(workload, out)
+def _add(make: type[Workload], text: str, options: Mapping[str, str]) -> None:
+    """Add a command that writes a workload.
+
+    Parameters
+    ----------
+    make : type
+    text : str
+        Help of the command.
+    options : mapping of str to str
+        Fields that are options, and their help.
+    """
+    types = get_type_hints(make)
+    defaults = {field.name: field.default for field in fields(make)}
+    out = Annotated[Path, typer.Option(help="Folder to write to; made if missing.")]
+    parameters = [Parameter("out", Parameter.KEYWORD_ONLY, annotation=out)]
+    for name, described in options.items():
+        is_flag = name == "names"
+        option = typer.Option(
+            *([_NAMES[name]] if name in _NAMES else []),
+            help=described,
+            callback=_address_names if is_flag else None,
+        )
+        annotation = Annotated[bool if is_flag else types[name], option]
+        default = False if is_flag else defaults[name]
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+
+    def command(*, out: Path, **values: Any) -> None:
+        _write(make(**values), out)
+
+    command.__signature__ = Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    app.command(make.__name__.lower(), help=text)(command)
 
 
-@app.command()
-def backbone(
-    out: Out,
-    seconds: Seconds = Backbone.seconds,
-    rate: Annotated[float, typer.Option(help="Packets per second in r.")] = Backbone.rate,
-    ratio: Annotated[float, typer.Option(help="Packets in s for each in r.")] = Backbone.ratio,
-    hosts: Annotated[int, typer.Option(help="Addresses in use.")] = Backbone.hosts,
-    skew: Annotated[float, typer.Option(help="Zipf exponent; 0 is even.")] = Backbone.skew,
-    overlap: Annotated[
-        float, typer.Option(help="Share of packets whose flow passes both points.")
-    ] = Backbone.overlap,
-    short_names: Annotated[
-        bool, typer.Option("--short-names", help="Name the addresses src and dst.")
-    ] = False,
-    disorder: Disorder = Backbone.disorder_s,
-    seed: Seed = Backbone.seed,
-) -> None:
-    """Packet headers at two points of a backbone."""
-    workload = Backbone(
-        seconds=seconds,
-        rate=rate,
-        ratio=ratio,
-        hosts=hosts,
-        skew=skew,
-        overlap=overlap,
-        names=SHORT_NAMES if short_names else PAPER_NAMES,
-        disorder_s=disorder,
-        seed=seed,
-    )
-    _write(workload, out)
+def _address_names(are_short: bool) -> tuple[str, str]:
+    return SHORT_NAMES if are_short else PAPER_NAMES
 
 
-@app.command()
-def attack(
-    out: Out,
-    seconds: Seconds = Attack.seconds,
-    rate: Annotated[float, typer.Option(help="Packets per second and site.")] = Attack.rate,
-    ports: Annotated[int, typer.Option(help="Ports that other packets go to.")] = Attack.ports,
-    skew: Annotated[float, typer.Option(help="Zipf exponent; 0 is even.")] = Attack.skew,
-    share: Annotated[
-        float, typer.Option(help="Share of packets that belong to the attack while it lasts.")
-    ] = Attack.share,
-    port: Annotated[int, typer.Option(help="The port under attack.")] = Attack.port,
-    disorder: Disorder = Attack.disorder_s,
-    seed: Seed = Attack.seed,
-) -> None:
-    """Packet headers at two sites while both are flooded."""
-    workload = Attack(
-        seconds=seconds,
-        rate=rate,
-        ports=ports,
-        skew=skew,
-        share=share,
-        port=port,
-        disorder_s=disorder,
-        seed=seed,
-    )
-    _write(workload, out)
-
-
-@app.command()
-def calls(
-    out: Out,
-    seconds: Seconds = Calls.seconds,
-    rate: Annotated[float, typer.Option(help="Calls per second.")] = Calls.rate,
-    subscribers: Annotated[int, typer.Option(help="Rows of the table.")] = Calls.subscribers,
-    exponent: Annotated[float, typer.Option(help="Zipf exponent; 0 is even.")] = Calls.exponent,
-    absent: Annotated[
-        float, typer.Option(help="Share of calls of numbers that are no subscriber's.")
-    ] = Calls.absent,
-    drift: Annotated[
-        float, typer.Option(help="Share of ranks that change hands at a time.")
-    ] = Calls.drift,
-    drift_s: Annotated[float, typer.Option(help="Seconds from change to change.")] = Calls.drift_s,
-    seed: Seed = Calls.seed,
-) -> None:
-    """Call records and the table of subscribers that they look up."""
-    workload = Calls(
-        seconds=seconds,
-        rate=rate,
-        subscribers=subscribers,
-        exponent=exponent,
-        absent=absent,
-        drift=drift,
-        drift_s=drift_s,
-        seed=seed,
-    )
-    _write(workload, out)
+_add(
+    City,
+    "Ride orders and vehicle positions in a city with hot spots.",
+    {
+        **_SECONDS,
+        "gps_rate": "Positions per second.",
+        "order_rate": "Orders per second.",
+        "vehicles": "Vehicles that report.",
+        "radius": "Half the city's side, 1e-5 degree.",
+        **_LAST,
+    },
+)
+_add(
+    Backbone,
+    "Packet headers at two points of a backbone.",
+    {
+        **_SECONDS,
+        "rate": "Packets per second in r.",
+        "ratio": "Packets in s for each in r.",
+        "hosts": "Addresses in use.",
+        "skew": _SKEW,
+        "overlap": "Share of packets whose flow passes both points.",
+        "names": "Name the addresses src and dst.",
+        **_LAST,
+    },
+)
+_add(
+    Attack,
+    "Packet headers at two sites while both are flooded.",
+    {
+        **_SECONDS,
+        "rate": "Packets per second and site.",
+        "ports": "Ports that other packets go to.",
+        "skew": _SKEW,
+        "share": "Share of packets that belong to the attack while it lasts.",
+        "port": "The port under attack.",
+        **_LAST,
+    },
+)
+_add(
+    Calls,
+    "Call records and the table of subscribers that they look up.",
+    {
+        **_SECONDS,
+        "rate": "Calls per second.",
+        "subscribers": "Rows of the table.",
+        "exponent": _SKEW,
+        "absent": "Share of calls of numbers that are no subscriber's.",
+        "drift": "Share of ranks that change hands at a time.",
+        "drift_s": "Seconds from change to change.",
+        **_SEED,
+    },
+)
 
 
 def _write(workload: Workload, out: Path) -> None:

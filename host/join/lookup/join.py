@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +13,16 @@ from penstock.expr.columns import Columns, Vector, evaluate_columns
 from penstock.plan.lookup import SoughtKey
 
 from ...lookup.cache import KeyGroups
-from ...lookup.lookup import Answers, Counts, Lookup
-from ...lookup.memory import split_of
-from ...relation.border import Version
+from ...lookup.calibrate import calibrate
+from ...lookup.lookup import Answers, Counts, Lookup, PageRequest
+from ...lookup.memory import MemorySplit, split_of
+from ...lookup.model import ANSWERED, UnitCosts
+from ...lookup.tuner import Tuner
+from ...relation.border import PageRows, Version
 from ...rows.columns import load
 from .answer import in_group
 from .base import RelationJoin, row_bytes
 from .rows import StreamRows
-
-#: Rows of the stream that are answered together: many share the cost of a join.
-ANSWERED = 1 << 16
 
 
 class LookupJoin(RelationJoin):
@@ -33,7 +34,11 @@ class LookupJoin(RelationJoin):
         sought = self.plan.sought
         assert sought is not None, "the scan path has a join of its own"
         self._sought: tuple[SoughtKey, ...] = sought
+        self._tuner = Tuner(self.options.algorithm, self._costs)
         self._rows = StreamRows()
+        #: Pages that are being read, which a thread does.
+        self._reading: tuple[PageRequest, Future[PageRows]] | None = None
+        self._reader = ThreadPoolExecutor(1, "penstock-pages")
         self._answered: list[Answers] = []
         self._answered_rows = self._answered_bytes = 0
         #: Numbers, hashes and validity of keys of rows that were not looked up yet.
@@ -45,20 +50,50 @@ class LookupJoin(RelationJoin):
             self.options.algorithm,
             row_bytes(self._stream_schema),
         )
-        split = split_of(version, self.options.memory_bytes, width, algorithm, goes_on=goes_on)
-        self._room = split.rows_of(width)
+        memory = self.options.memory_bytes
         if goes_on:
+            split = split_of(
+                version,
+                memory,
+                width,
+                algorithm,
+                goes_on=True,
+                cache_share=self.split.cache_share,
+                filtered=self.lookup.lacks is not None,
+            )
             cache, counts = self.lookup.cache, self.lookup.counts
             cache.drop(version.changed_since(self.version.number))
         else:
+            split = split_of(version, memory, width, algorithm)
             # More than fit: how often the keys outside came is counted, too.
             keys = int(split.cache * version.rows / max(1, version.bytes))
             cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
         keyed = slice(0, len(index.first))
-        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages)
-        lacks = version.lacks if split.filter else None
-        self.lookup = Lookup(index, cache, choice, counts, lacks)
-        self.version, self.split = version, split
+        # Pages are taken in while the next ones are read.
+        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages // 2)
+        self.lookup = Lookup(index, cache, choice, counts)
+        self.version = version
+        self._share(split)
+
+    def _share(self, split: MemorySplit) -> None:
+        """Share the memory out."""
+        self.split = split
+        self._room = split.rows_of(row_bytes(self._stream_schema))
+        self.lookup.cache.resize(split.cache)
+        self.lookup.lacks = self.version.filters() if split.filter else None
+
+    def _tune(self) -> None:
+        """Share the memory out otherwise, if that is faster."""
+        counts, cached = self.lookup.counts, len(self.lookup.cache)
+        width = row_bytes(self._stream_schema)
+        better = self._tuner.better(
+            self.version, self.options.memory_bytes, self.split, counts, cached, width
+        )
+        if better is not None:
+            self._share(better)
+
+    def _costs(self) -> UnitCosts:
+        return calibrate(self.version, self._inner_columns)
 
     @property
     def counts(self) -> Counts:
@@ -66,7 +101,7 @@ class LookupJoin(RelationJoin):
 
     @property
     def waiting(self) -> int:
-        return self.lookup.waiting.rows
+        return self.lookup.unanswered
 
     @property
     def cached(self) -> int:
@@ -85,6 +120,7 @@ class LookupJoin(RelationJoin):
     def finish(self) -> Iterator[pa.RecordBatch]:
         yield from self._settle()
         yield from self._give()
+        self._tuner.settled(self.lookup.counts)
 
     def _settle(self) -> Iterator[pa.RecordBatch]:
         yield from self._make_room()
@@ -121,26 +157,40 @@ class LookupJoin(RelationJoin):
                 yield from self._read_until(0)
                 yield from self._give()
             yield from self._fit()
+        self._tune()
 
     def _fit(self) -> Iterator[pa.RecordBatch]:
         """Let rows leave until those that are held fit into their share of memory."""
-        while self._held_bytes > self.split.rows and (self._answered or self.lookup.waiting.rows):
+        while self._held_bytes > self.split.rows and (self._answered or self.waiting):
             if not self._answered:
-                yield from self._read_once()
+                yield from self._read_once(self.lookup.occupied)
             yield from self._give()
 
     def _read_until(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Read pages until so many rows wait at most."""
         while self.lookup.occupied > rows:
-            yield from self._read_once()
+            yield from self._read_once(rows)
 
-    def _read_once(self) -> Iterator[pa.RecordBatch]:
-        pages = self.lookup.next_pages()
-        sought = self.lookup.sought(pages)
-        read = self.version.read(pages, self._inner_columns, sought)
-        self._take(self.lookup.arrived(pages, read))
+    def _read_once(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Take pages in; meanwhile the next ones are read, if more than so many rows wait still."""
+        request, read = self._reading or self._ask()
+        self._reading = None
+        try:
+            found = read.result()
+        except BaseException:
+            self.lookup.take_back(request)
+            raise
+        waiting = self.lookup.waiting.rows
+        if waiting and waiting + len(request.ids) > rows:
+            self._reading = self._ask()
+        self._take(self.lookup.arrived(request, found))
         if self._answered_rows >= ANSWERED and not self.options.ordered:
             yield from self._give()
+
+    def _ask(self) -> tuple[PageRequest, Future[PageRows]]:
+        request = self.lookup.ask()
+        version, columns = self.version, self._inner_columns
+        return request, self._reader.submit(version.read, request.pages, columns, request.sought)
 
     # -- rows out ---------------------------------------------------------------------------------
 

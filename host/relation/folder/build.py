@@ -8,7 +8,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from tempfile import gettempdir
 
@@ -17,24 +17,21 @@ import pyarrow as pa
 from penstock.errors import FileError, UsageError
 
 from ...rows.atomic import flush
-from ...rows.file_store import FileStore, unwritable
+from ...rows.file_store import FileStore, Sink, Written, unwritable
 from ..key_hash import KeyHash
+from .keeping import ORPHANS_S, remove_older
 from .layout import RelationLayout, checked_schema, with_splits
+from .reading import AGAIN, LOST, file_store
 from .records import RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
-from .relation import (
-    AGAIN,
-    MEMORY_BYTES,
-    ORPHANS_S,
-    FolderRelation,
-    file_store,
-    remove_older,
-)
+from .relation import MEMORY_BYTES, FolderRelation
 from .segment import DATA, SegmentRecord
 from .sorting import scratch
 from .sources import Rows, source_of
+from .writing import put_once
 
-#: A read of this size takes hardly longer than a shorter one, and holds few rows that nobody wants.
-PAGE_BYTES = 16 << 10
+#: What an operating system keeps together: a shorter read takes hardly less time, a longer one has
+#: more rows that nobody wants.
+PAGE_BYTES = 4 << 10
 #: How names of relations end that are not whole.
 _PARTIAL = ".partial"
 #: Bounds of the pages' bytes; rows that are longer have longer pages.
@@ -113,7 +110,7 @@ def build(
     record = new_record(source.schema, options, source.name)
     schema = record.schema
     final = file_store(location)
-    with hidden(final) as files:
+    with new_place(location) as files:
         files.make([DATA, VERSIONS])
         layout = RelationLayout(files, record, final.root, files.folder)
         batches = (layout.conform(batch, source.name, schema) for batch in source.batches)
@@ -152,8 +149,10 @@ def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final:
     Raises
     ------
     FileError
+        Another relation has been built there meanwhile, or it cannot be written.
     """
-    files.put_json(RELATION, record.as_dict())
+    if not put_once(files, RELATION, record.as_dict()):
+        raise there(final)
     version = VersionRecord(
         relation=record.id,
         number=1,
@@ -164,19 +163,34 @@ def commit(files: FileStore, record: RelationRecord, base: SegmentRecord, final:
         deltas=(),
         change=None,
     )
-    if not files.put_new_json(version_name(1), version.as_dict()):
+    if not put_once(files, version_name(1), version.as_dict()):
         raise there(final)
 
 
 @contextmanager
-def hidden(final: FileStore) -> Iterator[FileStore]:
-    """A place that gets its name at the end; objects have theirs at once, the version last."""
+def new_place(location: str) -> Iterator[FileStore]:
+    """Files that become a relation at the end of the ``with`` block, or are removed if it fails.
+
+    A folder has a hidden name until then. Objects have their names at once; what makes them a
+    relation is written last.
+
+    Raises
+    ------
+    FileError
+        There is something at the location, or it cannot be written.
+    """
+    final = file_store(location)
     folder = final.folder
     if folder is None:
         final.check_put_new()
         if final.get(RELATION) is not None:
             raise there(final)
-        yield final
+        objects = _NewObjects(location)
+        try:
+            yield objects
+        except BaseException:
+            objects.remove_all()
+            raise
         return
     if folder.exists():
         raise there(final)
@@ -195,6 +209,36 @@ def hidden(final: FileStore) -> Iterator[FileStore]:
         flush(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+class _NewObjects(FileStore):
+    """Objects of a relation that is being built, which remember what they have written."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(location, lost=LOST, again=AGAIN)
+        self._written: list[str] = []
+
+    def put(self, name: str, content: bytes | pa.Buffer) -> Written:
+        self._written.append(name)
+        return super().put(name, content)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        is_written = super().put_new(name, content)
+        if is_written:  # otherwise it is another program's
+            self._written.append(name)
+        return is_written
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Sink]:
+        self._written.append(name)
+        with super().writing(name) as sink:
+            yield sink
+
+    def remove_all(self) -> None:
+        """Remove what is written, the last file first, as far as that is possible."""
+        for name in reversed(self._written):
+            with suppress(FileError):
+                self.remove([name])
 
 
 def there(final: FileStore) -> FileError:

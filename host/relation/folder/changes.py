@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +77,7 @@ class ChangedKeys:
                 "be appended, but not be replaced or removed"
             )
 
+    @cached_property
     def sorted(self) -> pa.RecordBatch:
         """All keys, each once, by hash.
 
@@ -118,36 +120,24 @@ class Change:
     layout : RelationLayout
     rows : SegmentRecord or None
         Rows that are added.
+    absent : ChangedKeys or None
+        Keys that must not be there.
+    replaced : ChangedKeys or None
+        Keys whose rows are taken away.
     """
 
-    def __init__(self, layout: RelationLayout, rows: SegmentRecord | None) -> None:
+    def __init__(
+        self,
+        layout: RelationLayout,
+        rows: SegmentRecord | None,
+        absent: ChangedKeys | None,
+        replaced: ChangedKeys | None,
+    ) -> None:
         self._layout = layout
         self._rows = rows
-        self._gone: SegmentRecord | None = None
-        self._absent: pa.RecordBatch | None = None
-        self._replaced: pa.RecordBatch | None = None
-
-    def compare(self, absent: ChangedKeys | None, replaced: ChangedKeys | None) -> None:
-        """Say which keys must not be there, and of which rows are taken away.
-
-        Raises
-        ------
-        DataError
-            A key is both replaced and removed.
-        """
-        self._absent = None if absent is None else absent.sorted()
-        self._replaced = None if replaced is None else replaced.sorted()
-
-    @property
-    def segments(self) -> list[SegmentRecord]:
-        """What is written of it so far."""
-        return [one for one in (self._rows, self._gone) if one is not None]
-
-    def forget_gone(self, remove: Callable[[Sequence[SegmentRecord]], None]) -> None:
-        """Remove what was written for one version only."""
-        if self._gone is not None:
-            remove([self._gone])
-            self._gone = None
+        #: What is written of it so far, for versions that another writer was faster with, too.
+        self.written = [] if rows is None else [rows]
+        self._absent, self._replaced = absent, replaced
 
     def after(self, version: FolderVersion) -> VersionRecord | None:
         """The version that follows; None if nothing changes.
@@ -155,27 +145,29 @@ class Change:
         Raises
         ------
         DataError
-            A key is there that must not be.
+            A key is there that must not be, or is both replaced and removed.
         FileError
         """
         if self._absent is not None:
-            there, _ = found_in(version, self._layout, self._absent)
+            there, _ = found_in(version, self._layout, self._absent.sorted)
             if there.any():
                 key = self._layout.record.key
-                columns = self._absent.columns[1:]
+                columns = self._absent.sorted.columns[1:]
                 raise DataError(
                     f"{self._layout.name} is unique and has a row with the key "
                     f"{shown_key(key, columns, int(np.argmax(there)))} already; give it as an "
                     "upsert, or leave it out"
                 )
-        taken = 0
+        taken, gone = 0, None
         if self._replaced is not None:
-            there, taken = found_in(version, self._layout, self._replaced)
+            keys = self._replaced.sorted
+            there, taken = found_in(version, self._layout, keys)
             if there.any():
-                self._gone = self._layout.write_gone(self._replaced.filter(pa.array(there)))
-        if not self.segments:
+                gone = self._layout.write_gone(keys.filter(pa.array(there)))
+                self.written.append(gone)
+        if self._rows is None and gone is None:
             return None
-        delta = Delta(self._rows, self._gone)
+        delta = Delta(self._rows, gone)
         added, keyless = (0, 0) if self._rows is None else (self._rows.rows, self._rows.null_keys)
         before = version.record
         return replace(

@@ -127,11 +127,11 @@ class RelationLayout:
             yield pa.RecordBatch.from_arrays(columns, schema=self.page_schema)
 
     def segment(
-        self, record: SegmentRecord, *, gone: bool = False, may_stay: bool = False
+        self, record: SegmentRecord, *, gone: bool = False, is_delta: bool = False
     ) -> PageSegment:
         """Open a segment of rows, or of keys that are gone."""
         schema = self.gone_schema if gone else self.page_schema
-        return PageSegment(self._files, record, schema, may_stay=may_stay)
+        return PageSegment(self._files, record, schema, is_delta=is_delta)
 
     def conform(self, batch: pa.RecordBatch, where: str, schema: pa.Schema) -> pa.RecordBatch:
         """Rows with the columns and types of a schema.

@@ -25,6 +25,11 @@ from .picking import picked_bits, picked_text, picked_values, search
 
 #: Bytes before the metadata of a message: a mark and the metadata's length.
 _PREFIX = 8
+#: Bytes that an operating system keeps of a file together; a page that is in two of them takes
+#: twice the time to read.
+BLOCK_BYTES = 4096
+#: Zeros are put behind a page up to this share of it.
+_PADDING = 1 / 8
 #: Where the vtables of Message and RecordBatch say the places of these fields, in bytes.
 _HEADER = 8
 _LENGTH, _NODES, _BUFFERS = 4, 6, 8
@@ -191,6 +196,30 @@ class PageFormat:
 def message(batch: pa.RecordBatch) -> pa.Buffer:
     """A page of these rows."""
     return batch.serialize()
+
+
+def overhead(schema: pa.Schema) -> int:
+    """About how many bytes of a page are not its rows."""
+    buffers = sum(_counts(field.type)[1] for field in schema)
+    return message(pa.RecordBatch.from_pylist([], schema)).size + 8 * buffers
+
+
+def joined(messages: Sequence[pa.Buffer], unit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pages behind each other, each with zeros behind it up to a multiple of ``unit``, if few do.
+
+    Returns
+    -------
+    raw : ndarray of uint8
+    lengths : ndarray of int64
+        Of the pages with their zeros.
+    """
+    sizes = np.array([m.size for m in messages], np.int64)
+    zeros = -sizes % unit
+    lengths = np.where(zeros <= sizes * _PADDING, sizes + zeros, sizes)
+    raw = np.zeros(int(lengths.sum()), np.uint8)
+    for one, end, length in zip(messages, np.cumsum(lengths), lengths, strict=True):
+        raw[end - length :][: one.size] = np.frombuffer(one, np.uint8)
+    return raw, lengths
 
 
 def checksums(raw: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -421,6 +450,12 @@ def _step(lane: np.uint64, word: np.uint64) -> np.uint64:
     return mixed << np.uint64(31) | mixed >> np.uint64(33)
 
 
+@njit(nogil=True)
+def _turn(lane: np.uint64, word: np.uint64) -> np.uint64:
+    total = lane + word
+    return total << np.uint64(29) | total >> np.uint64(35)
+
+
 @kept()
 def _sum_up(raw, starts, lengths, found):
     words = raw.view(np.uint64)
@@ -430,17 +465,17 @@ def _sum_up(raw, starts, lengths, found):
         at = starts[page] >> 3
         end = at + (lengths[page] >> 3)
         while at + 8 <= end:
-            a = _step(a, words[at])
-            b = _step(b, words[at + 1])
-            c = _step(c, words[at + 2])
-            d = _step(d, words[at + 3])
-            e = _step(e, words[at + 4])
-            f = _step(f, words[at + 5])
-            g = _step(g, words[at + 6])
-            h = _step(h, words[at + 7])
+            a = _turn(a, words[at])
+            b = _turn(b, words[at + 1])
+            c = _turn(c, words[at + 2])
+            d = _turn(d, words[at + 3])
+            e = _turn(e, words[at + 4])
+            f = _turn(f, words[at + 5])
+            g = _turn(g, words[at + 6])
+            h = _turn(h, words[at + 7])
             at += 8
         while at < end:
-            a = _step(a, words[at])
+            a = _turn(a, words[at])
             at += 1
         total = np.uint64(lengths[page])
         for lane in (a, b, c, d, e, f, g, h):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +18,11 @@ import pyarrow as pa
 from penstock.errors import FileError
 
 from ...rows.file_store import FileStore
-from .build import RelationOptions, commit, hidden, new_record
+from .build import RelationOptions, commit, new_place, new_record
 from .layout import RelationLayout
+from .reading import file_store
 from .records import VERSIONS, RelationRecord
-from .relation import MEMORY_BYTES, FolderRelation, file_store
+from .relation import MEMORY_BYTES, FolderRelation
 from .segment import DATA, READ_BYTES, SegmentRecord, index_names
 from .zorder import Sample, places
 
@@ -93,14 +95,20 @@ class PartsBuild:
         conform = (layout.conform(batch, "the table", schema) for batch in batches)
         return layout.write((layout.hashed(batch) for batch in conform), memory_bytes)
 
-    def join(self, written: Sequence[SegmentRecord]) -> SegmentRecord:
+    def join(self, written: Sequence[SegmentRecord], files: FileStore) -> SegmentRecord:
         """Join the segments of all parts, in their order, into one.
 
         Raises
         ------
         FileError
         """
-        files = file_store(self.location)
+        try:
+            return self._joined(written, files)
+        finally:
+            with suppress(FileError):  # what stays is removed by a later vacuum
+                files.remove(name for one in written for name in (one.index, one.data))
+
+    def _joined(self, written: Sequence[SegmentRecord], files: FileStore) -> SegmentRecord:
         layout = self._layout()
         names = index_names(layout.page_schema)
         indexes = [files.columns(one.index, one.checksum, names).select(names) for one in written]
@@ -121,7 +129,6 @@ class PartsBuild:
         with pa.ipc.new_file(sink, index.schema) as writer:
             writer.write_table(index)
         stored = files.put(f"{DATA}/{name}.index", sink.getvalue())
-        files.remove(name for one in written for name in (one.index, one.data))
         return SegmentRecord(
             name=name,
             checksum=stored.checksum,
@@ -200,9 +207,9 @@ def build_in_parts(
             chosen.add(batch)
         record = replace(record, splits=chosen.splits())
         bounds = _bounds(rows, record, parts)
-    with hidden(final) as files:
+    with new_place(location) as files:
         files.make([DATA, VERSIONS])
         own = location if files.folder is None else str(files.folder)
         build = PartsBuild(own, final.root, record, parts, bounds)
-        commit(files, record, build.join(write(build)), final)
+        commit(files, record, build.join(write(build), files), final)
     return FolderRelation(final)

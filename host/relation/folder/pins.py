@@ -1,19 +1,47 @@
-"""Pins: which version a batch of a query reads, chosen once by whoever comes first."""
+"""Pins: which version a batch of a query reads, chosen once by whoever comes first.
+
+A pinned version keeps its files, whatever the order in which a vacuum and a pin take their steps:
+
+- Who pins the newest version n first *holds* it, by a file of its own. Then it looks for n + 1 and,
+  after that, for n. If there is no n + 1, and n is there, the pin is created exclusively, and the
+  hold is removed after that. Otherwise the hold is removed, and the newest version is tried.
+- A vacuum lists the versions, then the holds, then the pins. It removes versions that are not the
+  last one of its list and are neither held nor pinned, the oldest ones first.
+
+If a vacuum removes n, its list of versions has a later one, so n + 1 had been committed by the end
+of that list. Say that the look for n + 1 did not find it. Then either it was committed later, and
+the hold was there before the vacuum listed holds: it lists the hold, or, where that is removed
+already, the pin. Or n + 1 had been removed, and n before it: then the look for n did not find n.
+
+A pin is never taken back, so all tasks of a batch read the same version. Who changes a relation
+holds the version that it begins with, so that its pages stay, and no number below the newest one
+becomes free: a change that another writer was faster with cannot be committed under an old number.
+
+All this holds where all see a new name at once: on one machine, in object stores. Network file
+systems remember for some seconds that a name is not there; there vacuum keeps versions for longer
+than that (``keep_s``).
+"""
 
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from penstock.errors import FileError, UsageError
 
-from ...rows.file_store import FileStore
+from ...rows.file_store import FileStore, Listed
+from .reading import RelationReader
 
-PINS = "pins"
+PINS, HOLDS = "pins", "holds"
+
+#: Times that the newest version is held after another one came while that was done.
+_TRIES = 100
 
 
 class Pins:
-    """The pins of a relation: files ``pins/<query>/<batch>``.
+    """The pins of a relation, files ``pins/<query>/<batch>``, and its holds, ``holds/<id>``.
 
     Parameters
     ----------
@@ -27,19 +55,18 @@ class Pins:
     def pin(self, query: str, batch: str, number: int) -> int:
         """Choose a version for a batch, unless one is chosen already; returns the chosen one.
 
+        A version that is not held may be removed before it is pinned.
+
         Raises
         ------
         UsageError
             A name has a slash.
         FileError
         """
-        for name in (query, batch):
-            if not name or "/" in name or name.startswith("."):
-                raise UsageError(f"{name!r} cannot be the name of a pin")
-        file = f"{PINS}/{query}/{batch}"
-        chosen = self._read(file)
+        chosen = self.chosen(query, batch)
         if chosen is not None:
             return chosen
+        file = _pin_name(query, batch)
         self._files.make([f"{PINS}/{query}"])
         if self._files.put_new_json(file, {"version": number}):
             return number
@@ -47,6 +74,57 @@ class Pins:
         if chosen is None:
             raise FileError(f"{self._files.shown(file)} was removed while it was made; try again")
         return chosen
+
+    def pin_newest(self, query: str, batch: str, relation: RelationReader) -> int:
+        """Choose the newest version for a batch, unless one is chosen already.
+
+        Raises
+        ------
+        UsageError
+            A name has a slash.
+        FileError
+        """
+        chosen = self.chosen(query, batch)
+        if chosen is not None:
+            return chosen
+        with self.hold(relation) as number:
+            return self.pin(query, batch, number)
+
+    def chosen(self, query: str, batch: str) -> int | None:
+        """The version that is chosen for a batch; None if there is none.
+
+        Raises
+        ------
+        UsageError
+            A name has a slash.
+        FileError
+        """
+        return self._read(_pin_name(query, batch))
+
+    @contextmanager
+    def hold(self, relation: RelationReader) -> Iterator[int]:
+        """Keep the newest version, and all that follow, as long as the ``with`` block lasts.
+
+        Raises
+        ------
+        FileError
+        """
+        self._files.make([HOLDS])
+        for _ in range(_TRIES):
+            number = relation.newest()
+            name = f"{HOLDS}/{uuid.uuid4().hex}"
+            self._files.put_json(name, {"version": number})
+            try:
+                if relation.is_newest(number):
+                    yield number
+                    return
+            finally:
+                with suppress(FileError):  # what stays is removed by a later vacuum
+                    self._files.remove([name])
+        raise FileError(
+            f"no version of {relation.name} can be kept: {_TRIES} times in a row there was a newer "
+            "one at once; let fewer programs update it at once, and try again"
+        )
 
     def _read(self, file: str) -> int | None:
         values = self._files.get_json(file)
@@ -59,15 +137,25 @@ class Pins:
         ------
         FileError
         """
-        found = {self._read(f"{PINS}/{file.name}") for file in self._listed()}
+        return self._numbers(PINS)
+
+    def needed(self) -> set[int]:
+        """Versions that are held or pinned; to be asked for after versions are listed.
+
+        Raises
+        ------
+        FileError
+        """
+        held = self._numbers(HOLDS)  # before pins: a hold is removed after its pin is made
+        return held | self._numbers(PINS)
+
+    def _numbers(self, folder: str) -> set[int]:
+        found = {self._read(f"{folder}/{file.name}") for file in self._listed(folder)}
         return {number for number in found if number is not None}
 
-    def _listed(self) -> list:
-        return [
-            file
-            for file in self._files.listed(PINS, deep=True)
-            if not file.name.rpartition("/")[2].startswith(".")
-        ]
+    def _listed(self, folder: str) -> list[Listed]:
+        listed = self._files.listed(folder, deep=True)
+        return [file for file in listed if not is_partial(file.name)]
 
     def remove_older(self, age_s: float) -> None:
         """Remove pins that are older than some seconds.
@@ -76,8 +164,22 @@ class Pins:
         ------
         FileError
         """
+        self._remove_older(PINS, self._listed(PINS), age_s)
+
+    def remove_remains(self, age_s: float) -> None:
+        """Remove what killed programs have left, if it is older than some seconds.
+
+        Raises
+        ------
+        FileError
+        """
+        partial = [file for file in self._files.listed(PINS, deep=True) if is_partial(file.name)]
+        for folder, files in ((HOLDS, self._files.listed(HOLDS)), (PINS, partial)):
+            self._remove_older(folder, files, age_s)
+
+    def _remove_older(self, folder: str, files: Iterable[Listed], age_s: float) -> None:
         before = time.time() - age_s
-        self._files.remove(f"{PINS}/{f.name}" for f in self._listed() if f.changed < before)
+        self._files.remove(f"{folder}/{file.name}" for file in files if file.changed < before)
 
     def remove_before(self, query: str, batch: int) -> None:
         """Remove a query's pins of batches below a number.
@@ -96,3 +198,15 @@ class Pins:
         """Remove a pin, if it is there."""
         with suppress(FileNotFoundError):
             self._files.remove([f"{PINS}/{query}/{batch}"])
+
+
+def is_partial(name: str) -> bool:
+    """Whether a file is one that was being written when a program was killed."""
+    return name.rpartition("/")[2].startswith(".")
+
+
+def _pin_name(query: str, batch: str) -> str:
+    for name in (query, batch):
+        if not name or "/" in name or name.startswith("."):
+            raise UsageError(f"{name!r} cannot be the name of a pin")
+    return f"{PINS}/{query}/{batch}"

@@ -12,7 +12,7 @@ import pyarrow as pa
 from .segment import SegmentRecord
 
 #: Changes with what is in the files.
-FORMAT = 1
+FORMAT = 2
 RELATION = "relation.json"
 VERSIONS = "versions"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,7 +24,7 @@ from ...rows.ranges import RangeReader
 from ..key_hash import NULL_HASH, KeyHash
 from .cutting import cut
 from .page_filter import PageFilters, filters_of
-from .pages import PageFormat, Sought, checksums, row_bytes, sliced
+from .pages import BLOCK_BYTES, PageFormat, Sought, checksums, joined, overhead, row_bytes, sliced
 
 #: Names of hidden columns begin with a character that no column of a user has.
 HASH_COLUMN = "\0hash"
@@ -32,7 +34,7 @@ DATA = "data"
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
 #: Bytes of pages that a thread reads at once where few of their rows are wanted.
-PICK_BYTES = 1 << 20
+PICK_BYTES = 2 << 20
 _THREADS = 2
 #: Bytes of the pages of an update that stay in memory: nearly every read needs them.
 STAY_BYTES = 128 << 10
@@ -127,8 +129,9 @@ class PageSegment:
     record : SegmentRecord
     schema : Schema
         Of its pages, hidden columns included.
-    may_stay : bool
-        Whether the pages stay in memory once they are read, if they are few.
+    is_delta : bool
+        Whether it is an update's; then its pages stay in memory once they are read, if they are
+        few.
     """
 
     def __init__(
@@ -137,46 +140,63 @@ class PageSegment:
         record: SegmentRecord,
         schema: pa.Schema,
         *,
-        may_stay: bool = False,
+        is_delta: bool = False,
     ) -> None:
         self._files, self.record = files, record
-        self.stays = may_stay and record.bytes <= STAY_BYTES
+        self.stays = is_delta and record.bytes <= STAY_BYTES
+        self._is_delta = is_delta
         self._raw: np.ndarray | None = None
         self.format = PageFormat(schema)
         self._schema = schema
         table = self._index_columns(_INDEX.names)
+        #: The least hash that a row of each page may have.
         self.first = table["first"].to_numpy().copy()
-        self.last = table["last"].to_numpy().copy()
+        self.first[: min(1, record.key_pages)] = 0
         self.rows = table["rows"].to_numpy().copy()
-        self.bytes = table["bytes"].to_numpy().copy()
         self._checksums = table["checksum"].to_numpy().copy()
-        self._offsets = np.cumsum(self.bytes) - self.bytes
+        #: Where each page begins in the file, and the end of the last one.
+        self._offsets = np.concatenate([[0], np.cumsum(table["bytes"].to_numpy())])
         # Open from now on: in a folder, a version that is in use outlives the removal of its files.
         self._reader: RangeReader | None = files.ranges(record.data)
         self._threads: ThreadPoolExecutor | None = None
+        self._filters: weakref.ref[PageFilters] | None = None
 
     @property
     def memory_bytes(self) -> int:
         """Of the index, and of pages that stay in memory."""
         held = self.record.bytes if self.stays else 0
-        arrays = (self.first, self.last, self.rows, self.bytes, self._checksums, self._offsets)
-        return sum(array.nbytes for array in arrays) + held
+        arrays = (self.first, self.rows, self._checksums, self._offsets)
+        last = self.first.nbytes if self._is_delta else 0
+        return sum(array.nbytes for array in arrays) + held + last
+
+    @cached_property
+    def last(self) -> np.ndarray:
+        """The greatest hash of each page, which is asked of updates only; uint64."""
+        return self._index_columns(["last"]).column(0).to_numpy().copy()
+
+    def bytes_of(self, pages: np.ndarray | slice) -> np.ndarray:
+        """Bytes of some pages; int64."""
+        if isinstance(pages, slice):
+            return np.diff(self._offsets)[pages]
+        return self._offsets[pages + 1] - self._offsets[pages]
 
     def bounds(self, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Least and greatest value of a column in each page."""
         table = self._index_columns([_LEAST + column, _GREATEST + column])
         return table.column(0).to_numpy(), table.column(1).to_numpy()
 
-    @cached_property
     def filters(self) -> PageFilters:
-        """Filters of the pages of keys."""
-        column = self._index_columns([_FILTER.name]).column(0).combine_chunks()
-        return PageFilters(column.slice(0, self.record.key_pages))
+        """Filters of the pages of keys; in memory as long as somebody keeps them."""
+        found = None if self._filters is None else self._filters()
+        if found is None:
+            column = self._index_columns([_FILTER.name]).column(0).combine_chunks()
+            found = PageFilters(column.slice(0, self.record.key_pages))
+            self._filters = weakref.ref(found)
+        return found
 
-    def lacks(self, hashes: np.ndarray) -> np.ndarray:
-        """Where there is certainly no row of a hash."""
-        pages = np.searchsorted(self.first[: self.record.key_pages], hashes, "right") - 1
-        return self.filters.lack(hashes, pages)
+    def page_of(self, hashes: np.ndarray) -> np.ndarray:
+        """The page of keys that would have each hash, -1 where there are none; int64."""
+        return np.searchsorted(self.first[: self.record.key_pages], hashes, "right") - 1
 
     def _index_columns(self, names: Sequence[str]) -> pa.Table:
         return self._files.columns(self.record.index, self.record.checksum, names).select(names)
@@ -189,12 +209,12 @@ class PageSegment:
         FileError
         """
         if not self.stays:
-            raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+            raw = np.empty(int(self.bytes_of(pages).sum()), np.uint8)
             starts = self._checked(pages, raw)
         else:
             if self._raw is None:
-                raw = np.empty(int(self.bytes.sum()), np.uint8)
-                self._checked(np.arange(len(self.bytes)), raw)
+                raw = np.empty(self.record.bytes, np.uint8)
+                self._checked(np.arange(self.record.pages), raw)
                 self._raw = raw
             raw, starts = self._raw, self._offsets[pages]
         found = self.format.rows(raw, starts, self.rows[pages].astype(np.int64), columns)
@@ -212,7 +232,7 @@ class PageSegment:
         FileError
         """
         # A few pages at a time, which stay in the processor's cache until their rows are picked.
-        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes[pages]) // PICK_BYTES)) + 1
+        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes_of(pages)) // PICK_BYTES)) + 1
         bounds = [0, *cuts.tolist(), len(pages)]
         parts = [slice(low, high) for low, high in pairwise(bounds)]
 
@@ -231,7 +251,7 @@ class PageSegment:
     def _picked(
         self, pages: np.ndarray, columns: Sequence[str], sought: Sought
     ) -> tuple[list[pa.Array], np.ndarray]:
-        raw = np.empty(int(self.bytes[pages].sum()), np.uint8)
+        raw = np.empty(int(self.bytes_of(pages).sum()), np.uint8)
         starts = self._checked(pages, raw)
         rows = self.rows[pages].astype(np.int64)
         found = self.format.rows_with(raw, starts, rows, columns, HASH_COLUMN, sought)
@@ -254,7 +274,7 @@ class PageSegment:
             return self._checked_once(pages, raw)
 
     def _checked_once(self, pages: np.ndarray, raw: np.ndarray) -> np.ndarray:
-        lengths = self.bytes[pages]
+        lengths = self.bytes_of(pages)
         starts = np.cumsum(lengths) - lengths
         self._read_bytes(pages, raw, starts)
         wrong = checksums(raw, starts, lengths) != self._checksums[pages]
@@ -303,7 +323,7 @@ class PageSegment:
 
     def _stretches(self, pages: np.ndarray) -> list[np.ndarray]:
         """Pages in stretches that are read at once."""
-        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes[pages]) // READ_BYTES)) + 1
+        cuts = np.flatnonzero(np.diff(np.cumsum(self.bytes_of(pages)) // READ_BYTES)) + 1
         return np.split(pages, cuts)
 
     def check(self, key_hash: KeyHash, key: Sequence[str]) -> Iterator[str]:
@@ -328,9 +348,8 @@ class PageSegment:
         if not np.array_equal(stored, key_hash.of_rows(rows, key, "")):
             return str(self._damaged(f"page {page} has rows whose hash is not that of their key"))
         if page < self.record.key_pages and len(stored):
-            ends = (stored[0], stored[-1])
             in_order = bool((stored[1:] >= stored[:-1]).all())
-            if not in_order or ends != (self.first[page], self.last[page]):
+            if not in_order or stored[0] < self.first[page] or stored[-1] != self.last[page]:
                 return str(self._damaged(f"page {page} has rows that belong to another page"))
         return None
 
@@ -369,7 +388,10 @@ class SegmentWriter:
         by_hash: bool,
         check: Callable[[pa.RecordBatch], None] | None = None,
     ) -> None:
-        self._files, self._schema, self._page_bytes = files, schema, page_bytes
+        self._files, self._schema = files, schema
+        # For rows: the rest of a page says where their columns are.
+        self._room = max(page_bytes - overhead(schema), page_bytes // 2)
+        self._unit = max(8, math.gcd(page_bytes, BLOCK_BYTES))
         self._by_hash, self._in_key_pages = by_hash, by_hash
         self._check = check
         self._bounded = [f.name for f in schema if f.name[0] != "\0" and has_bounds(f.type)]
@@ -419,7 +441,7 @@ class SegmentWriter:
             return
         rows = pa.concat_batches(self._pending)
         hashes = rows.column(0).to_numpy() if self._in_key_pages else None
-        ends = cut(row_bytes(rows), hashes, self._page_bytes, last=last)
+        ends = cut(row_bytes(rows), hashes, self._room, last=last)
         if len(ends):
             self._put(rows.slice(0, int(ends[-1])), ends)
             rows = rows.slice(int(ends[-1]))
@@ -430,10 +452,8 @@ class SegmentWriter:
         """Write pages that end before these rows."""
         if self._check is not None and self._in_key_pages:
             self._check(rows)
-        messages = sliced(rows, ends.tolist())
-        lengths = np.array([m.size for m in messages], np.int64)
+        raw, lengths = joined(sliced(rows, ends.tolist()), self._unit)
         offsets = np.cumsum(lengths) - lengths
-        raw = np.frombuffer(b"".join(messages), np.uint8)
         assert self._data is not None
         self._data.write(raw)
         starts = np.concatenate([[0], ends[:-1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -49,11 +50,16 @@ class FolderVersion(Version):
         key_pages = base.record.key_pages
         # Pages without an order by hash: which segment each is of, and its number there.
         plain = [
-            (rank, np.arange(one.record.key_pages if layout.by_hash else 0, one.record.pages))
+            (
+                rank,
+                np.arange(
+                    one.record.key_pages if layout.by_hash else 0, one.record.pages, dtype=np.int32
+                ),
+            )
             for rank, one in enumerate(self._ranked)
             if one is not None
         ]
-        self._plain_rank = np.concatenate([np.full(len(p), rank, np.int64) for rank, p in plain])
+        self._plain_rank = np.concatenate([np.full(len(p), rank, np.int32) for rank, p in plain])
         self._plain_page = np.concatenate([pages for _, pages in plain])
         self._key_pages = key_pages
         self.index = self._index_of()
@@ -61,50 +67,47 @@ class FolderVersion(Version):
 
     def _index_of(self) -> PageIndex:
         base, keyed = self._base, self._key_pages
-        first = base.first[:keyed].copy()
-        first[:1] = 0
-        rows = [base.rows[:keyed].astype(np.int64)]
-        sizes = [base.bytes[:keyed].copy()]
-        self._first, self._last = first, _lasts(first)
-        if self._layout.by_hash:
+        self._first = base.first[:keyed]
+        rows, sizes = [base.rows[:keyed]], [base.bytes_of(slice(0, keyed))]
+        if self._layout.by_hash and self._deltas:
+            rows[0] = rows[0].astype(np.int64)
             for delta_rows, gone in self._deltas:
                 for one in (delta_rows, gone):
                     if one is None:
                         continue
-                    low, high = self._pages_of(one, slice(None))
-                    held = np.concatenate([[0], np.cumsum(one.bytes)])
+                    low, high = self._pages_of(one, np.arange(keyed))
+                    held = np.concatenate([[0], np.cumsum(one.bytes_of(slice(None)))])
                     if not one.stays:
                         sizes[0] += held[high] - held[low]
                     if one is delta_rows:
                         counts = np.concatenate([[0], np.cumsum(one.rows, dtype=np.int64)])
                         rows[0] += counts[high] - counts[low]
         for rank, one in enumerate(self._ranked):
-            if one is not None:
-                own = self._plain_page[self._plain_rank == rank]
-                rows.append(one.rows[own].astype(np.int64))
-                sizes.append(one.bytes[own])
-        limit = np.iinfo(np.int32).max
-        return PageIndex(
-            first=first,
-            rows=np.minimum(np.concatenate(rows), limit).astype(np.int32),
-            bytes=np.concatenate(sizes),
-            bounds=_Bounds(self),
-            memory_bytes=self._memory_bytes(),
+            own = self._plain_page[self._plain_rank == rank]
+            if one is not None and len(own):
+                rows.append(one.rows[own])
+                sizes.append(one.bytes_of(own))
+        index = PageIndex(
+            first=self._first, rows=_int32(rows), bytes=_int32(sizes), bounds=_Bounds(self)
         )
-
-    def _memory_bytes(self) -> int:
-        segments = [self._base, *(one for pair in self._deltas for one in pair if one is not None)]
-        own = 2 * self._first.nbytes + 16 * len(self._plain_page) + 12 * self._base.record.pages
+        segments = [base, *(one for pair in self._deltas for one in pair if one is not None)]
+        own = index.bytes.nbytes + self._plain_rank.nbytes + self._plain_page.nbytes
+        own += 0 if index.rows.base is base.rows else index.rows.nbytes
         held = 0 if self._layout.by_hash else _bytes(gone for _, gone in self._deltas)
-        return sum(one.memory_bytes for one in segments) + own + held
+        return replace(index, memory_bytes=sum(one.memory_bytes for one in segments) + own + held)
 
-    def _pages_of(
-        self, segment: PageSegment, pages: np.ndarray | slice
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _ends_of(self, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest hash that a row of each page may have."""
+        is_last = pages == len(self._first) - 1
+        after = self._first[np.where(is_last, pages, pages + 1)]
+        return self._first[pages], np.where(is_last, NULL_HASH, after - np.uint64(1))
+
+    def _pages_of(self, segment: PageSegment, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The pages of keys ``[low, high)`` of a delta that may have rows of each of some pages."""
         keyed = segment.record.key_pages
-        low = np.searchsorted(segment.last[:keyed], self._first[pages], "left")
-        high = np.searchsorted(segment.first[:keyed], self._last[pages], "right")
+        first, last = self._ends_of(pages)
+        low = np.searchsorted(segment.last[:keyed], first, "left")
+        high = np.searchsorted(segment.first[:keyed], last, "right")
         return low, np.maximum(low, high)
 
     @property
@@ -113,11 +116,18 @@ class FolderVersion(Version):
             return 0
         return sum(one.record.rows + 8 * one.record.pages for one in self._with_rows)
 
-    def lacks(self, hashes: np.ndarray) -> np.ndarray:
-        found = np.full(len(hashes), self._layout.by_hash)
-        for one in self._with_rows if self._layout.by_hash else ():
-            found &= one.lacks(hashes)
-        return found
+    def filters(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        if not self._layout.by_hash:
+            return None
+        parts = [(one, one.filters()) for one in self._with_rows]
+
+        def lacks(hashes: np.ndarray) -> np.ndarray:
+            found = np.ones(len(hashes), bool)
+            for one, filters in parts:
+                found &= filters.lack(hashes, one.page_of(hashes))
+            return found
+
+        return lacks
 
     @property
     def _with_rows(self) -> list[PageSegment]:
@@ -246,8 +256,9 @@ class FolderVersion(Version):
         """Rows of the base's pages; rows of hashes that are not sought may be left out."""
         if sought is None:
             return self._rows(self._base, pages, columns)
-        lows = np.searchsorted(sought, self._first[pages], "left")
-        highs = np.searchsorted(sought, self._last[pages], "right")
+        first, last = self._ends_of(pages)
+        lows = np.searchsorted(sought, first, "left")
+        highs = np.searchsorted(sought, last, "right")
         arrays, counts = self._base.read_with(
             pages, [HASH_COLUMN, *columns], Sought(sought, lows, highs)
         )
@@ -330,7 +341,7 @@ class FolderVersion(Version):
             if not len(wanted):
                 continue
             rows = self._rows(segment, wanted, columns)
-            own = np.searchsorted(self._first, rows.hashes, "right") - 1
+            own = self.index.page_of(rows.hashes)
             place = np.searchsorted(pages[by_number], own)
             place = by_number[np.minimum(place, len(pages) - 1)]
             is_asked = pages[place] == own
@@ -378,7 +389,7 @@ class FolderVersion(Version):
             for segment, part in zip(self._ranked[1:], parts[1:], strict=True):
                 if segment is None or part is None:
                     continue
-                low, high = self._pages_of(segment, slice(None))
+                low, high = self._pages_of(segment, np.arange(keyed))
                 for page in np.flatnonzero(high > low).tolist():
                     some = slice(low[page], high[page])
                     least[page] = np.fmin(least[page], part[0][some].min())
@@ -422,11 +433,11 @@ def _bytes(segments: Iterable[PageSegment | None]) -> int:
     return sum(one.record.bytes for one in segments if one is not None)
 
 
-def _lasts(first: np.ndarray) -> np.ndarray:
-    """The greatest hash that a row of each page may have."""
-    last = np.full(len(first), NULL_HASH, np.uint64)
-    last[:-1] = first[1:] - np.uint64(1)
-    return last
+def _int32(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Numbers of several parts, none above the greatest one that fits; no copy if it fits."""
+    if len(parts) == 1 and parts[0].dtype == np.int32:
+        return parts[0]
+    return np.minimum(np.concatenate(parts), np.iinfo(np.int32).max).astype(np.int32)
 
 
 def _visible(rows: PageRows, hidden: np.ndarray, columns: Sequence[str]) -> PageRows:

@@ -381,11 +381,15 @@ def test_lookup(store, cuts, algorithm, data):
             answers = lookup.admit(ids, hashes_of(rows))
             assert answers.ids.tolist() == ids[is_kept].tolist()
         elif lookup.waiting.rows:
-            pages = lookup.next_pages()
+            request = lookup.ask()
+            if data.draw(st.booleans()):
+                lookup.take_back(request)
+                request = lookup.ask()
+            pages = request.pages
             # Of pages that are wanted only rows that are sought are kept.
             is_whole = algorithm is not Algorithm.AUTO
             assert len(pages) == 1 or not is_whole or world.index.bytes[pages].sum() <= most
-            answers = lookup.arrived(pages, world.read(pages.tolist()))
+            answers = lookup.arrived(request, world.read(pages.tolist()))
             reads += 1
             pages_read += len(pages)
             # None waits for a page that was read.
@@ -398,13 +402,13 @@ def test_lookup(store, cuts, algorithm, data):
             key = keys[one]
             assert answers.groups.hashes[group] == key
             assert rows_of(answers.groups, group) == [(key, n) for n in range(store.get(key, 0))]
-        assert len(answered) + lookup.waiting.rows == len(keys)
-        assert lookup.occupied >= lookup.waiting.rows
+        assert len(answered) + lookup.unanswered == len(keys)
+        assert lookup.occupied >= lookup.unanswered
     while lookup.occupied:
-        pages = lookup.next_pages() if lookup.waiting.rows or lookup.choice.holds else None
-        assert pages is not None
-        answers = lookup.arrived(pages, world.read(pages.tolist()))
-        reads, pages_read = reads + 1, pages_read + len(pages)
+        assert lookup.waiting.rows or lookup.choice.holds
+        request = lookup.ask()
+        answers = lookup.arrived(request, world.read(request.pages.tolist()))
+        reads, pages_read = reads + 1, pages_read + len(request.pages)
         answered.update(zip(answers.ids.tolist(), answers.group.tolist(), strict=True))
     assert sorted(answered) == sorted(keys)
     counts = lookup.counts
@@ -423,13 +427,13 @@ def test_a_pass_lets_rows_go_one_pass_after_they_came():
         algorithm.choice(world.index.bytes, world.index.rows, 1),
     )
     lookup.admit(np.array([0]), hashes_of([0]))
-    lookup.arrived(lookup.next_pages(), world.read([0]))
+    lookup.arrived(lookup.ask(), world.read([0]))
     lookup.admit(np.array([1]), hashes_of([5 << 60]))
     for page in range(1, 8):
         assert lookup.occupied == 2
-        lookup.arrived(lookup.next_pages(), world.read([page]))
+        lookup.arrived(lookup.ask(), world.read([page]))
     assert lookup.occupied == 1
-    lookup.arrived(lookup.next_pages(), world.read([0]))
+    lookup.arrived(lookup.ask(), world.read([0]))
     assert lookup.occupied == 0
 
 

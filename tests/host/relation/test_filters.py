@@ -54,7 +54,7 @@ def test_versions_know_what_they_lack(location):
 
     def lacks(keys: list[int]) -> np.ndarray:
         rows = pa.table({"k": pa.array(keys, pa.int64())})
-        return version.lacks(relation.key_hash.of_rows(rows, ["k"], ""))
+        return version.filters()(relation.key_hash.of_rows(rows, ["k"], ""))
 
     assert not lacks([1, 2, 3, 4, 39_998]).any()
     assert lacks(list(range(5, 40_000, 2))).mean() > 0.9  # an update of two keys has a short filter

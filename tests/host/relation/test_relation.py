@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +18,7 @@ import pytest
 
 from penstock.errors import DataError, FileError, SchemaError, UsageError
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
-from penstock.host.relation.folder.relation import Removed
+from penstock.host.relation.folder.keeping import Removed
 from penstock.host.relation.key_hash import NULL_HASH, KeyHash
 from penstock.host.rows.columns import load
 from penstock.host.rows.files import open_writer
@@ -497,61 +493,6 @@ def test_two_builds_of_one_name(tmp_path):
     assert sum(isinstance(one, FolderRelation) for one in made) == 1
     assert all("exists; update it" in one for one in made if isinstance(one, str))
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
-
-
-KILLED = """
-import sys
-import pyarrow as pa
-from penstock.host.relation import RelationOptions, build, open_relation
-path, step = sys.argv[1:]
-table = pa.table({"id": range(30_000), "name": ["n" * 80] * 30_000})
-print("ready", flush=True)
-if step == "build":
-    build(table, path, RelationOptions(key=("id",)), memory_bytes=1 << 20)
-n = 0
-while True:
-    relation = open_relation(path)
-    n += 1
-    if step == "update":
-        relation.update(table.slice(n * 100, 5000), table.slice(20_000, n), compact=False)
-    elif step == "compact":
-        relation.append(table.slice(0, 1), compact=False)
-        relation.compact(memory_bytes=1 << 20)
-    print(n, flush=True)
-"""
-
-
-@pytest.mark.parametrize("step", ["build", "update", "compact"])
-def test_kill_9_at_random(tmp_path, step):
-    path = tmp_path / "r"
-    names = ["n" * 80] * 30_000
-    random = np.random.default_rng(len(step))
-    for _ in range(3):
-        if step != "build" and not path.exists():
-            table = pa.table({"id": range(30_000), "name": names})
-            build(table, str(path), RelationOptions(key=("id",)))
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path), step], stdout=subprocess.PIPE, text=True
-        )
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(random.uniform(0.02, 0.6))
-        os.kill(child.pid, signal.SIGKILL)
-        child.communicate(timeout=60)
-        if not path.exists():
-            assert step == "build"
-            with pytest.raises(FileError, match="there is no relation"):
-                open_relation(path)
-            continue
-        relation = open_relation(path)
-        assert list(relation.check()) == []
-        check = rows_of(relation)
-        assert sum(check.values()) == relation.version().rows
-        relation.append(TABLE.slice(0, 1).cast(relation.schema))
-        relation.vacuum(keep_s=0, orphans_s=-1)
-        assert list(relation.check()) == []
-        files = len(list((path / "data").iterdir()))
-        assert files == 2 * len(relation.version().record.segments)
 
 
 def test_names_of_hashes():

@@ -395,7 +395,7 @@ MUTANTS: list[Mutant] = [
             "report.complete != self.i_arguments.tuple_count",
             "report.loaded != self.i_arguments.tuple_count",
             "a pause counts as the end once all tuples are loaded",
-            "test_a_task_out_of_room[0]",
+            "test_a_task_out_of_room[400]",
         ),
     ),
     *mutants(
@@ -411,13 +411,13 @@ MUTANTS: list[Mutant] = [
             "engine.o_failed | writer.o_error | ~room",
             "engine.o_failed | writer.o_error",
             "a task without room is not halted",
-            "test_a_task_out_of_room[0]",
+            "test_a_task_out_of_room[400]",
         ),
         (
             "results.as_signed() <= limit",
             "results.as_signed() <= limit + 60",
             "more is begun than there is room for",
-            "test_a_task_out_of_room[0]",
+            "test_a_task_out_of_room[400]",
         ),
     ),
     *mutants(
@@ -427,7 +427,7 @@ MUTANTS: list[Mutant] = [
             "return in_flight + self.used_lanes",
             "return self.used_lanes",
             "the head is told to stop when what is in its blocks has no room",
-            "test_a_task_out_of_room[0]",
+            "test_a_task_out_of_room[400]",
         ),
     ),
 ]

@@ -28,7 +28,7 @@ def test_info_shows_what_there_is(cli, built):
     assert f"relation {built}" in lines
     assert "rows 6" in lines
     assert "NULL keys 1" in lines
-    assert "pages 2 of 16 KiB, by the hash of x" in lines
+    assert "pages 2 of 4 KiB, by the hash of x" in lines
     assert "versions 1, from 1 on" in lines
     assert "x int32 key" in lines
     assert "updates" not in shown

@@ -14,7 +14,6 @@ import pyarrow.dataset as ds
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
-pytest.importorskip("moto", reason="needs pip install 'penstock[dev]'")
 
 import penstock
 from penstock.errors import FileError, UsageError
@@ -24,26 +23,12 @@ from penstock.spark_bridge.streaming import compaction, stream
 from penstock.spark_bridge.streaming.commit import Commit, StoredFile
 from penstock.spark_bridge.streaming.place import Place
 from penstock.spark_bridge.streaming.store import TIME, Store, file_store
-from tests.spark_bridge.kit.object_store import BUCKET, CREDENTIALS, FailingStore, object_store
+from tests.spark_bridge.kit.failing_store import FailingStore
 from tests.spark_bridge.kit.streams import cut, drawn, rows_of, stream_of, table, written
 
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
 TEXT = f"SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON {NEAR}"
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in CREDENTIALS.items():
-            patch.setenv(name, value)
-        with object_store() as options:
-            yield options
-
-
-@pytest.fixture
-def location(server, request):
-    return f"s3://{BUCKET}/{request.node.name}?{server}"
 
 
 def rows(*times: int) -> pa.Table:
@@ -55,17 +40,17 @@ def added(store: Store, batch: int, *times: int) -> StoredFile:
     return store.add(batch, rows(*times), Block(len(times), times[0], times[-1]))
 
 
-def test_stores_that_cannot_be_written(server, tmp_path):
+def test_stores_that_cannot_be_written(object_server, tmp_path):
     with pytest.raises(UsageError, match=r"ftp://host/a is no path of a file system.*s3://"):
         file_store("ftp://user:secret@host/a?option=1")
-    missing = Store(f"s3://nowhere/join?{server}")
+    missing = Store(f"s3://nowhere/join?{object_server}")
     assert missing.shown == "s3://nowhere/join"
     with pytest.raises(FileError, match=r"cannot write s3://nowhere/join/query.json.*bucket is"):
         missing.put_query({})
 
 
-def test_objects_that_are_lost(location):
-    store = Store(location)
+def test_objects_that_are_lost(object_location):
+    store = Store(object_location)
     file = added(store, 0, 1, 3, 3, 7)
     assert store.between(file, 3, 6).to_pydict() == {"x": [1, 2]}
     commit = Commit(batch=0, new={LEFT: [file], RIGHT: []})
@@ -83,8 +68,8 @@ def test_objects_that_are_lost(location):
         store.latest()
 
 
-def test_objects_that_are_not_what_was_written(location):
-    store = Store(location)
+def test_objects_that_are_not_what_was_written(object_location):
+    store = Store(object_location)
     file, other = added(store, 0, 1, 3), added(store, 0, 2, 4)
     assert file.bytes == other.bytes
     content = store.files.get(f"rows/{other.name}")
@@ -99,8 +84,8 @@ def test_objects_that_are_not_what_was_written(location):
         store.latest()
 
 
-def test_a_note_of_the_latest_batch_that_is_one_behind(location):
-    store = Store(location)
+def test_a_note_of_the_latest_batch_that_is_one_behind(object_location):
+    store = Store(object_location)
     assert store.latest() is None
     commits = [Commit(batch=k) for k in range(3)]
     store.files.put_json("batches/0.json", commits[0].as_json())
@@ -110,9 +95,9 @@ def test_a_note_of_the_latest_batch_that_is_one_behind(location):
     assert store.latest() == commits[2]
 
 
-def test_two_attempts_of_a_task(location):
+def test_two_attempts_of_a_task(object_location):
     """Speculation: both write all there is, and the driver goes by what it is told first."""
-    store = Store(location)
+    store = Store(object_location)
     found = []
     for times in ((1, 2), (1, 2)):
         file = added(store, 4, *times)
@@ -130,9 +115,9 @@ def test_two_attempts_of_a_task(location):
     assert store.files.size(f"rows/{other.name}") is None
 
 
-def test_a_listing_that_shows_nothing(location, monkeypatch):
+def test_a_listing_that_shows_nothing(object_location, monkeypatch):
     """What a join reads it knows by name."""
-    store = Store(location)
+    store = Store(object_location)
     files = [added(store, k, k) for k in range(2)]
     commits = [Commit(batch=k, new={LEFT: [files[k]], RIGHT: []}) for k in range(2)]
     for commit in commits:
@@ -152,14 +137,14 @@ def streams(spark, folder, batches):
     return {side: stream_of(spark, folder / side) for side in sides}, whole
 
 
-def test_a_stream_whose_tasks_fail(spark, tmp_path, location, monkeypatch):
+def test_a_stream_whose_tasks_fail(spark, tmp_path, object_location, monkeypatch):
     """First attempts fail after they have written all, manifest included."""
     monkeypatch.setattr(compaction, "MOST_FILES", 3)
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)
     tables, whole = streams(spark, tmp_path, 4)
     joined = stream(spark, TEXT, tables, lanes=2)
     # The environment of workers that run already has no credentials.
-    place = location.replace("s3://", "s3://test:test@")
+    place = object_location.replace("s3://", "s3://test:test@")
     monkeypatch.setattr("penstock.spark_bridge.streaming.place.Store", FailingStore)
     checkpoint = str(tmp_path / "checkpoint")
     found = {}
@@ -211,7 +196,7 @@ spark.stop()
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed(tmp_path, location):
+def test_a_driver_that_is_killed(tmp_path, object_location):
     batches, sides = 9, {}
     for seed, side in enumerate("ab"):
         sides[side] = cut(drawn(seed, 30 * batches, disorder=5), batches)
@@ -221,7 +206,7 @@ def test_a_driver_that_is_killed(tmp_path, location):
     while code != 0:
         done = len(list(commits.glob("[0-9]*")))
         app = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", APP, str(tmp_path), location],
+            [sys.executable, "-W", "ignore", "-c", APP, str(tmp_path), object_location],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.DEVNULL,

@@ -12,15 +12,13 @@ from threading import Thread
 
 from pyarrow import fs
 
-from penstock.spark_bridge.streaming.store import Store
-
 #: Any will do, but there must be some.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 BUCKET = "joins"
 
 
 @contextmanager
-def object_store() -> Iterator[str]:
+def served_objects() -> Iterator[str]:
     """Options of an S3 URI that lead to a server with an empty bucket."""
     with subprocess.Popen(
         [sys.executable, "-W", "ignore", "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
@@ -52,19 +50,3 @@ def object_store() -> Iterator[str]:
 def _drained(process: subprocess.Popen) -> None:
     """Read what a process says, or it would wait for that."""
     Thread(target=process.stderr.read, daemon=True).start()
-
-
-class FailingStore(Store):
-    """A store in which the first attempt of each task of every other batch fails.
-
-    It does so when all is written that a task writes, and the driver has only to be told.
-    """
-
-    def report(self, part, written):
-        text = super().report(part, written)
-        batch = int(re.search(r'"name": "(\d+)-', text)[1])
-        mark = f"failed/{batch}-{part}"
-        if batch % 2 and self.files.size(mark) is None:
-            self.files.put(mark, b"struck")
-            raise RuntimeError(f"{mark}: struck")
-        return text

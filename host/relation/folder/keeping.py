@@ -1,0 +1,192 @@
+"""Keeping a relation in order: what it holds, what is damaged, what nobody needs any more."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import FileError, UsageError
+
+from ...rows.file_store import Listed
+from .pins import Pins, is_partial
+from .reading import RelationReader, file_store
+from .records import VERSIONS, VersionRecord, version_name
+from .segment import DATA, SegmentRecord
+from .sorting import SCRATCH
+
+#: Seconds for which versions stay that are no longer the newest one.
+KEEP_S = 3600.0
+#: Seconds after which a file of no version is taken for one that a killed update has left.
+ORPHANS_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What a vacuum has removed."""
+
+    versions: int
+    files: int
+    bytes: int
+
+
+class RelationKeeper(RelationReader):
+    """A relation whose files are looked through, and removed where nobody needs them."""
+
+    def info(self) -> dict[str, Any]:
+        """What there is, for people."""
+        version = self.version()
+        record = version.record
+        numbers = self.numbers()
+        return {
+            "name": self.name,
+            "columns": {field.name: str(field.type) for field in self.schema},
+            "key": list(self.key),
+            "cluster": list(self.cluster),
+            "unique": self.unique,
+            "version": version.number,
+            "created": version.created,
+            "versions": len(numbers),
+            "oldest_version": numbers[0],
+            "rows": version.rows,
+            "null_keys": record.null_keys,
+            "pages": len(version.index),
+            "page_bytes": self._record.page_bytes,
+            "bytes": version.bytes,
+            "index_bytes": version.index.memory_bytes,
+            "deltas": len(record.deltas),
+            "delta_bytes": version.bytes - record.base.bytes,
+            "pins": len(Pins(self._files).numbers()),
+        }
+
+    def check(self) -> Iterator[str]:
+        """Read everything; give a line for each file that is gone or damaged."""
+        seen: set[str] = set()
+        for number in self.numbers():
+            try:
+                record = self.version_record(number)
+            except FileError as error:
+                yield str(error)
+                continue
+            if record is None:
+                continue  # removed meanwhile
+            for segment, gone in record.all_segments:
+                if segment.name not in seen:
+                    seen.add(segment.name)
+                    yield from self._check(segment, gone)
+
+    def _check(self, record: SegmentRecord, gone: bool) -> Iterator[str]:
+        try:
+            segment = self._layout.segment(record, gone=gone)
+        except FileError as error:
+            yield str(error)
+            return
+        try:
+            yield from segment.check(self.key_hash, self.key)
+        finally:
+            segment.close()
+
+    def vacuum(
+        self,
+        *,
+        keep: int = 1,
+        keep_s: float = KEEP_S,
+        pins: Sequence[str] = (),
+        pins_s: float | None = None,
+        orphans_s: float = ORPHANS_S,
+    ) -> Removed:
+        """Remove versions that nobody needs, and the files of these alone.
+
+        Parameters
+        ----------
+        keep : int
+            The newest versions that stay.
+        keep_s : float
+            Versions stay that were the newest one within so many seconds: programs read them.
+        pins : sequence of str
+            Other places of pins: versions that a batch of a query reads stay.
+        pins_s : float or None
+            Older pins no longer count, and are removed; None: all pins count.
+        orphans_s : float
+            What a killed update has left is removed if it is older.
+
+        Raises
+        ------
+        UsageError
+            ``keep`` is below 1.
+        FileError
+        """
+        if keep < 1:
+            raise UsageError(f"vacuum keeps at least the newest version, not {keep}")
+        places = [Pins(self._files), *(Pins(file_store(place)) for place in pins)]
+        for place in places:
+            place.remove_remains(orphans_s)
+            if pins_s is not None:
+                place.remove_older(pins_s)
+        # Versions are listed before pins are: folder.pins says why.
+        numbers = self.numbers()
+        records = {n: r for n in numbers if (r := self.version_record(n)) is not None}
+        kept = {*numbers[-keep:], *(n for place in places for n in place.needed())}
+        now = time.time()
+        for number, following in pairwise(numbers):
+            if following in records and now - records[following].created < keep_s:
+                kept.add(number)
+        least = min(kept & records.keys())
+        removed = [n for n in numbers if n < least]
+        # The oldest first: a reader that misses its version knows that there are newer ones.
+        self._files.remove(version_name(number) for number in removed)
+        self._files.remove(
+            f"{VERSIONS}/{file.name}"
+            for file in self._files.listed(VERSIONS)
+            if is_partial(file.name) and file.changed < now - orphans_s
+        )
+        files = self._unneeded_files(records, kept, least, now - orphans_s)
+        self._files.remove(f"{DATA}/{file.name}" for file in files)
+        if self._files.folder is not None:
+            remove_older(self._files.folder.glob(f"{SCRATCH}*"), orphans_s)
+        return Removed(len(removed), len(files), sum(file.bytes for file in files))
+
+    def _unneeded_files(
+        self, records: Mapping[int, VersionRecord], kept: set[int], least: int, before: float
+    ) -> list[Listed]:
+        """Files of segments that no version needs, and older ones that no version names.
+
+        Parameters
+        ----------
+        records : mapping of int to VersionRecord
+        kept : set of int
+            Versions that can be read.
+        least : int
+            Versions from this one on tell what they changed.
+        before : float
+            Unix time; files that are newer may belong to an update that is being written.
+        """
+        needed = {
+            one.name
+            for number, record in records.items()
+            if number >= least
+            for one in (record.segments if number in kept else record.changed_segments)
+        }
+        known = {one.name: one for record in records.values() for one, _ in record.all_segments}
+        there = {file.name: file for file in self._files.listed(DATA)}
+        unneeded = [one for name, one in known.items() if name not in needed]
+        names = [n for one in unneeded for n in (one.file("pages"), one.file("index"))]
+        orphans = [
+            file.name
+            for file in there.values()
+            if file.name.lstrip(".").split(".")[0] not in known and file.changed < before
+        ]
+        return [there[name] for name in [*names, *orphans] if name in there]
+
+
+def remove_older(folders: Iterable[Path], age_s: float) -> None:
+    """Remove folders of killed programs, where that is possible."""
+    for folder in folders:
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > age_s:
+                shutil.rmtree(folder)

@@ -1,0 +1,214 @@
+"""Reading a relation in a folder or an object store: its versions, and what is in them."""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from penstock.errors import FileError
+
+from ...rows.file_store import FileStore
+from ..border import Relation
+from .layout import RelationLayout
+from .records import FORMAT, RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
+from .segment import PageSegment, SegmentRecord
+from .version import FolderVersion
+
+#: What to do where files are lost.
+LOST = "restore the relation from a backup, or build it anew with `penstock relation build`"
+AGAIN = "try again"
+
+
+def file_store(location: str) -> FileStore:
+    """The files of a relation."""
+    return FileStore(location, lost=LOST, again=AGAIN)
+
+
+class RelationReader(Relation):
+    """A relation whose versions are read.
+
+    Parameters
+    ----------
+    files : FileStore
+
+    Raises
+    ------
+    FileError
+        There is none, it is damaged, or of another release's format.
+    """
+
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
+        self.name = files.root
+        self._stamp = files.stamp(RELATION)
+        self._record = self._read_record()
+        self.id = self._record.id
+        self.schema, self.key = self._record.schema, self._record.key
+        self.cluster, self.unique = self._record.cluster, self._record.unique
+        try:
+            self._layout = RelationLayout(files, self._record, self.name, files.folder)
+        except FileError as error:
+            raise FileError(f"{self.name} cannot be read: {error}") from error
+        self.key_hash = self._layout.key_hash
+        self._newest = 0
+        self._segments: WeakValueDictionary[str, PageSegment] = WeakValueDictionary()
+        self._versions: WeakValueDictionary[int, FolderVersion] = WeakValueDictionary()
+        self._last: FolderVersion | None = None
+        self.newest()
+
+    def _read_record(self) -> RelationRecord:
+        values = self._files.get_json(RELATION)
+        if values is None:
+            raise FileError(
+                f"there is no relation at {self.name}: {RELATION} is missing; build one with "
+                "`penstock relation build`, or restore it from a backup"
+            )
+        if values.get("format") != FORMAT:
+            raise FileError(
+                f"{self.name} has format {values.get('format')}, and this release reads format "
+                f"{FORMAT}; read it with the release that wrote it, or build it anew"
+            )
+        return RelationRecord.of(values)
+
+    def newest(self) -> int:
+        if self._files.stamp(RELATION) != self._stamp:
+            self._check_same()
+        number = self._newest
+        while number and self._files.size(version_name(number + 1)) is not None:
+            number += 1
+        if number == self._newest and (
+            not number or self._files.size(version_name(number)) is None
+        ):
+            # The first look, or older versions are gone and newer ones with them.
+            number = max(self.numbers(), default=0)
+        if not number:
+            raise FileError(f"{self.name} has no version in {VERSIONS}; {LOST}")
+        self._newest = number
+        return number
+
+    def is_newest(self, number: int) -> bool:
+        """Whether a version is the newest one: it has no successor, and is there."""
+        # In this order: the oldest versions are removed first, so while this one is there, a
+        # successor that is not there has not been committed yet.
+        no_successor = self._files.size(version_name(number + 1)) is None
+        return no_successor and self._files.size(version_name(number)) is not None
+
+    def numbers(self) -> list[int]:
+        """Numbers of the versions that are there, ascending."""
+        names = self._files.names(VERSIONS)
+        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def version(self, number: int | None = None) -> FolderVersion:
+        if number is None:
+            number = self.newest()
+            try:
+                return self.version(number)
+            except FileError:
+                if self.newest() == number:
+                    raise
+                return self.version(self.newest())  # removed between two looks
+        found = self._versions.get(number)
+        if found is None:
+            found = self._open_version(number)
+            self._versions[number] = found
+        if number >= self._newest:
+            self._last = found  # kept: it is asked for again and again
+        return found
+
+    def _open_version(self, number: int) -> FolderVersion:
+        record = self.version_record(number)
+        if record is None:
+            raise self._gone(number)
+        try:
+            return self._opened(record)
+        except FileError:
+            if self._files.size(version_name(number)) is None:  # removed meanwhile
+                raise self._gone(number) from None
+            raise
+
+    def _gone(self, number: int) -> FileError:
+        return FileError(
+            f"version {number} of {self.name} is gone; versions there are "
+            f"{', '.join(map(str, self.numbers())) or 'none'}. Keep more with `penstock "
+            "relation vacuum --keep`, or read the newest one"
+        )
+
+    def _opened(self, record: VersionRecord) -> FolderVersion:
+        base = self._segment(record.base)
+        deltas = [
+            (
+                None if delta.rows is None else self._segment(delta.rows, is_delta=True),
+                None if delta.gone is None else self._segment(delta.gone, gone=True, is_delta=True),
+            )
+            for delta in record.deltas
+        ]
+        return FolderVersion(self._layout, record, base, deltas, self._changed)
+
+    def version_record(self, number: int) -> VersionRecord | None:
+        """What a version is made of; None if it is gone.
+
+        Raises
+        ------
+        FileError
+        """
+        values = self._files.get_json(version_name(number))
+        if values is None:
+            return None
+        record = VersionRecord.of(values)
+        if record.relation != self._record.id:
+            self._check_same()
+            raise FileError(f"version {number} of {self.name} belongs to another relation; {LOST}")
+        return record
+
+    def _check_same(self) -> None:
+        """Check that the relation is the one that was opened.
+
+        Raises
+        ------
+        FileError
+        """
+        found = self._read_record()
+        if found.id != self._record.id:
+            what = "with another schema" if found.schema != self.schema else "anew"
+            raise FileError(
+                f"{self.name} was built {what} since it was opened; open it again, and start "
+                "again what reads it"
+            )
+
+    def _segment(
+        self, record: SegmentRecord, *, gone: bool = False, is_delta: bool = False
+    ) -> PageSegment:
+        found = self._segments.get(record.name)
+        if found is None:
+            found = self._segments[record.name] = self._layout.segment(
+                record, gone=gone, is_delta=is_delta
+            )
+        return found
+
+    def _changed(self, since: int, number: int) -> np.ndarray | None:
+        """Hashes of keys that changed between two versions; None if that is not known."""
+        if since > number:
+            return None
+        found = [np.zeros(0, np.uint64)]
+        for one in range(since + 1, number + 1):
+            record = self.version_record(one)
+            if record is None:
+                return None
+            change = record.change
+            if change is None:
+                continue
+            for segment, gone in ((change.rows, False), (change.gone, True)):
+                if segment is None:
+                    continue
+                try:
+                    opened = self._segment(segment, gone=gone)
+                    found.append(opened.hashes())
+                except FileError:
+                    return None  # removed with the versions that needed it
+        return np.unique(np.concatenate(found))
+
+    def close(self) -> None:
+        for segment in list(self._segments.values()):
+            segment.close()

@@ -1,0 +1,105 @@
+"""``kill -9`` at random: what was committed is there, nothing is doubled, no remains stay."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import signal
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.host.relation import FolderRelation, build, open_relation
+from tests.host.relation.kills import FIRST, OPTIONS, Step, logged, run
+from tests.host.relation.model import Model, check_version, row_list
+
+#: Longest time that a program lives, in seconds: several steps.
+LIFE_S = 0.25
+
+
+class Told:
+    """What must be there, as far as programs have said before they were killed."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.rows = Model(FIRST, ("id",))
+        self.next_step = 0
+        self.newest = 1
+        self.pinned: tuple[int, Model] | None = None
+
+    def done(self, step: Step, version: int) -> None:
+        self.next_step = step.number + 1
+        self.newest = max(self.newest, version)
+        self.rows = step.apply(self.rows)
+        if step.kind == "pin":
+            self.pinned = version, self.rows
+        elif step.kind == "build":
+            self.check_built(step)
+
+    def begun(self, step: Step, relation: FolderRelation) -> None:
+        """Find out whether a step is done."""
+        self.next_step = step.number + 1
+        after = step.apply(self.rows)
+        if row_counts(relation) == after.newest:
+            self.rows = after
+        if step.kind == "pin":
+            self.pinned = relation.pin("query", step.number), self.rows
+        elif step.kind == "build" and Path(step.built(self.location)).exists():
+            self.check_built(step)
+
+    def check_built(self, step: Step) -> None:
+        with closing(open_relation(step.built(self.location))) as built:
+            assert row_counts(built) == Model(FIRST, ()).newest
+            assert list(built.check()) == []
+        shutil.rmtree(step.built(self.location))
+
+    def check(self, relation: FolderRelation) -> None:
+        assert relation.newest() >= self.newest
+        check_version(relation, relation.newest(), self.rows.newest)
+        if self.pinned is not None:
+            assert row_counts(relation, self.pinned[0]) == self.pinned[1].newest
+        assert list(relation.check()) == []
+
+
+def row_counts(relation: FolderRelation, number: int | None = None) -> Counter:
+    rows = relation.version(number).batches()
+    return Counter(row for part in rows for row in row_list(part.batch))
+
+
+@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.slow)])
+def test_kill_9_at_random(tmp_path, kills):
+    location = str(tmp_path / "r")
+    build(FIRST, location, OPTIONS).close()
+    told = Told(location)
+    random = np.random.default_rng(kills)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.host.relation.warmed_up"])
+    for kill in range(kills):
+        log = tmp_path / f"{kill}.log"
+        child = context.Process(target=run, args=(location, told.next_step, str(log)))
+        child.start()
+        child.join(random.uniform(0.02, LIFE_S))
+        child.kill()
+        child.join(60)
+        assert child.exitcode == -signal.SIGKILL
+        done, begun = logged(log)
+        for number, version in done.items():
+            told.done(Step(number), version)
+        with closing(open_relation(location)) as relation:
+            if begun is not None:
+                told.begun(Step(begun), relation)
+            told.check(relation)
+    assert told.next_step > kills
+    with closing(open_relation(location)) as relation:
+        relation.vacuum(keep_s=0, pins_s=-1, orphans_s=-1)
+        told.pinned = None
+        told.check(relation)
+        segments = relation.version().record.segments
+    names = sorted(path.name for path in Path(location).iterdir())
+    assert names == ["data", "holds", "pins", "relation.json", "versions"]
+    assert len(list(Path(location, "data").iterdir())) == 2 * len(segments)
+    assert len(list(Path(location, "versions").iterdir())) == 1
+    assert list(Path(location, "holds").iterdir()) == []
