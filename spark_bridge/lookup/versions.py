@@ -18,15 +18,12 @@ from dataclasses import dataclass
 from penstock.errors import FileError, PenstockError, UsageError
 from penstock.host.relation import FolderRelation
 from penstock.host.relation.folder.pins import Pins
-from penstock.host.relation.folder.relation import file_store
+from penstock.host.relation.folder.reading import file_store
 
 from ..task import local_property
 
 #: Spark's properties of the tasks of a micro-batch.
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
-
-#: Times that another version is pinned after a vacuum was faster.
-_TRIES = 10
 
 #: Folder of the pins of batch queries.
 DRIVERS = "drivers"
@@ -54,21 +51,20 @@ class DriverPins:
         Raises
         ------
         FileError
-            It cannot be read, or a vacuum was faster again and again.
+            It cannot be read.
         """
-        for _ in range(_TRIES):
+        pins = self._pins(stored.name)
+        try:
+            with pins.hold(stored) as number:
+                pins.pin(DRIVERS, self._file(number), number)
+        except PenstockError as error:
             number = stored.newest()
-            try:
-                self._pins(stored.name).pin(DRIVERS, self._file(number), number)
-            except PenstockError as error:
-                _log.info("version %d of %s is not pinned: %s", number, stored.name, error)
-                return number
-            with self._lock:
-                self._planned[stored.name, number] = time.monotonic()
-            if stored.version_record(number) is not None:
-                self._drop(time.monotonic() - PINNED_S)
-                return number
-        raise _overtaken(stored)
+            _log.info("version %d of %s is not pinned: %s", number, stored.name, error)
+            return number
+        with self._lock:
+            self._planned[stored.name, number] = time.monotonic()
+        self._drop(time.monotonic() - PINNED_S)
+        return number
 
     def release(self) -> None:
         """Remove all pins of this process."""
@@ -94,13 +90,6 @@ class DriverPins:
 #: Those of this process.
 DRIVER = DriverPins()
 atexit.register(DRIVER.release)
-
-
-def _overtaken(stored: FolderRelation) -> FileError:
-    return FileError(
-        f"{_TRIES} times in a row a version of {stored.name} was removed before it was pinned; let "
-        "`penstock relation vacuum` keep more versions"
-    )
 
 
 @dataclass(frozen=True)
@@ -163,15 +152,12 @@ class PinnedVersion:
         pins = Pins(file_store(self.pins or self.location))
         name = batch if self.pins is None else f"{batch}-{relation_id}"
         try:
-            for _ in range(_TRIES):
-                number = stored.newest() if self.number is None else self.number
-                chosen = pins.pin(query, name, number)
-                if chosen != number or self.number is not None or self._is_there(stored, chosen):
-                    break
-                # Removed between the look and the pin: nobody has read it by this pin.
-                pins.unpin(query, name)
-            else:
-                raise _overtaken(stored)
+            chosen = pins.chosen(query, name)
+            is_first = chosen is None
+            if chosen is None and self.number is not None:
+                chosen = pins.pin(query, name, self.number)
+            elif chosen is None:
+                chosen = pins.pin_newest(query, name, stored)
         except FileError as error:
             if self.pins is not None:
                 raise
@@ -179,12 +165,8 @@ class PinnedVersion:
                 f"{error}. If the relation is read-only here, name another place that the "
                 "executors can write, with pins="
             ) from error
-        if chosen == number:
+        if is_first:
             # What stays is removed by a later batch, or by a vacuum.
             with suppress(FileError):
                 pins.remove_before(query, int(batch) - self.kept_batches)
         return chosen
-
-    @staticmethod
-    def _is_there(stored: FolderRelation, number: int) -> bool:
-        return stored.version_record(number) is not None

@@ -16,7 +16,7 @@ from penstock.host.keys.hashing import HASH, hash_keys
 from penstock.host.lookup.memory import MemorySplit
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.pins import Pins
-from penstock.host.relation.folder.relation import file_store
+from penstock.host.relation.folder.reading import file_store
 from penstock.plan.lookup import LookupPlan
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions

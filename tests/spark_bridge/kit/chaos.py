@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import penstock
 from penstock.host.relation import RelationOptions, build, open_relation
 from penstock.host.relation.folder.pins import PINS
-from penstock.host.relation.folder.relation import file_store
+from penstock.host.relation.folder.reading import file_store
 from tests.spark_bridge.kit.apps import ENV, ROOT
 from tests.spark_bridge.kit.chaos_app import LAST, LOOKUP, QUERIES, RELATION
 from tests.spark_bridge.kit.outcome import Outcome

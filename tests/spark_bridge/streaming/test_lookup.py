@@ -19,7 +19,7 @@ from pyspark.errors import StreamingQueryException
 
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.pins import Pins
-from penstock.host.relation.folder.relation import file_store
+from penstock.host.relation.folder.reading import file_store
 from penstock.spark_bridge import explain, relation, sql, stream
 from penstock.spark_bridge.lookup import versions
 from penstock.spark_bridge.lookup.versions import PinnedVersion
