@@ -58,12 +58,14 @@ def sql(
         :func:`penstock.relation`, which needs no window; the other one may then be a batch or a
         streaming DataFrame, and the result is one like it.
     lanes : int, optional
-        With a relation: partitions by the values that are looked up, instead of those that the
-        DataFrame has. Otherwise most tasks of the join; by default as many as the work is worth, at
-        most ``spark.sql.shuffle.partitions`` unless a lane would hold too many rows.
+        With a relation: lanes that each own an arc of the hash of its key, to which rows are sent;
+        by default as ``partitioning`` says. Otherwise most tasks of the join; by default as many as
+        the work is worth, at most ``spark.sql.shuffle.partitions`` unless a lane would hold too
+        many rows.
     partitioning : str, optional
         "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for the one that
-        sends fewer rows.
+        sends fewer rows. With a relation: "in place" to join rows in the DataFrame's partitions,
+        "arcs" to send them to lanes, by default ``spark.sql.shuffle.partitions``, or "auto".
     ordered : bool
         Sort pairs by the arrival of their later row, then of their earlier one, and rows without
         a match by when their window closes. Rows arrive by time; of rows of one time, left ones
@@ -99,9 +101,12 @@ def sql(
     ... )  # doctest: +SKIP
     """
     if relation_of(tables) is not None:
-        _refuse_partitioning(partitioning)
         arguments = LookupArguments(
-            lanes=lanes, ordered=ordered, memory_bytes=memory_bytes, pins=pins
+            lanes=lanes,
+            partitioning=partitioning,
+            ordered=ordered,
+            memory_bytes=memory_bytes,
+            pins=pins,
         )
         return LookupCall.of(spark, query, tables, options, arguments).frame()
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
@@ -189,8 +194,9 @@ def explain(
     design.
     """
     if relation_of(tables) is not None:
-        _refuse_partitioning(partitioning)
-        arguments = LookupArguments(lanes=lanes, memory_bytes=memory_bytes, pins=pins)
+        arguments = LookupArguments(
+            lanes=lanes, partitioning=partitioning, memory_bytes=memory_bytes, pins=pins
+        )
         return describe_lookup(LookupCall.of(spark, query, tables, options, arguments))
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
@@ -221,13 +227,6 @@ def _streaming(request: Request, lanes: int | None, partitioning: str | None) ->
     from .streaming.join import plan_stream
 
     return plan_stream(request, lanes=lanes)
-
-
-def _refuse_partitioning(partitioning: str | None) -> None:
-    if partitioning is not None:
-        raise UsageError(
-            "partitioning is for a join of two DataFrames; with a relation, leave it out"
-        )
 
 
 def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:

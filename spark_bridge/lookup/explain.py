@@ -72,6 +72,11 @@ def _version(call: LookupCall) -> str:
 
 
 def _tasks(call: LookupCall) -> str:
-    if call.lanes is None:
-        return "one per partition of the DataFrame, whose rows stay where they are"
-    return f"{call.lanes}, each with the rows of its share of the keys"
+    place = call.place
+    if place.lanes is None:
+        where = "one per partition of the DataFrame, whose rows stay where they are"
+    elif place.has_arcs:
+        where = f"{place.lanes}, each with the rows whose keys lie in its arc of the hash"
+    else:
+        where = f"{place.lanes}, each with a share of the rows"
+    return f"{where}; {place.why}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,10 +14,9 @@ from pyspark.sql import functions as F
 from penstock.errors import QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
-from penstock.host.relation import open_relation
+from penstock.host.relation import FolderRelation, open_relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
-from penstock.plan.query import JoinQuery
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 
@@ -28,12 +28,14 @@ from ..conf import Conf
 from ..devices import shared_device
 from ..filters import push
 from ..inputs import SideRows
+from ..metrics.lookups import observe, with_figures
 from ..request import JoinOptions, call_options, frame_of
 from ..resources import await_slot
 from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
+from .arcs import ArcOf, Asked, Place
 from .task import SOME_COLUMN, LookupTask
-from .versions import FixedVersion, PinnedVersion
+from .versions import DRIVER, FixedVersion, PinnedVersion
 
 #: Spark's setting of how many micro-batches a query can go back to.
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
@@ -48,7 +50,9 @@ class LookupArguments:
     unique : mapping of alias to column or columns, optional
         Columns that differ from row to row of the DataFrame.
     lanes : int, optional
-        Partitions by the values that are looked up; by default those that the DataFrame has.
+        Lanes with arcs of the hash that rows are sent to.
+    partitioning : str, optional
+        Whether they are sent there, see :class:`.arcs.Asked`.
     ordered : bool
         Whether the output keeps the order of the DataFrame.
     memory_bytes : int, optional
@@ -63,18 +67,15 @@ class LookupArguments:
 
     unique: Mapping[str, str | Sequence[str]] | None = None
     lanes: int | None = None
+    partitioning: str | None = None
     ordered: bool = False
     memory_bytes: int | None = None
     pins: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.lanes is not None and self.lanes < 1:
-            raise UsageError(f"lanes must be at least 1, not {self.lanes!r}")
-        if self.lanes is not None and self.ordered:
-            raise UsageError(
-                "ordered=True keeps the order of the DataFrame, and lanes would send its rows to "
-                "other tasks; leave one of them out"
-            )
+    @property
+    def asked(self) -> Asked:
+        """What they say about where rows meet the relation."""
+        return Asked(self.partitioning, self.lanes, self.ordered)
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,16 @@ class LookupCall:
     rows : SideRows
         The DataFrame.
     task : LookupTask
-    lanes : int or None
+    place : Place
+    arc_of : ArcOf
     """
 
     spark: SparkSession
     plan: LookupPlan
     rows: SideRows
     task: LookupTask
-    lanes: int | None
+    place: Place
+    arc_of: ArcOf
 
     @staticmethod
     def of(
@@ -113,7 +116,7 @@ class LookupCall:
         TypeError
             There is no such option.
         """
-        conf = Conf.read(spark)
+        conf, asked = Conf.read(spark), arguments.asked
         given, device = call_options(spark, options, conf)
         ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
         frames = {
@@ -131,7 +134,7 @@ class LookupCall:
             check_used(query, {one: frame.schema for one, frame in frames.items()})
             lookup_plan = LookupPlan(query, name, stored.found_by)
             frame = frames[lookup_plan.outer.table]
-            _check_groups(query, lookup_plan.outer.side, frame.isStreaming, arguments.ordered)
+            _check_groups(lookup_plan, frame.isStreaming, arguments.ordered)
             rows = SideRows(query, lookup_plan.outer, frame)
             condition, _ = push(lookup_plan.outer.filter, rows.column)
             if condition is not None:
@@ -142,15 +145,16 @@ class LookupCall:
                 ordered=arguments.ordered,
                 pruning=pruning_sizes(conf.pruning),
             )
-            number = stored.newest()
+            versions = _versions(spark, frame, table, stored, arguments.pins)
+            compiled = Compiled(text, schemas, chosen)
             task = LookupTask(
-                Compiled(text, schemas, chosen),
+                compiled,
                 lookup_plan.inner.side,
                 table,
                 stored.id,
                 rows.slot_of,
                 replace(lookup, refresh=False),
-                _versions(spark, frame, table, number, arguments.pins),
+                versions,
                 output_schema(
                     joined_schema(query, {s.side: schemas[s.table] for s in query.sides})
                 ),
@@ -158,9 +162,26 @@ class LookupCall:
                 conf,
             )
             # Raises what each task would raise; the device has no part in that.
-            task.new(stored, number, shared_device("cpu"))
+            number = versions.number or stored.newest()
+            join = task.new(stored, number, shared_device("cpu"))
+            place = asked.place(
+                lookup_plan,
+                join.version,
+                join.split,
+                shuffled=_shuffled(spark),
+                kept_joins=conf.resident_bytes // lookup.memory_bytes if conf.resident else 0,
+                is_remote="://" in table.location,
+            )
+            task = replace(task, arcs=place.arcs, is_watched=frame.isStreaming)
+            arc_of = ArcOf(
+                compiled,
+                lookup_plan.inner.side,
+                lookup_plan.key,
+                stored.key_hash.name,
+                place.lanes or 1,
+            )
         await_slot(spark, conf)
-        return LookupCall(spark, lookup_plan, rows, task, arguments.lanes)
+        return LookupCall(spark, lookup_plan, rows, task, place, arc_of)
 
     @property
     def is_streaming(self) -> bool:
@@ -171,11 +192,14 @@ class LookupCall:
         moved = self.rows.select(self.rows.slots, ())
         if not self.rows.slots:
             moved = self.rows.frame.select(F.lit(True).alias(SOME_COLUMN.names[0]))
-        if self.lanes is not None:
-            moved = self._by_key(moved, self.lanes)
-        aggregation = self.plan.query.aggregation
+        if self.place.lanes is not None:
+            moved = self._sent(moved, self.place.lanes)
+        aggregation, output = self.plan.query.aggregation, self.task.output
+        if self.is_streaming:
+            sent = _mapped(moved, self.task, with_figures(output))
+            return observe(sent, self.plan.outer.alias, self.task.relation.location)
         if aggregation is None or plan(self.plan.query).is_per_row:
-            return _mapped(moved, self.task, self.task.output)
+            return _mapped(moved, self.task, output)
         has_keys = bool(aggregation.keys)
         buckets = _shuffled(self.spark) if has_keys else 1
         partial = _mapped(moved, replace(self.task, buckets=buckets), SCHEMA)
@@ -183,18 +207,26 @@ class LookupCall:
             # Without keys there is one group, even if nothing joins.
             empty = F.lit(b"").cast("binary").alias(BLOB)
             partial = partial.union(self.spark.range(1).select(F.lit(0).alias(BUCKET), empty))
-        compiled, output = self.task.compiled, self.task.output
-        most = self.task.conf.output_rows
+        compiled, most = self.task.compiled, self.task.conf.output_rows
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return merge(compiled, output, most, batches)
 
         return partial.repartitionById(buckets, BUCKET).mapInArrow(run, spark_schema(output))
 
-    def _by_key(self, moved: DataFrame, lanes: int) -> DataFrame:
-        """The rows, with those that look up one key in one partition."""
+    def _sent(self, moved: DataFrame, lanes: int) -> DataFrame:
+        """The rows in the partitions where they meet the relation."""
+        if not self.place.has_arcs:
+            return moved.repartition(lanes)
+        arc_of = self.arc_of
+
+        def arc(*columns: pa.Array) -> pa.Array:
+            return arc_of(columns)
+
+        # The overloads have no function of any number of columns.
+        arrow_udf: Any = F.arrow_udf
         slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_columns]
-        return moved.repartition(lanes, *slots)
+        return moved.repartitionById(lanes, arrow_udf(arc, "int")(*slots))
 
 
 def refuse_without_relation(**given: object) -> None:
@@ -216,21 +248,20 @@ def _shuffled(spark: SparkSession) -> int:
 
 
 def _versions(
-    spark: SparkSession, frame: DataFrame, table: RelationTable, number: int, pins: str | None
+    spark: SparkSession,
+    frame: DataFrame,
+    table: RelationTable,
+    stored: FolderRelation,
+    pins: str | None,
 ) -> FixedVersion | PinnedVersion:
     """What chooses the version that rows meet.
 
-    Parameters
-    ----------
-    number : int
-        The newest version.
-
     Raises
     ------
-    UsageError
+    UsageError, FileError
     """
     if frame.isStreaming:
-        fixed = number if table.refresh == "start" else None
+        fixed = stored.newest() if table.refresh == "start" else None
         kept = int(spark.conf.get(_RETAINED, None) or "100")
         return PinnedVersion(table.location, pins, fixed, kept)
     if pins is not None:
@@ -238,34 +269,25 @@ def _versions(
             "pins is for streams: the version that a batch query reads is fixed when it is built; "
             "leave it out"
         )
-    return FixedVersion(number)
+    return FixedVersion(DRIVER.pin_newest(stored))
 
 
-def _check_groups(query: JoinQuery, side: str, is_streaming: bool, ordered: bool) -> None:
+def _check_groups(lookup_plan: LookupPlan, is_streaming: bool, ordered: bool) -> None:
     """Refuse groups in an order, and groups of a stream that later rows may belong to.
-
-    Parameters
-    ----------
-    side : str
-        Of the DataFrame.
 
     Raises
     ------
     QueryError
     """
-    if query.aggregation is None:
+    if lookup_plan.query.aggregation is None:
         return
     if ordered:
         raise QueryError(
             "ordered=True is about joined rows, and the query gives groups; sort them by their "
             "keys: .orderBy(...)"
         )
-    if not is_streaming or plan(query).is_per_row:
-        return
-    alias = query.names[side]
-    raise QueryError(
-        f"groups of a stream are complete only if no later row of {alias} belongs to them: group "
-        "by columns that differ from row to row, and name them in "
-        f"penstock.spark_bridge.stream(..., unique={{'{alias}': ...}}), or aggregate the joined "
-        "rows in Spark"
-    )
+    if is_streaming:
+        try:
+            lookup_plan.require_per_row()
+        except QueryError as error:
+            raise QueryError(f"{error}; unique is for penstock.spark_bridge.stream") from None

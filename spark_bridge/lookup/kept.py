@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from collections.abc import Hashable
 
@@ -13,6 +14,7 @@ class KeptJoins:
 
     def __init__(self) -> None:
         self._joins: OrderedDict[Hashable, RelationJoin] = OrderedDict()
+        self._is_frozen = False
 
     def take(self, key: Hashable) -> RelationJoin | None:
         """A join that was kept, for one task; None if there is none."""
@@ -33,6 +35,21 @@ class KeptJoins:
         while sum(one.options.memory_bytes for one in self._joins.values()) > most_bytes:
             _, oldest = self._joins.popitem(last=False)
             oldest.relation.close()
+            self._is_frozen = False
+        if not self._is_frozen:
+            self._is_frozen = True
+            _freeze()
+
+
+def _freeze() -> None:
+    """Spare the garbage collector what is alive now.
+
+    Spark's workers collect garbage after each task, which looks at all modules and takes longer
+    than the join of 50,000 rows. A join that goes must not be among what is frozen.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 #: Those of this process. Spark reuses it for many tasks.

@@ -22,7 +22,9 @@ from ..batch.blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
+from ..metrics.lookups import TaskFigures, without_figures
 from ..rows import from_slots, in_batches, used_schema
+from ..task import partition
 from .kept import KEPT
 from .versions import FixedVersion, PinnedVersion
 
@@ -59,6 +61,10 @@ class LookupTask:
     conf : Conf
     buckets : int or None
         Tasks that merge groups; None if rows leave as they are.
+    arcs : int or None
+        Lanes, each of which has the rows of an arc of the hash; None if rows are where they were.
+    is_watched : bool
+        Whether figures follow the rows, for :func:`~..metrics.lookups.observe`.
     """
 
     compiled: Compiled
@@ -72,6 +78,8 @@ class LookupTask:
     device: DeviceChoice
     conf: Conf
     buckets: int | None = None
+    arcs: int | None = None
+    is_watched: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one partition."""
@@ -80,6 +88,7 @@ class LookupTask:
         if first is None:
             return
         with self.device.open() as device, self._join(device) as join:
+            figures = TaskFigures.begin(join)
             for batch in chain([first], filled):
                 for rows in self._rows(batch):
                     yield from self._given(join.push(rows))
@@ -88,12 +97,17 @@ class LookupTask:
                 keys = group_keys(join.plan.query)
                 for partial in join.partial().combine_chunks().to_batches():
                     yield from blobs_of(partial, keys, self.buckets)
+            if self.is_watched:
+                yield figures.row(join, self.output)
 
     @contextmanager
     def _join(self, device: Device) -> Iterator[RelationJoin]:
         """The join of this task; kept for later tasks if all goes well."""
         is_kept = self.conf.resident
-        key = repr((self.compiled, self.relation, self.relation_id, self.options, self.buckets))
+        # What is kept of an arc is of no use to another one.
+        arc = None if self.arcs is None else (self.arcs, partition())
+        known = self.compiled, self.relation, self.relation_id, self.options, self.buckets, arc
+        key = repr(known)
         join = KEPT.take(key) if is_kept else None
         stored = self._open() if join is None else join.relation
         assert isinstance(stored, FolderRelation)
@@ -161,4 +175,5 @@ class LookupTask:
             if batch.num_rows:
                 fitting = int(self.conf.output_bytes * batch.num_rows / max(1, batch.nbytes))
                 most = max(1, min(self.conf.output_rows, fitting))
-                yield from in_batches(batch, self.output, most)
+                for rows in in_batches(batch, self.output, most):
+                    yield without_figures(rows) if self.is_watched else rows

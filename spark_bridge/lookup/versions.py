@@ -1,27 +1,95 @@
 """Which version of a relation the rows of a task meet.
 
-All tasks of a batch query meet the version that the driver has named. A streaming DataFrame has no
-hook on the driver, so the first task of a micro-batch pins a version, and the others read the pin;
-so does every task of the micro-batch when Spark repeats it.
+All tasks of a batch query meet the version that the driver has named, and pinned. A streaming
+DataFrame has no hook on the driver, so the first task of a micro-batch pins a version, and the
+others read the pin; so does every task of the micro-batch when Spark repeats it.
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
+import threading
+import time
+import uuid
 from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.errors import FileError, UsageError
+from penstock.errors import FileError, PenstockError, UsageError
 from penstock.host.relation import FolderRelation
 from penstock.host.relation.folder.pins import Pins
-from penstock.host.relation.folder.relation import file_store
+from penstock.host.relation.folder.reading import file_store
 
 from ..task import local_property
 
 #: Spark's properties of the tasks of a micro-batch.
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
-#: Times that another version is pinned after a vacuum was faster.
-_TRIES = 10
+#: Folder of the pins of batch queries.
+DRIVERS = "drivers"
+#: Seconds that a version stays pinned after the last batch query that reads it was planned.
+PINNED_S = 24 * 3600.0
+
+_log = logging.getLogger("penstock.spark")
+
+
+class DriverPins:
+    """Versions that batch queries of this process read, pinned until it ends.
+
+    A DataFrame does not say when nobody will use it any more, nor what was made of it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._name = uuid.uuid4().hex
+        #: When a query was last planned, by relation and version; seconds of the monotonic clock.
+        self._planned: dict[tuple[str, int], float] = {}
+
+    def pin_newest(self, stored: FolderRelation) -> int:
+        """Pin the newest version of a relation, unless it is read-only; returns its number.
+
+        Raises
+        ------
+        FileError
+            It cannot be read.
+        """
+        pins = self._pins(stored.name)
+        try:
+            with pins.hold(stored) as number:
+                pins.pin(DRIVERS, self._file(number), number)
+        except PenstockError as error:
+            number = stored.newest()
+            _log.info("version %d of %s is not pinned: %s", number, stored.name, error)
+            return number
+        with self._lock:
+            self._planned[stored.name, number] = time.monotonic()
+        self._drop(time.monotonic() - PINNED_S)
+        return number
+
+    def release(self) -> None:
+        """Remove all pins of this process."""
+        self._drop(float("inf"))
+
+    def _drop(self, before: float) -> None:
+        """Remove the pins of versions for which no query was planned since a moment."""
+        with self._lock:
+            old = [key for key, planned in self._planned.items() if planned < before]
+            for location, number in old:
+                del self._planned[location, number]
+                with suppress(PenstockError):  # a later vacuum may remove it
+                    self._pins(location).unpin(DRIVERS, self._file(number))
+
+    def _file(self, number: int) -> str:
+        return f"{self._name}-{number}"
+
+    @staticmethod
+    def _pins(location: str) -> Pins:
+        return Pins(file_store(location))
+
+
+#: Those of this process.
+DRIVER = DriverPins()
+atexit.register(DRIVER.release)
 
 
 @dataclass(frozen=True)
@@ -84,18 +152,12 @@ class PinnedVersion:
         pins = Pins(file_store(self.pins or self.location))
         name = batch if self.pins is None else f"{batch}-{relation_id}"
         try:
-            for _ in range(_TRIES):
-                number = stored.newest() if self.number is None else self.number
-                chosen = pins.pin(query, name, number)
-                if chosen != number or self.number is not None or self._is_there(stored, chosen):
-                    break
-                # Removed between the look and the pin: nobody has read it by this pin.
-                pins.unpin(query, name)
-            else:
-                raise FileError(
-                    f"{_TRIES} times in a row a version of {stored.name} was removed before it "
-                    "was pinned; let `penstock relation vacuum` keep more versions"
-                )
+            chosen = pins.chosen(query, name)
+            is_first = chosen is None
+            if chosen is None and self.number is not None:
+                chosen = pins.pin(query, name, self.number)
+            elif chosen is None:
+                chosen = pins.pin_newest(query, name, stored)
         except FileError as error:
             if self.pins is not None:
                 raise
@@ -103,12 +165,8 @@ class PinnedVersion:
                 f"{error}. If the relation is read-only here, name another place that the "
                 "executors can write, with pins="
             ) from error
-        if chosen == number:
+        if is_first:
             # What stays is removed by a later batch, or by a vacuum.
             with suppress(FileError):
                 pins.remove_before(query, int(batch) - self.kept_batches)
         return chosen
-
-    @staticmethod
-    def _is_there(stored: FolderRelation, number: int) -> bool:
-        return stored.version_record(number) is not None

@@ -11,6 +11,9 @@ from penstock.host.execute.stats import Stats
 #: Figures of a micro-batch that are sums over its tasks.
 SUMS = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
 
+#: Figures of what was looked up in a relation that are sums over tasks.
+LOOKED_UP = ("sought", "hits", "absent", "null_keys", "pages", "page_bytes")
+
 
 def shard_name(device: str, shard: int | str) -> str:
     """Name of a shard in ``busy_s``."""
@@ -47,6 +50,38 @@ class ShardFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LookupFigures:
+    """What a micro-batch has looked up in a relation.
+
+    Parameters
+    ----------
+    relation : str
+    version : int
+        That the rows have met.
+    created : float
+        When it was written, in seconds since 1970.
+    sought, hits, absent, null_keys, pages, page_bytes, cached : int
+        As in :class:`penstock.host.metrics.report.LookupReport`.
+    """
+
+    relation: str
+    version: int
+    created: float
+    sought: int
+    hits: int
+    absent: int
+    null_keys: int
+    pages: int
+    page_bytes: int
+    cached: int
+
+    @property
+    def waited(self) -> int:
+        """Rows that had to wait for a page."""
+        return self.sought - self.hits - self.absent
+
+
+@dataclass(frozen=True, kw_only=True)
 class BatchFigures:
     """A micro-batch of a join.
 
@@ -70,6 +105,8 @@ class BatchFigures:
     is_whole : bool
         Whether figures of all tasks of the output are here. A task writes them when its rows are
         read to the end, and some sinks do not do that.
+    lookup : LookupFigures, optional
+        Of a join with a relation. Its rows and memory are those of the window, and no row is late.
     """
 
     batch: int
@@ -85,6 +122,7 @@ class BatchFigures:
     busy_s: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     is_whole: bool = True
+    lookup: LookupFigures | None = None
 
     @property
     def utilisation(self) -> float:

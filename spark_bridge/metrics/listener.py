@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -14,9 +15,11 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import FileError
 from penstock.host.metrics import LaneReport, MetricsServer, Report, serve_metrics
+from penstock.host.metrics.report import LookupReport
 
 from ..conf import Conf
-from .figures import SUMS, BatchFigures
+from .figures import LOOKED_UP, SUMS, BatchFigures
+from .lookups import looked_up_in
 from .observed import figures_in
 
 if TYPE_CHECKING:
@@ -81,6 +84,7 @@ class Query:
         self.name = name
         self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
         self._sums, self._arrived, self._late = Counter(), Counter(), Counter()
+        self._looked_up: Counter[str] = Counter()
         self._busy: defaultdict[str, float] = defaultdict(float)
 
     def add(self, batch: BatchFigures) -> None:
@@ -88,6 +92,8 @@ class Query:
         self._sums.update({name: getattr(batch, name) for name in SUMS})
         self._arrived.update(batch.arrived)
         self._late.update(batch.late)
+        if batch.lookup is not None:
+            self._looked_up.update({name: getattr(batch.lookup, name) for name in LOOKED_UP})
         for shard, seconds in batch.busy_s.items():
             self._busy[shard] += seconds
 
@@ -99,11 +105,24 @@ class Query:
             late=dict(self._late),
             **self._sums,
             window_rows=latest.window_rows,
-            memory_bytes={"windows": latest.window_bytes},
+            memory_bytes={"windows" if latest.lookup is None else "relation": latest.window_bytes},
             watermark_lag=latest.watermark_lag,
             latency_s={share: float(np.quantile(took, share)) for share in _QUANTILES},
             lanes=tuple(LaneReport(n, 0, s, 0, False) for n, s in sorted(self._busy.items())),
-            lookup=None,
+            lookup=self._lookup(latest),
+        )
+
+    def _lookup(self, latest: BatchFigures) -> LookupReport | None:
+        now = latest.lookup
+        if now is None:
+            return None
+        return LookupReport(
+            relation=now.relation,
+            version=now.version,
+            age_s=max(0.0, time.time() - now.created),
+            **{name: self._looked_up[name] for name in LOOKED_UP},
+            waiting=0,  # between micro-batches
+            cached=now.cached,
         )
 
 
@@ -223,7 +242,8 @@ class JoinListener(StreamingQueryListener):
             query.add(replace(figures, seconds=seconds))
 
     def _figures(self, number: str, progress: Any) -> BatchFigures | None:
-        found = figures_in(progress.batchId, progress.observedMetrics)
+        told = progress.batchId, progress.observedMetrics
+        found = figures_in(*told) or looked_up_in(*told)
         if found is None and number in _recorded:
             try:
                 found = _recorded[number](progress.batchId)

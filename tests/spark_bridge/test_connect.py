@@ -26,7 +26,7 @@ ensure_java()
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 import penstock
-from penstock.spark_bridge import explain, join, sql
+from penstock.spark_bridge import explain, join, sql, watch
 frames = {
     name: spark.range(rows).selectExpr("id", "cast(id * 7 % 50 AS int) t", "id % 9 AS x")
     for name, rows in (("a", 400), ("b", 300))
@@ -54,14 +54,22 @@ found = sql(spark, looked, {"a": frames["a"], "b": kept}).toArrow()
 expected = penstock.sql(looked, {"a": tables["a"], "b": kept})
 order = [(name, "ascending") for name in expected.schema.names]
 print("EQUAL", found.sort_by(order).equals(expected.sort_by(order)))
-frames["a"].write.parquet("source")
-source = spark.readStream.schema(frames["a"].schema).parquet("source")
+frames["a"].repartition(2).write.parquet("source")
+source = spark.readStream.schema(frames["a"].schema).option("maxFilesPerTrigger", 1)
+source = source.parquet("source")
+heard = watch(spark)
 query = (
-    sql(spark, looked, {"a": source, "b": kept}).writeStream.format("parquet")
+    sql(spark, looked, {"a": source, "b": kept}, lanes=2).writeStream.format("parquet")
     .option("path", "looked").option("checkpointLocation", "checkpoint")
     .trigger(availableNow=True).start()
 )
-print("ENDED", query.awaitTermination(240), len(os.listdir(f"kept.rel/pins/{query.id}")) == 1)
+print("ENDED", query.awaitTermination(240))
+# Its tasks know the query and the batch by Spark's local properties.
+batches = [str(k) for k, name in enumerate(f for f in os.listdir("source") if f[-1] == "t")]
+print("PINNED", sorted(os.listdir(f"kept.rel/pins/{query.id}")) == batches, len(batches))
+heard.wait(query, len(batches) - 1, 120)
+print("HEARD", sum(one.lookup.sought for one in heard.batches(query)))
+heard.close()
 found = spark.read.parquet("looked").toArrow().select(expected.schema.names)
 print("EQUAL", found.sort_by(order).equals(expected.sort_by(order)))
 spark.stop()
@@ -80,7 +88,7 @@ def test_through_a_server(tmp_path):
     )
     said = [line for line in done.stdout.splitlines() if line.split(" ")[0].isupper()]
     wanted = ["EQUAL True", "EQUAL True", "LANES True", "ROWS True"]
-    wanted += ["EQUAL True", "ENDED True True", "EQUAL True"]
+    wanted += ["EQUAL True", "ENDED True", "PINNED True 2", "HEARD 400", "EQUAL True"]
     assert said == wanted, done.stdout[-2000:] + done.stderr[-4000:]
 
 

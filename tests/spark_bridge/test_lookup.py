@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import penstock
@@ -13,6 +15,7 @@ from pyspark.errors import PythonException
 
 from penstock.host.relation import open_relation
 from penstock.spark_bridge import explain, relation, sql, stream
+from penstock.spark_bridge.lookup.versions import DRIVER
 from tests.spark_bridge.kit.lookups import QUERIES, counted, customers, frame, orders, renew, stored
 
 LEFT = QUERIES["left"]
@@ -63,11 +66,38 @@ def test_groups_are_merged(spark, rel, rows):
     ]
 
 
-def test_lanes_have_a_share_of_the_keys(spark, rel, rows):
+PLACES = {
+    "two lanes": ({"lanes": 2}, "2, each with the rows whose keys lie in its arc.*; lanes=2"),
+    "arcs": ({"partitioning": "arcs"}, "3, each with the rows whose keys lie .*partitioning='arcs"),
+    "in place": ({"partitioning": "in place"}, "stay where they are; partitioning='in place'"),
+    "auto": ({"partitioning": "auto"}, "stay where they are; a task keeps 100% of what comes"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places(spark, rel, rows, name):
+    options, why = PLACES[name]
     tables = {"orders": rows, "customers": penstock.relation(rel.name)}
-    found = sql(spark, LEFT, tables, lanes=2)
     wanted = expected(LEFT, rel.name)
+    found = sql(spark, LEFT, tables, **options)
     assert counted(found.toArrow().cast(wanted.schema)) == counted(wanted)
+    if options.get("partitioning") != "auto":
+        # Spark reuses the workers, and each of them keeps what it has read by arc.
+        assert counted(found.toArrow().cast(wanted.schema)) == counted(wanted)
+    assert re.search(why, explain(spark, LEFT, tables, **options))
+
+
+def test_arcs_of_what_is_computed_and_of_no_key(spark, rel, rows):
+    tables = {"orders": rows, "customers": penstock.relation(rel.name)}
+    moved = "SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer + 1 = 2 * c.id"
+    wanted = expected(moved, rel.name)
+    assert counted(sql(spark, moved, tables, lanes=3).toArrow().cast(wanted.schema)) == counted(
+        wanted
+    )
+    near = LEFT.replace("o.customer = c.id", "abs(o.customer - c.id) < 2")
+    assert "2, each with a share of the rows" in explain(spark, near, tables, lanes=2)
+    with pytest.raises(UsageError, match="partitioning='arcs' sends rows to tasks by their key"):
+        sql(spark, near, tables, partitioning="arcs")
 
 
 def test_order(spark, place, rel):
@@ -107,9 +137,17 @@ def test_the_version_is_that_of_the_call(spark, place, rows):
     assert {n[:3] for n in after.toArrow()["name"].to_pylist() if n} == {"v2 "}
     # The workers have kept a newer version than that of the first call.
     assert {n[:3] for n in before.toArrow()["name"].to_pylist() if n} == {"v1 "}
+    # Both are pinned, as long as this process may use them.
+    assert made.vacuum(keep_s=0).versions == 0
+    assert {n[:3] for n in unread.toArrow()["name"].to_pylist() if n} == {"v1 "}
+    DRIVER.release()
+    assert made.vacuum(keep_s=0).versions == 1
+    gone = sql(spark, LEFT, {"orders": rows, "customers": table}, memory_bytes=1 << 23)
+    renew(made, 3)
+    DRIVER.release()
     made.vacuum(keep_s=0)
-    with pytest.raises(PythonException, match=r"version 1 of .* is gone"):
-        unread.collect()
+    with pytest.raises(PythonException, match=r"version 2 of .* is gone"):
+        gone.collect()
 
 
 def test_explain(spark, rel, rows):
@@ -127,6 +165,8 @@ REFUSED = {
     "memory": ({"memory_bytes": 1000}, UsageError, "needs .* at least"),
     "pins of a batch": ({"pins": "/tmp"}, UsageError, "pins is for streams"),
     "partitioning": ({"partitioning": "time"}, UsageError, "with a relation, leave it out"),
+    "arcs and order": ({"partitioning": "arcs", "ordered": True}, UsageError, "leave one of them"),
+    "lanes in place": ({"partitioning": "in place", "lanes": 2}, UsageError, "leave one of them"),
     "no lanes": ({"lanes": 0}, UsageError, "lanes must be at least 1"),
     "lanes and order": ({"lanes": 2, "ordered": True}, UsageError, "leave one of them out"),
     "a window": ({"time": {"o": "id"}}, QueryError, "no window"),

@@ -1,8 +1,9 @@
 """Kills processes of a streaming join at random moments, and sees that no row is lost or doubled.
 
-``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``) goes through both designs on
-``local`` and ``local-cluster``. Their joins run on a device server, which is started again when it
-ends, as an init system would; so are their drivers, from the checkpoint.
+``python -m tests.spark_bridge.kit.chaos --kills 50`` (``make chaos``) goes through both designs,
+and a stream that looks up rows of a relation, on ``local`` and ``local-cluster``. Their joins run
+on a device server, which is started again when it ends, as an init system would; so are their
+drivers, from the checkpoint. The relation is updated whenever the stream goes on.
 """
 
 from __future__ import annotations
@@ -21,8 +22,15 @@ from itertools import cycle, product
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import penstock
+from penstock.host.relation import RelationOptions, build, open_relation
+from penstock.host.relation.folder.pins import PINS
+from penstock.host.relation.folder.reading import file_store
 from tests.spark_bridge.kit.apps import ENV, ROOT
-from tests.spark_bridge.kit.chaos_app import LAST, QUERIES
+from tests.spark_bridge.kit.chaos_app import LAST, LOOKUP, QUERIES, RELATION
 from tests.spark_bridge.kit.outcome import Outcome
 from tests.spark_bridge.kit.processes import command, kill, marked, tree
 from tests.spark_bridge.kit.streams import cut, drawn, put, table
@@ -51,6 +59,10 @@ TARGETS = {
     "local[2,3]": ("worker", "driver", "server"),
     "local-cluster[2,1,1024]": ("worker", "driver", "server", "executor"),
 }
+
+
+#: What is joined: two streams in one of the designs, or a stream and a relation.
+DESIGNS = (*QUERIES, "lookup")
 
 
 @dataclass
@@ -83,9 +95,9 @@ class Chaos:
         batches = BATCHES_PER_KILL * (len(targets) + 1)
         self.sides = {
             side: cut(drawn(self.seed + k, 30 * batches, disorder=5), batches)
-            for k, side in enumerate("ab")
+            for k, side in enumerate("a" if self.design == "lookup" else "ab")
         }
-        self.given = 0
+        self.given = self.versions = 0
         for side in self.sides:
             (self.folder / side).mkdir()
         self.server = Supervised(self.folder)
@@ -107,10 +119,26 @@ class Chaos:
 
     def _give(self) -> None:
         """Let the sources have some more files. No query ends before it has been struck."""
+        if self.design == "lookup":
+            self._update()
         for number in range(self.given, self.given + BATCHES_PER_KILL):
             for side, parts in self.sides.items():
                 put(self.folder / side, number, table(parts[number]))
         self.given += BATCHES_PER_KILL
+
+    def _update(self) -> None:
+        """Write the next version of the relation: two rows for each of 40 keys."""
+        self.versions += 1
+        rows = pa.table({"k": [m // 2 for m in range(80)], "m": range(80)})
+        rows = rows.append_column("v", pa.array([self.versions] * 80))
+        if self.versions == 1:
+            build(rows, str(self._relation), RelationOptions(key=("k",), page_bytes=512))
+        else:
+            open_relation(self._relation).update(rows, compact=False)
+
+    @property
+    def _relation(self) -> Path:
+        return self.folder / RELATION
 
     def _struck(self, app: subprocess.Popen, target: str) -> subprocess.Popen:
         """Kill something at a random moment of the next batches; the app that runs then."""
@@ -180,7 +208,30 @@ class Chaos:
 
     def outcome(self) -> Outcome:
         """The output, beside the join of the tables."""
-        return Outcome.of(self.folder, QUERIES[self.design], self.sides)
+        if self.design != "lookup":
+            return Outcome.of(self.folder, QUERIES[self.design], self.sides)
+        self._check_versions()
+        whole = table([row for part in self.sides["a"] for row in part])
+        tables = {"a": whole, "b": penstock.relation(self._relation)}
+        return Outcome.beside(self.folder, penstock.sql(LOOKUP, tables).drop_columns(["v"]))
+
+    def _check_versions(self) -> None:
+        """See that the relation is whole, and that each batch met the version of its pin."""
+        stored = open_relation(self._relation)
+        assert stored.newest() == self.versions
+        assert list(stored.check()) == []
+        (query,) = (self._relation / PINS).iterdir()
+        files_of = file_store(str(self._relation))
+        met = set()
+        for batch in sorted((self.folder / "output").glob("batch=*")):
+            number = batch.name.removeprefix("batch=")
+            pin = files_of.get_json(f"{PINS}/{query.name}/{number}")
+            assert pin is not None
+            files = [pq.read_table(path, columns=["v"]) for path in batch.glob("*.parquet")]
+            seen = {v for one in files for v in one["v"].to_pylist() if v is not None}
+            assert seen <= {pin["version"]}, (batch, seen, pin)
+            met |= seen
+        assert len(met) > 1
 
 
 def _wait(app: subprocess.Popen, seconds: float) -> None:
@@ -207,12 +258,12 @@ def main() -> int:
     parser.add_argument(
         "--seed", type=int, default=0, help="of the first round; the next has one more"
     )
-    parser.add_argument("--design", choices=QUERIES, help="only this one")
+    parser.add_argument("--design", choices=DESIGNS, help="only this one")
     parser.add_argument("--master", choices=TARGETS, help="only this one")
     given = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # nothing it has started outlives it
         signal.signal(number, signal.default_int_handler)
-    designs = [given.design] if given.design else list(QUERIES)
+    designs = [given.design] if given.design else list(DESIGNS)
     masters = [given.master] if given.master else list(TARGETS)
     killed, failed = 0, 0
     _say("| seed | design | master | killed | starts: driver, server | rows | lost | doubled | s |")

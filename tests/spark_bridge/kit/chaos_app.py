@@ -9,6 +9,8 @@ from tests.spark_bridge.kit.apps import put_rest, session
 from tests.spark_bridge.kit.streams import stream_of
 
 NEAR = "abs(a.x - b.x) < 2 AND b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t + INTERVAL 4 SECONDS"
+#: Relation in the folder, in whose column v is the number of its version.
+RELATION = "b.rel"
 #: File in the folder that says that the sources get no more.
 LAST = "last"
 _POLL_S = 0.1
@@ -16,10 +18,13 @@ QUERIES = {
     "files": f"SELECT a.n AS a, b.n AS b FROM a FULL JOIN b ON {NEAR}",
     "state": f"SELECT a.n AS a, b.n AS b FROM a JOIN b ON {NEAR}",
 }
+#: Looks rows up in a relation that changes meanwhile; another design than those of QUERIES.
+LOOKUP = "SELECT a.n AS a, b.m AS b, b.v AS v FROM a LEFT JOIN b ON a.n % 50 = b.k"
 
 
 def main(folder: Path, design: str, master: str, server: str) -> None:
     """Join what comes into the folder, from where the checkpoint is, until its last file."""
+    import penstock
     from penstock.spark_bridge.streaming import compaction, stream
     from penstock.spark_bridge.streaming.output import FolderSink
 
@@ -30,17 +35,14 @@ def main(folder: Path, design: str, master: str, server: str) -> None:
         "spark.task.maxFailures": "8",
     }
     spark = session(folder, design, settings, master)
-    tables = {side: stream_of(spark, folder / side) for side in "ab"}
     output, checkpoint = str(folder / "output"), str(folder / "checkpoint")
-    joined = stream(
-        spark,
-        QUERIES[design],
-        tables,
-        lanes=2,
-        design=design,
-        device="remote",
-        device_options={"address": server, "resume_s": 60},
-    )
+    options = {"device": "remote", "device_options": {"address": server, "resume_s": 60}}
+    if design == "lookup":
+        tables = {"a": stream_of(spark, folder / "a"), "b": penstock.relation(folder / RELATION)}
+        joined = stream(spark, LOOKUP, tables, lanes=2, **options)
+    else:
+        tables = {side: stream_of(spark, folder / side) for side in "ab"}
+        joined = stream(spark, QUERIES[design], tables, lanes=2, design=design, **options)
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     # Each batch replaces what it wrote before, also where Spark's own sink could be used.
     writer = writer.foreachBatch(FolderSink(output, "parquet"))

@@ -25,9 +25,16 @@ def java():
     ("design", "master", "targets"),
     [
         ("files", "local[2,3]", ["driver"]),
+        ("lookup", "local[2,3]", ["worker", "driver"]),
         pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
         pytest.param(
             "state",
+            "local-cluster[2,1,1024]",
+            ["executor", "server", "worker", "driver"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "lookup",
             "local-cluster[2,1,1024]",
             ["executor", "server", "worker", "driver"],
             marks=pytest.mark.slow,
