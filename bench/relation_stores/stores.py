@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
@@ -125,6 +126,7 @@ class Lance(RelationStore):
 
     @cached_property
     def _lance(self) -> Any:
+        os.environ["LANCE_MEM_POOL_SIZE"] = str(self.memory_bytes)
         import lance
 
         return lance
@@ -153,7 +155,12 @@ class Lance(RelationStore):
         return self._dataset.to_table(columns=list(COLUMNS), filter=wanted)
 
     def scan(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._dataset.to_batches(columns=list(COLUMNS)))
+        buffer = self.memory_bytes // 4
+        return iter(
+            self._dataset.to_batches(
+                columns=list(COLUMNS), batch_readahead=2, io_buffer_size=buffer
+            )
+        )
 
     def update(self, upserts: pa.Table, gone: np.ndarray) -> None:
         merge = self._dataset.merge_insert("id")
