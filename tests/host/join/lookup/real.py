@@ -106,7 +106,7 @@ REAL = {
         "(s.x_m - r.x_m) * (s.x_m - r.x_m) + (s.y_m - r.y_m) * (s.y_m - r.y_m) <= 62500",
         cluster=("x_m", "y_m"),
         one_in=1000,
-        most_rows=4000,
+        most_rows=1500,
     ),
     "picks": Real(
         "SELECT id, station, amp FROM seismic ORDER BY t_ms, id",
