@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,8 @@ _DATA = Data(20_000)
 _MEMORY_BYTES = 1 << 24
 #: Updates of each of two processes that race.
 _UPDATES = 4
+#: Seconds that one of them waits for the other one.
+_TOGETHER_S = 120
 _NONE = np.zeros(0, np.int64)
 
 
@@ -104,13 +107,26 @@ def _own(who: int, turn: int) -> np.ndarray:
 
 
 def _renew(name: str, path: Path, who: int) -> str:
-    """Update some keys of one's own several times, each time others."""
+    """Update some keys of one's own several times, from when both processes have it open."""
+    try:
+        store = _store(name, path)
+        next(iter(store.scan()))
+        failed = ""
+    except Exception as error:
+        failed = str(error) or type(error).__name__
+    path.with_name(f"{who} is there").touch()
+    until = time.monotonic() + _TOGETHER_S
+    while not path.with_name(f"{3 - who} is there").exists():
+        if time.monotonic() > until:
+            return "the other process is not there"
+        time.sleep(0.01)
+    if failed:
+        return failed
     try:
         for turn in range(_UPDATES):
-            store = _store(name, path)
             rows = rows_of(_own(who, turn), salt=70)
             store.update(pa.Table.from_batches([rows]), _NONE)
-            store.close()
+        store.close()
     except Exception as error:
         return str(error) or type(error).__name__
     return ""
