@@ -79,6 +79,11 @@ class Folder(RelationStore):
     def _version(self):
         return self._relation.version()
 
+    @cached_property
+    def _lacks(self):
+        """What tells that a hash is no row's, kept in memory."""
+        return self._version.filters()
+
     def build(self, rows: pa.RecordBatchReader) -> None:
         options = RelationOptions(
             key=("id",),
@@ -92,7 +97,8 @@ class Folder(RelationStore):
         hashes = np.sort(
             self._relation.key_hash.of_rows(pa.table({"id": keys}), ["id"], "the keys")
         )
-        hashes = hashes[~version.lacks(hashes)]
+        if self._lacks is not None:
+            hashes = hashes[~self._lacks(hashes)]
         pages = np.unique(version.index.page_of(hashes))
         rows = version.read(pages, COLUMNS, hashes)
         ids = rows.batch.column("id").to_numpy()
@@ -104,7 +110,8 @@ class Folder(RelationStore):
     def update(self, upserts: pa.Table, gone: np.ndarray) -> None:
         deletes = pa.table({"id": gone})
         self._relation.update(upserts, deletes, memory_bytes=self.memory_bytes, compact=False)
-        self.__dict__.pop("_version", None)
+        for kept in ("_version", "_lacks"):
+            self.__dict__.pop(kept, None)
 
     def within(self, box: np.ndarray) -> np.ndarray:
         bounds = self._version.index.bounds
