@@ -70,9 +70,10 @@ for batch, at in enumerate(range(0, len(calls), BATCH)):
         versions[stored.newest()] = pd.concat([versions[met[-1]].drop(new.index), new])
     join.flush()
     priced.append(join.poll().to_pandas().sort_values("id", ignore_index=True))
-report = join.report().lookup
+seen = join.report().lookup
 join.close()
-print(f"about {round(report.hits / report.sought, 1):.0%} of the keys were found in memory")
+hits = seen.hits / seen.sought  # pyright: ignore[reportOptionalMemberAccess]
+print(f"about {round(hits, 1):.0%} of the keys were found in memory")
 
 # %%
 print("batch  version    calls  without price  newest edition       cents  by its version")
