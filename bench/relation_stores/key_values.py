@@ -141,6 +141,8 @@ class Rocks(_KeyValues):
     """A tree of sorted files."""
 
     name = "RocksDB"
+    #: Whether it is opened beside a process that writes.
+    reads_only = False
 
     @cached_property
     def _store(self) -> Any:
@@ -154,6 +156,9 @@ class Rocks(_KeyValues):
         tables.set_block_cache(rocksdict.Cache(self.memory_bytes // 2))
         tables.set_bloom_filter(10, False)
         options.set_block_based_table_factory(tables)
+        if self.reads_only:
+            access = rocksdict.AccessType.read_only()
+            return rocksdict.Rdict(str(self.path), options, access_type=access)
         return rocksdict.Rdict(str(self.path), options)
 
     def _write(self, pairs: list[Pair], gone: list[bytes]) -> None:

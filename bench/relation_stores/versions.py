@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from bench.relation_stores.key_values import Lmdb
+from bench.relation_stores.key_values import Lmdb, Rocks
 from bench.relation_stores.measure import STORES, isolated, reader
 from bench.relation_stores.rows import Data, digest, rows_of
 from bench.relation_stores.stores import Folder, Lance, RelationStore
@@ -63,6 +63,8 @@ def held(name: str) -> str:
     with TemporaryDirectory() as folder:
         path = _built(name, folder)
         store = _store(name, path)
+        if isinstance(store, Rocks):
+            store.reads_only = True
         if isinstance(store, Lmdb):
             pairs = store.pairs_from(b"\0")  # a snapshot is that of a transaction
             first = next(pairs)
@@ -157,11 +159,11 @@ def remote(name: str) -> str:
     """Whether it can be built, updated and read in an object store, of moto here."""
     if name not in (Folder.name, Lance.name):
         return "no: files of one machine"
-    from tests.spark_bridge.kit.object_store import BUCKET, CREDENTIALS, object_store
+    from tests.kit.object_server import BUCKET, CREDENTIALS, served_objects
 
     os.environ.update(CREDENTIALS)
     upserts, gone = _DATA.changed()
-    with object_store() as options, TemporaryDirectory() as folder:
+    with served_objects() as options, TemporaryDirectory() as folder:
         here = _store(name, _built(name, folder))
         here.update(upserts, gone)
         wanted = _sum(here)
@@ -189,6 +191,34 @@ def remote(name: str) -> str:
         return "yes" if digest(pa.Table.from_batches(rows)) == wanted else "no: other rows"
 
 
+def flipped(name: str) -> str:
+    """Whether a flipped bit in the stored rows is an error."""
+    with TemporaryDirectory() as folder:
+        path = _built(name, folder)
+        files = [file for file in (path, *path.rglob("*")) if file.is_file()]
+        file = max(files, key=lambda one: one.stat().st_size)
+        content = bytearray(file.read_bytes())
+        # In a name, if names are stored as they are.
+        sought = next(_DATA.batches()).column("name")[5_000].as_py().encode()
+        content[max(content.find(sought), 0) or len(content) // 2] ^= 1
+        file.write_bytes(content)
+        return isolated(_noticed, name, path)
+
+
+def _noticed(name: str, path: Path) -> str:
+    """Which reads of all rows fail."""
+    keys = np.concatenate([batch.column("id").to_numpy() for batch in _DATA.batches()])
+    store, failed = _store(name, path), []
+    for way, read in (("lookups", lambda: store.get(keys)), ("scans", lambda: _sum(store))):
+        try:
+            read()
+        except Exception:
+            failed.append(way)
+    if len(failed) == 1:
+        return f"of {failed[0]} only"
+    return "yes" if failed else "no: other rows"
+
+
 def _short(message: str) -> str:
     return message.strip().splitlines()[0].split(": /")[0][:60]
 
@@ -198,4 +228,5 @@ VERSION_ROWS: dict[str, Callable[[str], str]] = {
     "an older version is opened by its number": numbered,
     "two processes update at the same time": raced,
     "in an object store": remote,
+    "a flipped bit is an error": flipped,
 }
