@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.sim.workloads import City
+from penstock.sim.workloads import Calls, City
 
 #: Metres in one step of 1e-5 degree.
 _STEP_M = 1.11
@@ -145,3 +145,22 @@ def dns_tls() -> dict[str, pa.Table]:
             }
         )
     return tables
+
+
+def calls() -> dict[str, pa.Table]:
+    """80,000 calls, few subscribers making most of them, and the tariffs of 100,000 subscribers.
+
+    One call in fifty comes from a number that has no tariff.
+    """
+    work = Calls(seconds=20.0, rate=4000.0, subscribers=100_000, absent=0.02, seed=2)
+    tables = work.tables()
+    made = tables["calls"].slice(0, 80_000).select(["id", "subscriber", "seconds"])
+    ids = tables["subscribers"]["id"].to_numpy()
+    columns = {
+        "subscriber": ids,
+        "cents": (4 + ids % 7).astype(np.int16),
+        "free_s": np.where(ids % 5 == 0, 60, 0).astype(np.int16),
+        "edition": np.zeros(len(ids), np.int16),
+    }
+    tariffs = pa.table({**columns, "name": tables["subscribers"]["name"]})
+    return {"calls": made, "tariffs": tariffs}

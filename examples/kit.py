@@ -30,14 +30,14 @@ def out() -> Path:
 
 
 def streams(name: str) -> dict[str, str]:
-    """Paths of an example's streams: recorded ones, or generated ones.
+    """Paths of an example's streams: recorded ones, where there are any, or generated ones.
 
     Parameters
     ----------
     name : str
-        Of a function in :mod:`generated` and :mod:`real`.
+        Of a function in :mod:`generated`, and maybe in :mod:`real`.
     """
-    recorded = os.environ.get("PENSTOCK_DATA")
+    recorded = os.environ.get("PENSTOCK_DATA") if hasattr(real, name) else None
     tables = getattr(real, name)(Path(recorded)) if recorded else getattr(generated, name)()
     kind = "recorded" if recorded else "generated"
     folder = out() / "streams"

@@ -18,7 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls")
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls")
+#: Those of which there are no recorded streams.
+GENERATED = ("calls",)
 
 _CELL = re.compile(r"^# %%(?P<kind>.*)\n", re.M)
 
@@ -53,10 +55,10 @@ def page(name: str, printed: list[str]) -> str:
             parts.append(f"```text\n{lines}\n```")
         if f'save(figure, "{name}")' in body:
             parts.append(f"![What the example draws]({name}.png)")
+    recorded = "; with `PENSTOCK_DATA` naming a folder of recorded ones, they are those"
     parts.append(
-        f"*`python examples/{name}.py` runs all of this. The streams of this page are generated; "
-        "with `PENSTOCK_DATA` naming a folder of recorded ones, they are those. `make examples` "
-        "writes the page.*"
+        f"*`python examples/{name}.py` runs all of this. The streams of this page are generated"
+        f"{'' if name in GENERATED else recorded}. `make examples` writes the page.*"
     )
     return "\n\n".join(parts) + "\n"
 

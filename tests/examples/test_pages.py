@@ -15,7 +15,9 @@ from tests.spark_bridge.kit.apps import light_java
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "examples"
-NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls")
+NAMES = ("orders_vehicles", "aircraft", "quotes", "dns_tls", "calls")
+#: Without Spark it runs in seconds, so the short run has it, too.
+SHORT = ("orders_vehicles", "calls")
 
 #: For Spark to start and an example to run; on an idle machine it is less than one.
 _TIMEOUT_S = 580
@@ -81,7 +83,8 @@ def test_generated_streams_are_the_same_each_time():
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])]
+    "name",
+    [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in NAMES],
 )
 def test_a_page_shows_what_its_example_gives(name, tmp_path):
     ran("pages.py", "--check", name, out=tmp_path)
@@ -93,7 +96,7 @@ def test_a_page_shows_what_its_example_gives(name, tmp_path):
 @pytest.mark.skipif(
     not os.environ.get("PENSTOCK_DATA"), reason="needs the environment variable PENSTOCK_DATA"
 )
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in PAGES.GENERATED])
 def test_on_recorded_streams(name, tmp_path):
     printed = ran(f"{name}.py", out=tmp_path)
     assert "recorded rows" in printed
