@@ -139,21 +139,26 @@ class Report:
         self._add("the same, beside the ceiling", text, ">= 0.75", share >= 0.75, share=share)
 
     def _peers(self) -> None:
-        peers = {n: make(self.data, self.scale.memory_bytes) for n, (make, _) in _PEERS.items()}
-        ours = self._ours()
-        with _closing(ours, *peers.values()):
-            rates = self._turns({"auto": ours, **peers})
-        for name, (_, least) in _PEERS.items():
-            self._compare(f"beside {name}", rates, name, least)
+        self._pairs(_PEERS, "beside {}")
 
     def _even(self) -> None:
         names = ("LRU + LMDB", "LRU + rocksdict")
-        peers = {n: _PEERS[n][0](self.data, self.scale.memory_bytes) for n in names}
+        self._pairs({n: (_PEERS[n][0], 1.0) for n in names}, "even keys, beside {}", exponent=0.0)
+
+    def _pairs(
+        self,
+        peers: Mapping[str, tuple[Callable[..., Contender], float]],
+        what: str,
+        **calls: float,
+    ) -> None:
+        """Each peer by itself, so that the files of two are all that the system's memory holds."""
         ours = self._ours()
-        with _closing(ours, *peers.values()):
-            rates = self._turns({"auto": ours, **peers}, exponent=0.0)
-        for name in names:
-            self._compare(f"even keys, beside {name}", rates, name, 1.0)
+        with _closing(ours):
+            for name, (make, least) in peers.items():
+                peer = make(self.data, self.scale.memory_bytes)
+                with _closing(peer):
+                    rates = self._turns({"auto": ours, name: peer}, **calls)
+                self._compare(what.format(name), rates, name, least)
 
     def _printed(self) -> None:
         ours, printed = self._ours(), self._ours("d-cachejoin")

@@ -34,7 +34,7 @@ DATA = "data"
 #: Bytes of pages that are read at once where all are read.
 READ_BYTES = 8 << 20
 #: Bytes of pages that a thread reads at once where few of their rows are wanted.
-PICK_BYTES = 2 << 20
+PICK_BYTES = 1 << 20
 _THREADS = 2
 #: Bytes of the pages of an update that stay in memory: nearly every read needs them.
 STAY_BYTES = 128 << 10
