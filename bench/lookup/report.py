@@ -33,6 +33,11 @@ FIXED = ("meshjoin", "hybridjoin", "cachejoin", "d-cachejoin")
 EXPONENTS, MEMORIES = (0.5, 1.0, 1.2), (0.5, 1.0, 2.0)
 #: Shares of the memory left for the cache (figure 7).
 SHARES = (0.1, 0.3, 0.6, 0.8)
+#: Rows of the smallest relation of several, and of one that has a target.
+_LEAST_ROWS, _LARGE_ROWS = 2_000_000, 100_000_000
+#: Latency targets; rows that are pushed together; batches that come at a steady rate.
+_TARGETS_S = (0.05, 0.25, 1.0)
+_PUSHED_ROWS, _PACED_BATCHES = 1 << 12, 20
 #: Bytes of a row of the relation, and of one of the calls.
 ROW_BYTES, _CALL_BYTES = 100, 28
 _PEERS: Mapping[str, tuple[Callable[..., Contender], float]] = {
@@ -67,7 +72,7 @@ class Report:
         self.by_memory: dict[str, dict[float, float]] = {}
         self.by_share: dict[str, dict[float, float]] = {}
         self.by_length: dict[str, dict[str, dict[int, float]]] = {}
-        self.by_rows: dict[str, dict[int, float]] = {}
+        self.by_rows: dict[int, float] = {}
         self.predicted: list[tuple[str, float, float]] = []
 
     def measure(self) -> None:
@@ -81,6 +86,8 @@ class Report:
             "absent": self._absent,
             "drift": self._drift,
             "memory": self._resident,
+            "sizes": self._sizes,
+            "latency": self._latency,
             "cells": self._cells,
             "model": self._model,
             "lengths": self._lengths,
@@ -247,6 +254,53 @@ class Report:
             f"<= {limit / MB:.0f} MB", over <= limit, **found,
         )  # fmt: skip
 
+    def _sizes(self) -> None:
+        """The rate against the relation's rows, in the same memory."""
+        for rows in sorted({_LEAST_ROWS, self.data.rows}):
+            data = replace(self.data, rows=rows)
+            ours = Penstock(data, self.scale.memory_bytes)
+            with _closing(ours):
+                calls = data.calls(self.scale.warm + self.scale.rounds * self.scale.batches)
+                rates = take_turns({"auto": ours}, calls, self.scale)
+            self.by_rows[rows] = rates.cpu_rate("auto")
+        slower = self.by_rows[min(self.by_rows)] / self.by_rows[max(self.by_rows)]
+        is_large = self.data.rows >= _LARGE_ROWS
+        text = ", ".join(f"{_k(rate)} at {rows:,}" for rows, rate in self.by_rows.items())
+        self._add(
+            "rows per CPU second by rows of the relation",
+            f"{text}: {slower:.2f}x slower",
+            "<= 3x" if is_large else "", slower <= 3 if is_large else None, rates=self.by_rows,
+        )  # fmt: skip
+
+    def _latency(self) -> None:
+        """Latency at 80 % of what is sustained, by latency target."""
+        for target_s in _TARGETS_S:
+            stream = self.data.stream("auto", self.scale.memory_bytes, target_s)
+            batches = self.data.calls(self.scale.warm + _PACED_BATCHES)
+            parts = [
+                batch.slice(first, _PUSHED_ROWS)
+                for batch in batches
+                for first in range(0, BATCH_ROWS, _PUSHED_ROWS)
+            ]
+            warm = self.scale.warm * BATCH_ROWS // _PUSHED_ROWS
+            with stream:
+                for part in parts[: warm // 2]:
+                    stream.push("calls", part)
+                began = time.perf_counter()
+                for part in parts[warm // 2 : warm]:
+                    stream.push("calls", part)
+                    stream.poll()
+                rate = (warm - warm // 2) * _PUSHED_ROWS / (time.perf_counter() - began)
+                stream.flush()
+                stream.poll()
+                waited = _paced(stream, parts[warm:], 0.8 * rate)
+            p99 = float(np.quantile(waited, 0.99))
+            self._add(
+                f"p99 latency, target {target_s * 1e3:.0f} ms, at 80 % of {_k(rate)} rows/s",
+                f"{p99 * 1e3:.0f} ms", "<= 2x the target", p99 <= 2 * target_s,
+                p99=p99, rate=rate,
+            )  # fmt: skip
+
     def _cells(self) -> None:
         """Auto beside the best fixed algorithm, by memory and exponent."""
         scale = replace(self.scale, warm=max(2, self.scale.warm // 2), batches=1, rounds=3)
@@ -356,6 +410,28 @@ def _closing(*contenders: Contender) -> Iterator[None]:
     finally:
         for one in contenders:
             one.close()
+
+
+def _paced(stream, parts: Sequence[pa.RecordBatch], rate: float) -> np.ndarray:
+    """Seconds from when each row was due until it could be polled; rows come at this rate."""
+    first = parts[0].column("id")[0].as_py()
+    began, found = time.perf_counter(), []
+
+    def take() -> None:
+        ids = stream.poll()["id"].to_numpy()
+        due = (ids - first) // _PUSHED_ROWS * (_PUSHED_ROWS / rate)
+        found.append(time.perf_counter() - began - due)
+
+    for number, part in enumerate(parts):
+        due = began + number * _PUSHED_ROWS / rate
+        while (left := due - time.perf_counter()) > 0:
+            stream.wait(1, left)
+            take()
+        stream.push("calls", part)
+        take()
+    stream.flush()
+    take()
+    return np.concatenate(found)
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -13,11 +13,14 @@ import pyarrow as pa
 
 import penstock
 from penstock.host.relation import RelationOptions, build
+from penstock.host.relation.folder.build import PAGE_BYTES
 from penstock.sim.workloads import Calls
 
 #: Rows of the stream that are answered together.
 BATCH_ROWS = 1 << 16
 MB = 1_000_000
+#: Rows of a relation of more than which pages are longer than by default.
+_MOST_SHORT = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,9 @@ class Data:
         if not (path / "relation.json").is_file():
             shutil.rmtree(path, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)
-            options = RelationOptions(key=("id",))
+            # Each page has an entry in the index, which must leave room in the memory.
+            page_bytes = PAGE_BYTES if self.rows <= _MOST_SHORT else 4 * PAGE_BYTES
+            options = RelationOptions(key=("id",), page_bytes=page_bytes)
             build(Calls(subscribers=self.rows).reader("subscribers"), str(path), options)
         return path
 
@@ -102,12 +107,13 @@ class Data:
             moved = np.where(moves, (callers + self.rows // 2 + 1) % self.rows, callers)
             yield batch.set_column(2, batch.schema.field(2), pa.array(moved))
 
-    def stream(self, algorithm: str, memory_bytes: int):
+    def stream(self, algorithm: str, memory_bytes: int, latency_s: float | None = None):
         """A running join with the relation, as users start it."""
         table = penstock.relation(self.relation, algorithm=algorithm)
+        flow = {} if latency_s is None else {"latency_s": latency_s}
         work = Calls(subscribers=self.rows)
         return penstock.stream(
             work.query(),
             {"calls": work.schemas["calls"], "subscribers": table},
-            flow=penstock.Flow(memory_bytes=memory_bytes),
+            flow=penstock.Flow(memory_bytes=memory_bytes, **flow),
         )
