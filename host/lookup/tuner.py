@@ -1,4 +1,4 @@
-"""Shares memory out as the cost model says, also while a join runs (paper 5, section on tuning)."""
+"""Shares memory out as the cost model says, also while a join runs (paper 5, equations 1 to 13)."""
 
 from __future__ import annotations
 
