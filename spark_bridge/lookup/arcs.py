@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import UsageError
-from penstock.expr.columns import evaluate_columns
+from penstock.host.join.lookup.sought import sought_hashes
 from penstock.host.lookup.memory import MemorySplit, kept_keys
 from penstock.host.lookup.zipf import top_share
 from penstock.host.relation.border import Version
 from penstock.host.relation.key_hash import KeyHash
-from penstock.host.rows.columns import load
 from penstock.plan.lookup import LookupPlan
 
 from ..compiled import Compiled
@@ -191,21 +190,13 @@ class ArcOf:
     lanes: int
 
     def __call__(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The arcs of rows, by the columns of the stream that say what is looked up.
-
-        What is looked up may be a linear function of a value, as in ``o.k + 1 = 2 * c.k``: then the
-        value is hashed. Lanes share no key, either, but one's keys are spread over all pages.
-        """
+        """The arcs of rows, by the columns of the stream that say what is looked up."""
         plan = LookupPlan(self.compiled.query(), self.inner, self.key)
         side, names = plan.outer, plan.sought_columns
         schema = self.compiled.by_side()[side.side]
         arrays = [array.cast(schema.field(n).type) for array, n in zip(columns, names, strict=True)]
         rows = pa.RecordBatch.from_arrays(arrays, names=names)
-        loaded = load(rows, names, plan.query.scale_of(side.side), side.alias)
-        values = {(side.side, name): vector for name, vector in loaded.items()}
-        assert plan.sought is not None
-        keys = [evaluate_columns(one.value, values, rows.num_rows) for one in plan.sought]
-        hashes, valid = KeyHash(self.hash_name)(keys, rows.num_rows)
+        hashes, valid = sought_hashes(plan, KeyHash(self.hash_name), rows)
         if valid is not None:
             hashes[~valid] = 0
         return pa.array(arcs(hashes, self.lanes))

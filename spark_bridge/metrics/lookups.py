@@ -33,12 +33,7 @@ _SUMS = (
     "rows",
     "evaluations",
     "pairs_pruned",
-    "sought",
-    "hits",
-    "absent",
-    "null_keys",
-    "pages",
-    "page_bytes",
+    *LOOKED_UP,
     "cached",
     "memory_bytes",
 )

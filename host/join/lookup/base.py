@@ -98,7 +98,8 @@ class RelationJoin(ABC):
     ) -> None:
         self.plan, self.relation = plan, relation
         self.options = options or LookupOptions()
-        self._stream_schema, self._latency = schema, latency
+        self._latency = latency
+        self._row_bytes = row_bytes(schema)
         self.rows_in = self.batches_in = self.null_keys = 0
         names = plan.query.columns_of(plan.inner.side)
         # A query may need the relation's number of matches only; one column gives it.

@@ -9,9 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 
-from penstock.expr.columns import Columns, Vector, evaluate_columns
-from penstock.plan.lookup import SoughtKey
-
 from ...lookup.cache import KeyGroups
 from ...lookup.calibrate import calibrate
 from ...lookup.lookup import Answers, Counts, Lookup, PageRequest
@@ -19,10 +16,10 @@ from ...lookup.memory import MemorySplit, split_of
 from ...lookup.model import ANSWERED, UnitCosts
 from ...lookup.tuner import Tuner
 from ...relation.border import PageRows, Version
-from ...rows.columns import load
 from .answer import in_group
-from .base import RelationJoin, row_bytes
+from .base import RelationJoin
 from .rows import StreamRows
+from .sought import sought_hashes
 
 
 class LookupJoin(RelationJoin):
@@ -31,9 +28,6 @@ class LookupJoin(RelationJoin):
     lookup: Lookup
 
     def _start(self) -> None:
-        sought = self.plan.sought
-        assert sought is not None, "the scan path has a join of its own"
-        self._sought: tuple[SoughtKey, ...] = sought
         self._tuner = Tuner(self.options.algorithm, self._costs)
         self._rows = StreamRows()
         #: Pages that are being read, which a thread does.
@@ -45,11 +39,7 @@ class LookupJoin(RelationJoin):
         self._incoming: deque[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = deque()
 
     def _open(self, version: Version, *, goes_on: bool) -> None:
-        index, algorithm, width = (
-            version.index,
-            self.options.algorithm,
-            row_bytes(self._stream_schema),
-        )
+        index, algorithm, width = version.index, self.options.algorithm, self._row_bytes
         memory = self.options.memory_bytes
         if goes_on:
             split = split_of(
@@ -78,16 +68,15 @@ class LookupJoin(RelationJoin):
     def _share(self, split: MemorySplit) -> None:
         """Share the memory out."""
         self.split = split
-        self._room = split.rows_of(row_bytes(self._stream_schema))
+        self._room = split.rows_of(self._row_bytes)
         self.lookup.cache.resize(split.cache)
         self.lookup.lacks = self.version.filters() if split.filter else None
 
     def _tune(self) -> None:
         """Share the memory out otherwise, if that is faster."""
         counts, cached = self.lookup.counts, len(self.lookup.cache)
-        width = row_bytes(self._stream_schema)
         better = self._tuner.better(
-            self.version, self.options.memory_bytes, self.split, counts, cached, width
+            self.version, self.options.memory_bytes, self.split, counts, cached, self._row_bytes
         )
         if better is not None:
             self._share(better)
@@ -127,12 +116,7 @@ class LookupJoin(RelationJoin):
         yield from self._read_until(0)
 
     def _accept(self, batch: pa.RecordBatch) -> None:
-        side = self.plan.outer
-        names = self.plan.sought_columns
-        loaded = load(batch, names, self.plan.query.scale_of(side.side), side.alias)
-        columns = {(side.side, name): vector for name, vector in loaded.items()}
-        keys = [_key_values(one, columns, batch.num_rows) for one in self._sought]
-        hashes, valid = self.relation.key_hash(keys, batch.num_rows)
+        hashes, valid = sought_hashes(self.plan, self.relation.key_hash, batch)
         ids = self._rows.add(batch)
         self._arrived(ids)
         self._room = self.split.rows_of(batch.nbytes / max(1, batch.num_rows))
@@ -229,13 +213,3 @@ class LookupJoin(RelationJoin):
 
     def _no_groups(self) -> KeyGroups:
         return KeyGroups.none(self._inner_schema)
-
-
-def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:
-    """Values of a key column that rows of the stream look up; NULL where there is none."""
-    found = evaluate_columns(sought.value, columns, rows)
-    if sought.factor == 1 and not sought.constant:
-        return found
-    values = found.values.astype(object) - sought.constant
-    whole = (values % sought.factor == 0).astype(bool)
-    return Vector(values // sought.factor, whole if found.valid is None else found.valid & whole)

@@ -18,7 +18,7 @@ from ...lookup.pages import fitting
 from ...relation.border import Version
 from ...rows.columns import load
 from .answer import Answer, in_group
-from .base import RelationJoin, row_bytes
+from .base import RelationJoin
 from .reach import Reach
 
 
@@ -45,7 +45,7 @@ class ScanJoin(RelationJoin):
         self._pass: _Pass | None = None
 
     def _open(self, version: Version, *, goes_on: bool) -> None:
-        width = row_bytes(self._stream_schema)
+        width = self._row_bytes
         self.split = split_of(version, self.options.memory_bytes, width, None, goes_on=goes_on)
         self._room = self.split.rows_of(width)
         self._reach = Reach(self.plan, version.index)
