@@ -16,17 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from bench.lookup.contenders import Contender, Duckdb, Lmdb, Penstock, Rocks
+from bench.lookup.predictions import Predictions
 from bench.lookup.scale import BATCH_ROWS, MB, Data, Scale
 from bench.lookup.turns import Rates, take_turns
 from bench.rows import Row
 from penstock.errors import UsageError
 from penstock.host.lookup import memory, tuner
-from penstock.host.lookup.algorithm import Algorithm
-from penstock.host.lookup.calibrate import calibrate
-from penstock.host.lookup.model import UnitCosts, ceiling, predict
-from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
+from penstock.host.lookup.model import ceiling
 from penstock.host.lookup.zipf import top_share
-from penstock.host.relation import Version, open_relation
 
 #: On one node D-CACHEJOIN does what CACHEJOIN does.
 FIXED = ("meshjoin", "hybridjoin", "cachejoin")
@@ -39,8 +36,8 @@ _LEAST_ROWS, _LARGE_ROWS = 2_000_000, 100_000_000
 #: Latency targets; rows that are pushed together; batches that come at a steady rate.
 _TARGETS_S = (0.05, 0.25, 1.0)
 _PUSHED_ROWS, _PACED_BATCHES = 1 << 12, 20
-#: Bytes of a row of the relation, and of one of the calls.
-ROW_BYTES, _CALL_BYTES = 100, 28
+#: Bytes of a row of the relation.
+ROW_BYTES = 100
 _PEERS: Mapping[str, tuple[Callable[..., Contender], float]] = {
     "LRU + LMDB": (Lmdb, 3.0),
     "LRU + rocksdict": (Rocks, 5.0),
@@ -304,7 +301,8 @@ class Report:
 
     def _cells(self) -> None:
         """Auto beside the best fixed algorithm, by memory and exponent."""
-        scale = replace(self.scale, warm=max(2, self.scale.warm // 4), batches=1, rounds=3)
+        # A batch takes HYBRIDJOIN a minute, so there is one.
+        scale = replace(self.scale, warm=max(2, self.scale.warm // 4), batches=1, rounds=1)
         for exponent in EXPONENTS:
             earlier = self.data.calls(2 * self.scale.warm, exponent=exponent, seed=5)
             for times in MEMORIES:
@@ -326,35 +324,28 @@ class Report:
 
     def _note_prediction(self, rate: float, exponent: float, times: float) -> None:
         what = f"exponent {exponent}, {times * self.scale.memory_bytes / MB:.0f} MB"
-        self.predicted.append((what, self._predict(exponent, times, self._costs), rate))
-
-    def _predict(self, exponent: float, times: float, costs: UnitCosts) -> float:
-        """Rows per second of ``auto``, each batch answered before the next one."""
-        version, bytes_ = self._version, int(times * self.scale.memory_bytes)
-        load = StreamLoad(_CALL_BYTES, exponent, batch=BATCH_ROWS)
-        split = tuned(version, bytes_, Algorithm.AUTO, load, costs)
-        return predict(Algorithm.AUTO, shape_of(version, split, load), costs).rate
+        self.predicted.append((what, self._predictions.rate(exponent, times), rate))
 
     @cached_property
-    def _version(self) -> Version:
-        return open_relation(self.data.relation).version()
+    def _predictions(self) -> Predictions:
+        return Predictions(self.data, self.scale, self._measured)
 
-    @cached_property
-    def _costs(self) -> UnitCosts:
-        """Those of this machine; of a row in the join, as it was with other calls."""
-        costs = calibrate(self._version, ["id", "plan", "name"], row_s=0.0)
-        ours = self._ours()
+    def _measured(self, exponent: float, times: float) -> float:
+        """Rows per CPU second of ``auto``, of other calls than those of the cells."""
+        ours = self._ours(times=times)
         with _closing(ours):
-            rates = self._turns({"auto": ours}, seed=11)
-        rest = 1 / rates.cpu_rate("auto") - 1 / self._predict(1.0, 1.0, costs)
-        return replace(costs, row_s=max(0.0, rest))
+            ours.answer(self.data.calls(2 * self.scale.warm, exponent=exponent, seed=6))
+            scale = replace(self.scale, warm=1)
+            return self._turns({"auto": ours}, scale=scale, exponent=exponent, seed=11).cpu_rate(
+                "auto"
+            )
 
     def _model(self) -> None:
         off = [abs(guess / rate - 1) for _, guess, rate in self.predicted]
         self._add(
             "predicted rows/s beside measured",
             f"median {np.median(off):.0%} off, worst {max(off):.0%}",
-            "median 10 %, worst 25 %", np.median(off) <= 0.1 and max(off) <= 0.25,
+            "median 10 %, worst 25 %", bool(np.median(off) <= 0.1 and max(off) <= 0.25),
             predicted=self.predicted,
         )  # fmt: skip
 

@@ -7,8 +7,9 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 
-from .cache import Cache, FrequencyCache, NoCache, ThresholdCache
+from .cache import Cache, FrequencyCache, NoCache
 from .pages import Cyclic, Oldest, PageChoice, Wanted
+from .threshold_cache import ThresholdCache
 
 
 class Algorithm(StrEnum):
@@ -31,9 +32,7 @@ class Algorithm(StrEnum):
     def cache(self, schema: pa.Schema, most_bytes: int, keys: int) -> Cache:
         """A cache of rows with this schema, about so many keys of which fit."""
         if self is Algorithm.AUTO:
-            cache = FrequencyCache(schema, most_bytes, keys)
-            cache.resize(most_bytes)
-            return cache
+            return FrequencyCache(schema, most_bytes, keys)
         if self.keeps_rows:
             return ThresholdCache(schema, most_bytes, seed=1)
         return NoCache(schema, 0)

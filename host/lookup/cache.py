@@ -18,7 +18,7 @@ from .hash_table import HashTable
 #: Bytes of an entry beside its rows: places in the table of hashes, start, count, bytes.
 ENTRY_BYTES = 64
 #: Share of the cache that is emptied at once.
-_SLACK = 0.1
+SLACK = 0.1
 #: Powers of two that scores may span.
 _OCTAVES = 48
 #: Share of the cache up to which parts, in which entries came, are put together; so little more
@@ -242,7 +242,7 @@ class FrequencyCache(Cache):
     def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
         sizes = self.sizes(groups, row_bytes)
         score = self._frequency.of(groups.hashes) / sizes
-        wanted = np.flatnonzero((score > self._least) & (sizes <= self.most_bytes * _SLACK))
+        wanted = np.flatnonzero((score > self._least) & (sizes <= self.most_bytes * SLACK))
         if not len(wanted):
             return
         if self.used_bytes + int(sizes[wanted].sum()) > self.most_bytes:
@@ -256,7 +256,7 @@ class FrequencyCache(Cache):
         all_scores = np.concatenate([own, score[wanted]])
         all_sizes = np.concatenate([self._bytes, sizes[wanted]])
         order = _descending(all_scores)
-        room = self.most_bytes * (1 - _SLACK)
+        room = self.most_bytes * (1 - SLACK)
         fitting = order[: np.searchsorted(np.cumsum(all_sizes[order]), room, side="right")]
         self._least = float(all_scores[fitting[-1]]) if len(fitting) else self._least
         kept = np.sort(fitting[fitting < len(own)])
@@ -275,39 +275,3 @@ def _descending(scores: np.ndarray) -> np.ndarray:
         code = np.log2(scores)
     code = np.clip((code + _OCTAVES / 2) * ((1 << 16) / _OCTAVES), 0, (1 << 16) - 1)
     return np.argsort((1 << 16) - 1 - code.astype(np.uint16), kind="stable")
-
-
-class ThresholdCache(Cache):
-    """Keeps rows that matched more often than a threshold; a random one leaves (paper 5, B).
-
-    The threshold falls by 1 while there is room after an iteration, and rises by 1 when more than
-    a tenth of the cache was replaced in one (the paper gives no steps).
-    """
-
-    def __init__(self, schema: pa.Schema, most_bytes: int, seed: int) -> None:
-        super().__init__(schema, most_bytes)
-        self._random = np.random.default_rng(seed)
-        self._threshold = 0
-
-    def came(self, hashes: np.ndarray) -> None:
-        pass
-
-    def offer(self, groups: KeyGroups, matched: np.ndarray, row_bytes: float) -> None:
-        sizes = self.sizes(groups, row_bytes)
-        wanted = np.flatnonzero(matched > self._threshold)
-        before, replaced = len(self), 0
-        room = self.most_bytes - self.used_bytes
-        short = int(sizes[wanted].sum()) - room
-        if short > 0 and before:
-            leaving = self._random.permutation(before)
-            freed = np.cumsum(self._bytes[leaving])
-            replaced = min(int(np.searchsorted(freed, short)) + 1, before)
-            self._keep(np.sort(leaving[replaced:]))
-            room = self.most_bytes - self.used_bytes
-        wanted = wanted[np.cumsum(sizes[wanted]) <= room]
-        if len(wanted):
-            self._add(groups.pick(wanted), sizes[wanted])
-        if replaced > before // 10:
-            self._threshold += 1
-        elif self.used_bytes < self.most_bytes * (1 - _SLACK) and self._threshold:
-            self._threshold -= 1

@@ -1,4 +1,4 @@
-"""Unit costs of the model, measured on this machine."""
+"""Unit costs of the model, measured on this machine by looking up rows of the relation itself."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 
 from ..relation.border import Version
+from .cache import NoCache
 from .frequency import Frequency
 from .hash_table import HashTable
+from .lookup import Lookup
 from .model import UnitCosts
-from .waiting import Waiting
+from .pages import Wanted
 
-#: Pages that are read at least and at most, and rows of each step, in a measurement.
+#: Pages that are read at least and at most, and keys that are sought in memory, in a measurement.
 _FEW_PAGES, _PAGES, _ROWS = 16, 2048, 1 << 16
+#: Rows of a page that wait, beside one; requests that pages are asked for by, beside one.
+_SEVERAL, _REQUESTS = 4, 16
 _TIMES = 3
 #: Seconds of a read of pages, where they come from far away.
 _READ_S = 0.05
 #: Times the CPU's seconds above which those of the clock count: something else is waited for.
 _WAITS = 5
+_MOST_BYTES = 1 << 62
 
 
 def calibrate(
-    version: Version, columns: list[str], *, row_s: float = 4e-7, round_s: float = 6e-3
+    version: Version, columns: list[str], *, row_s: float = 5e-7, round_s: float = 4e-3
 ) -> UnitCosts:
     """Measure what reading pages and keeping rows cost.
 
@@ -43,44 +49,66 @@ def calibrate(
         Medians of CPU seconds, so that other work on the machine weighs little; of the clock's
         where pages are waited for.
     """
+    index = version.index
+    pages = len(index.first)
     random = np.random.default_rng(1)
-    pages = len(version.index.first)
-
-    def read(chosen: np.ndarray) -> float:
-        sought = version.index.first[chosen]
-        return _median(lambda: version.read(chosen, columns, sought))
-
     few = np.sort(random.choice(pages, min(_FEW_PAGES, pages), replace=False))
-    count = min(pages, _PAGES, max(len(few), int(_READ_S / max(read(few) / len(few), 1e-9))))
-    apart = np.sort(random.choice(pages, count, replace=False))
+    page_s = _median(lambda: version.read(few, columns, index.first[few])) / len(few)
+    count = min(pages, _PAGES, max(len(few), int(_READ_S / max(page_s, 1e-9))))
     start = int(random.integers(0, max(1, pages - count)))
-    together = np.arange(start, min(pages, start + count))
-    scattered, joined = read(apart) / len(apart), read(together) / len(together)
-    # Neighbours are one read: what they cost beside is by byte.
-    page_bytes = float(version.index.bytes[: max(1, pages)].mean())
-    read_s = max(0.0, scattered - joined)
-    hashes = random.integers(0, 1 << 63, _ROWS).astype(np.uint64)
-    frequency, table = Frequency(_ROWS), HashTable()
-    table.replace(np.unique(hashes))
-    admit = _median(lambda: frequency.note(hashes)) + _median(lambda: table.find(hashes))
-    ids = np.arange(_ROWS)
-    places = version.index.page_of(hashes)
+    together = np.arange(start, start + count)
+    apart = np.sort(random.choice(pages, count, replace=False))
 
-    def wait() -> None:
-        waiting = Waiting(pages)
-        waiting.add(ids, hashes, places)
-        waiting.rows_for(waiting.pages)
-        waiting.drop(waiting.pages)
+    def seconds(chosen: np.ndarray, rows: int = 1, requests: int = 1) -> float:
+        parts = np.array_split(chosen, min(requests, count))
+        hashes = [_present(version, part, rows) for part in parts]
+        return _median(lambda: _look_up(version, columns, hashes))
 
+    one, joined = seconds(apart), seconds(together)
+    wait_s = max(0.0, seconds(apart, _SEVERAL) - one) / ((_SEVERAL - 1) * count)
+    request_s = max(0.0, seconds(apart, 1, _REQUESTS) - one) / (_REQUESTS - 1)
+    # Neighbours are one read: what they cost beside is by page and by byte.
+    page_s = max(0.0, joined - request_s - count * wait_s) / count
     return UnitCosts(
-        read_s=read_s,
-        byte_s=joined / page_bytes / 2,
-        page_s=joined / 2,
-        admit_s=admit / _ROWS,
-        wait_s=_median(wait) / _ROWS,
+        read_s=max(0.0, one - joined) / count,
+        byte_s=page_s / float(index.bytes[:pages].mean()) / 2,
+        page_s=page_s / 2,
+        admit_s=_admission(),
+        wait_s=wait_s,
         row_s=row_s,
         round_s=round_s,
+        request_s=request_s,
     )
+
+
+def _admission() -> float:
+    """Seconds of a row: that its key came is noted, and it is sought among those that are kept."""
+    hashes = np.random.default_rng(1).integers(0, 1 << 63, _ROWS).astype(np.uint64)
+    frequency, table = Frequency(_ROWS), HashTable()
+    table.replace(np.unique(hashes))
+    return (_median(lambda: frequency.note(hashes)) + _median(lambda: table.find(hashes))) / _ROWS
+
+
+def _present(version: Version, pages: np.ndarray, rows: int) -> np.ndarray:
+    """Hashes of rows that are there, so many of each page, page by page."""
+    found = version.read(pages, [])
+    count = np.diff(found.starts)
+    has_rows = count > 0
+    first, count = found.starts[:-1][has_rows, None], count[has_rows, None]
+    return found.hashes[(first + np.arange(rows) * np.maximum(count // rows, 1) % count).ravel()]
+
+
+def _look_up(version: Version, columns: list[str], parts: list[np.ndarray]) -> None:
+    """Look hashes up; the pages of each part are asked for together."""
+    index = version.index
+    keyed = slice(0, len(index.first))
+    choice = Wanted(index.bytes[keyed], index.rows[keyed], _MOST_BYTES)
+    lookup = Lookup(index, NoCache(pa.schema([]), 0), choice)
+    for hashes in parts:
+        lookup.admit(np.arange(len(hashes)), hashes)
+        request = lookup.ask()
+        found = lookup.arrived(request, version.read(request.pages, columns, request.sought))
+        found.groups.pick(np.arange(len(found.groups)))
 
 
 def _median(work: Callable[[], object]) -> float:

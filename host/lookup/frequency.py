@@ -24,10 +24,15 @@ class Frequency:
     """
 
     def __init__(self, keys: int) -> None:
-        bits = max(8, int(2 * keys - 1).bit_length())
+        bits = _bits(keys)
         self._counts = np.zeros((_ROWS, 1 << bits), np.uint8)
         self._shift = np.uint64(64 - bits)
         self._left = _SAMPLE << bits
+
+    @staticmethod
+    def bytes_for(keys: int) -> int:
+        """Bytes that it takes for so many keys."""
+        return _ROWS << _bits(keys)
 
     @property
     def memory_bytes(self) -> int:
@@ -46,6 +51,11 @@ class Frequency:
         found = np.empty(len(hashes), np.float32)
         _estimate(hashes, self._counts, self._shift, found)
         return found
+
+
+def _bits(keys: int) -> int:
+    """Logarithm of the counters of a row."""
+    return max(8, int(2 * keys - 1).bit_length())
 
 
 #: Odd factors, one for each row of counters.

@@ -9,6 +9,7 @@ from penstock.errors import UsageError
 from ..relation.border import Version
 from .algorithm import Algorithm
 from .cache import ENTRY_BYTES
+from .frequency import Frequency
 from .waiting import PLACE_BYTES
 
 #: Bytes of a waiting row beside the row itself: its number, hash and link, and those of its group.
@@ -19,6 +20,8 @@ LEAST_PAGES, MOST_PAGES = 1 << 18, 8 << 20
 LEAST_ROWS = 1 << 10
 #: Most of what is left for filters of the pages' keys.
 FILTER_SHARE = 0.25
+#: Share of the rows' memory for rows of the relation that were found and did not leave yet.
+ANSWERED_SHARE = 0.25
 #: Share of what is left then for the cache, at first; the rest is for waiting rows.
 CACHE_SHARE = 0.6
 
@@ -108,7 +111,18 @@ class MemorySplit:
 
     def rows_of(self, row_bytes: float) -> int:
         """How many rows of the stream may wait."""
-        return max(LEAST_ROWS, int(self.rows / (row_bytes + ROW_BYTES)))
+        waiting = self.rows * (1 - ANSWERED_SHARE)
+        return max(LEAST_ROWS, int(waiting / (row_bytes + ROW_BYTES)))
+
+    @property
+    def answered_bytes(self) -> int:
+        """Of rows of the relation that were found and leave together."""
+        return int(self.rows * ANSWERED_SHARE)
+
+    @property
+    def request_bytes(self) -> int:
+        """Of pages that are asked for together: they are taken in while the next ones are read."""
+        return self.pages // 2
 
 
 def split_of(
@@ -152,5 +166,7 @@ def split_of(
 
 
 def kept_keys(version: Version, cache_bytes: int) -> float:
-    """About how many keys of a version have room in a cache."""
-    return cache_bytes / (version.bytes / max(1, version.rows) + ENTRY_BYTES)
+    """About how many keys of a version have room in a cache that counts how often keys come."""
+    row_bytes = version.bytes / max(1, version.rows)
+    counters = Frequency.bytes_for(int(cache_bytes / row_bytes)) if row_bytes else 0
+    return max(0, cache_bytes - counters) / (row_bytes + ENTRY_BYTES)

@@ -1,6 +1,7 @@
 """The cost model of a lookup (paper 5, equations 1 to 13, as restored).
 
-An iteration takes ``w`` rows of the stream and reads ``k`` pages of the relation.
+An iteration takes ``w`` rows of the stream and reads ``k`` pages of the relation. Beside the
+paper's items there are those of work by the piece: a request of pages, and an output of rows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from .algorithm import Algorithm
+from .pages import PICKED
 from .zipf import pages_wanted, top_share
 
 #: Share of absent keys that a filter knows.
@@ -30,11 +32,13 @@ class UnitCosts:
     admit_s : float
         Of a row: its hash, the cache's answer (C_S, and C_H of the cache).
     wait_s : float
-        Of a row that waits: into HS and out of it (C_A, C_E).
+        Of a row that waits: into HS and out of it, and its match out of the page (C_A, C_E).
     row_s : float
         Of a row that is joined with what it may match (C_H, C_O).
     round_s : float
         Of rows that are answered together, beside their number.
+    request_s : float
+        Of pages that are asked for together, beside their number.
     """
 
     read_s: float
@@ -44,6 +48,7 @@ class UnitCosts:
     wait_s: float
     row_s: float
     round_s: float = 0.0
+    request_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class Shape:
     waiting : float
         Rows of the stream that may wait (n_hS).
     read_bytes : float
-        Of pages that are read at once.
+        Of pages that are asked for together.
     exponent : float
         Of the Zipf distribution of the stream's keys; 0 if they are even.
     absent : float
@@ -74,6 +79,8 @@ class Shape:
         Rows that are answered before the next ones come.
     filtered : bool
         Whether a filter knows of keys that they are absent, so that their rows do not wait.
+    answered_bytes : float
+        Of rows of the relation that were found and leave together.
     """
 
     rows: int
@@ -87,6 +94,7 @@ class Shape:
     absent: float = 0.0
     batch: float = math.inf
     filtered: bool = False
+    answered_bytes: float = math.inf
 
     @property
     def pages(self) -> float:
@@ -126,26 +134,42 @@ def predict(algorithm: Algorithm, shape: Shape, costs: UnitCosts) -> Prediction:
     hits = present * top_share(shape.cached, shape.rows, shape.exponent)
     hits = hits if algorithm.keeps_rows else 0.0
     missed = 1 - hits - (shape.absent * FILTERED if shape.filtered else 0.0)
-    taken = min(shape.waiting / missed if missed else shape.waiting, shape.batch)
-    waiting = taken * missed
+    taken = shape.waiting
+    if taken > ANSWERED and missed:  # hits leave before the next rows are looked up
+        taken = max(taken, taken / missed)
+    taken = min(taken, shape.batch)
+    # Each batch is answered before the next one, so the last round of it may be a short one.
+    rounds, rest = divmod(shape.batch, taken) if shape.batch < math.inf else (1, 0)
+
+    def busy(rows: float) -> float:
+        """Seconds of pages and of outputs for rows that came together."""
+        waiting = rows * missed
+        outputs = max(1, rows / ANSWERED, waiting * shape.row_bytes / shape.answered_bytes)
+        return _reading(algorithm, shape, costs, waiting) + outputs * costs.round_s if rows else 0.0
+
+    together = rounds * taken + rest
+    own = costs.admit_s + missed * costs.wait_s + costs.row_s
+    per_row = (rounds * busy(taken) + busy(rest)) / together + own
+    return Prediction(1 / per_row, hits, taken * missed / shape.pages, busy(taken) + taken * own)
+
+
+def _reading(algorithm: Algorithm, shape: Shape, costs: UnitCosts, waiting: float) -> float:
+    """Seconds of the pages that answer so many rows that wait."""
+    page_s = costs.page_s + shape.page_bytes * costs.byte_s
     if algorithm is Algorithm.HYBRIDJOIN:
         # The oldest key's page also answers the others that wait for it.
-        answered = max(1.0, waiting / shape.pages)
-        busy = costs.read_s + costs.page_s + shape.page_bytes * costs.byte_s
-        per_row = busy / answered * missed
-        round_s = waiting / answered * busy
+        return pages_wanted(waiting, shape.pages) * (costs.request_s + costs.read_s + page_s)
+    if algorithm is not Algorithm.AUTO:
+        read, size = shape.pages, shape.page_bytes
+    elif waiting:
+        read = pages_wanted(waiting, shape.pages)
+        size = min(shape.page_bytes, PICKED * shape.row_bytes * waiting / read)
     else:
-        wanted = pages_wanted(waiting, shape.pages)
-        read = wanted if algorithm is Algorithm.AUTO else shape.pages
-        reads = read if read < shape.pages / 2 else read * shape.page_bytes / shape.read_bytes
-        round_s = reads * costs.read_s + read * (costs.page_s + shape.page_bytes * costs.byte_s)
-        per_row = round_s / taken
-    rest = costs.admit_s + missed * costs.wait_s + costs.row_s
-    together = min(shape.waiting, ANSWERED)
-    if shape.batch < math.inf:  # its last rows are answered by themselves
-        together = shape.batch / math.ceil(shape.batch / together)
-    rate = 1 / (per_row + rest + costs.round_s / together)
-    return Prediction(rate, hits, waiting / max(1.0, shape.pages), round_s + taken * rest)
+        return 0.0
+    requests = max(1.0, read * size / shape.read_bytes)
+    # Neighbours are one read.
+    reads = requests + read * (1 - read / shape.pages)
+    return requests * costs.request_s + reads * costs.read_s + read * page_s
 
 
 def ceiling(memory: float, cached_bytes: float, hits: float) -> float:

@@ -8,10 +8,10 @@ import numpy as np
 
 from .waiting import Waiting
 
-#: Pages that are read at once at most.
-_MOST_PAGES = 1 << 14
+#: Pages that are read at once at most, and those that are looked at first.
+_MOST_PAGES, _FIRST_PAGES = 1 << 14, 1 << 9
 #: Bytes that picked rows take, over their share of the page: keys with several rows, copies.
-_PICKED = 2
+PICKED = 2
 
 
 def fitting(pages: np.ndarray, sizes: np.ndarray, most_bytes: int) -> np.ndarray:
@@ -64,10 +64,21 @@ class Cyclic(PageChoice):
 
 
 class Oldest(PageChoice):
-    """The page of the row that has waited longest (HYBRIDJOIN)."""
+    """The page of the row that has waited longest (HYBRIDJOIN).
+
+    Rows that come later are younger than all that wait, so pages are put in order once for all of
+    those.
+    """
+
+    def __init__(self, sizes: np.ndarray, most_bytes: int) -> None:
+        super().__init__(sizes, most_bytes)
+        self._ahead = np.zeros(0, np.int64)
 
     def next(self, waiting: Waiting) -> np.ndarray:
-        return np.array([waiting.oldest()])
+        if not len(self._ahead):
+            self._ahead = waiting.by_age()
+        page, self._ahead = self._ahead[:1], self._ahead[1:]
+        return page
 
 
 class Wanted(PageChoice):
@@ -84,9 +95,15 @@ class Wanted(PageChoice):
     def next(self, waiting: Waiting) -> np.ndarray:
         if not len(self._ahead):
             self._ahead = waiting.pages
-        ahead = self._ahead[:_MOST_PAGES]
-        sizes = self.sizes[ahead]
-        picked = waiting.count_of(ahead) * (_PICKED * sizes / np.maximum(self._rows[ahead], 1))
-        pages = fitting(ahead, np.minimum(sizes, picked), self.most_bytes)
+        looked_at = _FIRST_PAGES
+        while True:
+            ahead = self._ahead[:looked_at]
+            sizes = self.sizes[ahead]
+            row_bytes = sizes / np.maximum(self._rows[ahead], 1)
+            picked = PICKED * row_bytes * waiting.count_of(ahead)
+            pages = fitting(ahead, np.minimum(sizes, picked), self.most_bytes)
+            if len(pages) < looked_at or looked_at == _MOST_PAGES:
+                break
+            looked_at = min(4 * looked_at, _MOST_PAGES)
         self._ahead = self._ahead[len(pages) :]
         return pages

@@ -52,11 +52,12 @@ def shape_of(version: Version, split: MemorySplit, load: StreamLoad) -> Shape:
         stream_bytes=load.row_bytes,
         cached=kept_keys(version, split.cache),
         waiting=split.rows_of(load.row_bytes),
-        read_bytes=split.pages,
+        read_bytes=split.request_bytes,
         exponent=load.exponent,
         absent=load.absent,
         batch=load.batch,
         filtered=split.filter > 0,
+        answered_bytes=split.answered_bytes,
     )
 
 

@@ -85,10 +85,10 @@ class Waiting:
             pages, self._first, self._last, self._count, self._next, self._free, self._vacant
         )
 
-    def oldest(self) -> int:
-        """The page of the row that has waited longest; there must be one."""
+    def by_age(self) -> np.ndarray:
+        """Pages for which rows wait, that of the row that has waited longest first."""
         pages = self.pages
-        return int(pages[np.argmin(self._ids[self._first[pages]])])
+        return pages[np.argsort(self._ids[self._first[pages]])]
 
     def _grow(self, more: int) -> None:
         """Have room for so many more rows."""

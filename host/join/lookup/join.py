@@ -60,7 +60,7 @@ class LookupJoin(RelationJoin):
             cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
         keyed = slice(0, len(index.first))
         # Pages are taken in while the next ones are read.
-        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.pages // 2)
+        choice = algorithm.choice(index.bytes[keyed], index.rows[keyed], split.request_bytes)
         self.lookup = Lookup(index, cache, choice, counts)
         self.version = version
         self._share(split)
@@ -146,7 +146,7 @@ class LookupJoin(RelationJoin):
     def _fit(self) -> Iterator[pa.RecordBatch]:
         """Let rows leave until those that are held fit into their share of memory."""
         while self._held_bytes > self.split.rows and (self._answered or self.waiting):
-            if not self._answered:
+            while self.waiting and self._answered_bytes < self.split.answered_bytes:
                 yield from self._read_once(self.lookup.occupied)
             yield from self._give()
 
@@ -168,7 +168,10 @@ class LookupJoin(RelationJoin):
         if waiting and waiting + len(request.ids) > rows:
             self._reading = self._ask()
         self._take(self.lookup.arrived(request, found))
-        if self._answered_rows >= ANSWERED and not self.options.ordered:
+        is_much = (
+            self._answered_rows >= ANSWERED or self._answered_bytes >= self.split.answered_bytes
+        )
+        if is_much and not self.options.ordered:
             yield from self._give()
 
     def _ask(self) -> tuple[PageRequest, Future[PageRows]]:

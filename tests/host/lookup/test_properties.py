@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from penstock.errors import UsageError
 from penstock.host.lookup.algorithm import Algorithm
-from penstock.host.lookup.cache import Cache, FrequencyCache, KeyGroups, NoCache, ThresholdCache
+from penstock.host.lookup.cache import Cache, FrequencyCache, KeyGroups, NoCache
 from penstock.host.lookup.frequency import Frequency
 from penstock.host.lookup.hash_table import HashTable
 from penstock.host.lookup.lookup import Lookup
 from penstock.host.lookup.memory import MemorySplit
 from penstock.host.lookup.pages import Cyclic, Oldest, Wanted
+from penstock.host.lookup.threshold_cache import ThresholdCache
 from penstock.host.lookup.waiting import Waiting
 from penstock.host.relation.border import PageIndex, PageRows
 from tests.kit.effort import examples
@@ -100,7 +101,8 @@ def test_waiting(data):
         every = np.arange(pages)
         assert waiting.count_of(every).tolist() == [len(left.get(p, [])) for p in range(pages)]
         if left:
-            assert waiting.oldest() == min(left, key=lambda page: left[page][0][0])
+            by_age = sorted(left, key=lambda page: left[page][0][0])
+            assert waiting.by_age().tolist() == by_age
 
 
 # -- which pages ----------------------------------------------------------------------------------
@@ -458,7 +460,8 @@ def test_memory_is_shared_out(memory, index, row_bytes, keeps_rows):
     assert split.index == index
     assert split.pages >= 1 << 18
     assert split.rows_of(row_bytes) >= 1024
-    assert split.rows_of(row_bytes) * (row_bytes + 48) <= max(split.rows, 1024 * (row_bytes + 48))
+    waiting = split.rows_of(row_bytes) * (row_bytes + 48)
+    assert waiting <= max(split.rows - split.answered_bytes, 1024 * (row_bytes + 48))
     assert keeps_rows or not split.cache
 
 
