@@ -74,7 +74,7 @@ class Data:
             shutil.rmtree(path, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)
             # Each page has an entry in the index, which must leave room in the memory.
-            page_bytes = PAGE_BYTES if self.rows <= _MOST_SHORT else 4 * PAGE_BYTES
+            page_bytes = PAGE_BYTES if self.rows <= _MOST_SHORT else 2 * PAGE_BYTES
             options = RelationOptions(key=("id",), page_bytes=page_bytes)
             build(Calls(subscribers=self.rows).reader("subscribers"), str(path), options)
         return path
