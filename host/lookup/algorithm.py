@@ -32,7 +32,9 @@ class Algorithm(StrEnum):
     def cache(self, schema: pa.Schema, most_bytes: int, keys: int) -> Cache:
         """A cache of rows with this schema, about so many keys of which fit."""
         if self is Algorithm.AUTO:
-            return FrequencyCache(schema, most_bytes, keys)
+            cache = FrequencyCache(schema, most_bytes, keys)
+            cache.resize(most_bytes)  # what counts keys takes some of it
+            return cache
         if self.keeps_rows:
             return ThresholdCache(schema, most_bytes, seed=1)
         return NoCache(schema, 0)
