@@ -27,12 +27,16 @@ class NetworkCosts:
         CPU seconds of a byte.
     sent_bytes, answer_bytes : float
         Of the hash that is sent, and of the row that comes back.
+    message_s : float
+        CPU seconds of a request beside its rows. Rows that are answered together make a request
+        to each other node, so many nodes want large batches.
     """
 
     row_s: float
     byte_s: float
     sent_bytes: float
     answer_bytes: float
+    message_s: float = 0.0
 
     @property
     def forward_s(self) -> float:
@@ -96,6 +100,7 @@ def predict_nodes(
     nodes: int,
     *,
     printed: bool = False,
+    entrance: float | None = None,
 ) -> NodesPrediction:
     """The rate that nodes sustain.
 
@@ -109,8 +114,13 @@ def predict_nodes(
     nodes : int
     printed : bool
         Whether every row goes to its owner first, as in the paper.
+    entrance : float, optional
+        Most frequent keys whose rows are answered where they arrive, of those in the memory of a
+        node: what a stream keeps by itself, before it asks. By default the hot keys.
     """
-    hot = 0.0 if printed else min(hot_keys(shape.rows, shape.exponent, nodes), shape.cached)
+    if entrance is None:
+        entrance = hot_keys(shape.rows, shape.exponent, nodes)
+    hot = 0.0 if printed or nodes < 2 else min(entrance, shape.cached)
     present = 1 - shape.absent
     answered = present * top_share(hot, shape.rows, shape.exponent) if hot else 0.0
     # Hot keys are kept by all, the others by their owners: of the pages, each has its part.
@@ -121,7 +131,8 @@ def predict_nodes(
     )
     one = predict(algorithm, own, costs)
     forwarded = forwarded_share(nodes, answered)
-    work_s = 1 / one.rate + forwarded * network.forward_s
+    requests = (nodes - 1) / shape.batch if forwarded else 0.0
+    work_s = 1 / one.rate + forwarded * network.forward_s + requests * network.message_s
     # The hottest key that only its owner answers, which has it beside an even share of the rest.
     alone = present * (hot + 1) ** -shape.exponent / harmonic(shape.rows, shape.exponent)
     busiest = 1 + alone * (nodes - 1) if hot < shape.rows else 1.0

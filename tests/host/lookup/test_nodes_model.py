@@ -77,3 +77,19 @@ def test_more_nodes_do_more_and_each_row_costs_its_way():
     free = replace(NETWORK, row_s=0.0, byte_s=0.0)
     dear, cheap = (predict_nodes(Algorithm.AUTO, SHAPE, COSTS, n, 4) for n in (NETWORK, free))
     assert dear.work_s - cheap.work_s == pytest.approx(dear.forwarded * NETWORK.forward_s)
+
+
+def test_rows_that_a_stream_keeps_by_itself_are_not_forwarded():
+    found = predict_nodes(Algorithm.AUTO, SHAPE, COSTS, NETWORK, 4, entrance=20_000)
+    assert found.hot == pytest.approx(top_share(20_000, SHAPE.rows, 1.0))
+    assert found.hits == pytest.approx(top_share(20_000 + 4 * 30_000, SHAPE.rows, 1.0))
+    assert found.forwarded == pytest.approx(0.75 * (1 - found.hot))
+
+
+def test_each_batch_makes_a_request_to_each_other_node():
+    dear = replace(NETWORK, message_s=1e-3)
+    for nodes in (1, 2, 8):
+        one, other = (
+            predict_nodes(Algorithm.AUTO, SHAPE, COSTS, n, nodes) for n in (NETWORK, dear)
+        )
+        assert other.work_s - one.work_s == pytest.approx((nodes - 1) * 1e-3 / SHAPE.batch)
