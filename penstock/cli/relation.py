@@ -10,7 +10,7 @@ import typer
 from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
 
 from ..errors import FileError, UsageError
-from . import values
+from . import relation_nodes, values
 from .options import group, grouped, option
 from .terminal import count, errors, results, say, table
 
@@ -27,6 +27,9 @@ Memory = Annotated[str, typer.Option(help="What sorting may use: 256MB, 2GB.")]
 @app.callback()
 def command() -> None:
     """Build, change and check tables that streams are joined with."""
+
+
+app.add_typer(relation_nodes.app, name="nodes")
 
 
 @group

@@ -13,8 +13,8 @@ import typer
 from penstock.host.device.registry import open_device, parse_device
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.owner import DeviceOwner
-from penstock.host.devices.remote.wire.address import Address, check_listen, read_token
 from penstock.host.execute.promptness import run_in_short_slices
+from penstock.host.wire.address import Address, check_listen, read_token
 
 from ..errors import UsageError
 from . import inputs

@@ -17,8 +17,9 @@ from penstock.plan.lookup import LookupPlan
 from ...device.base import Device
 from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
-from ...relation import open_relation
+from ...relation import open_nodes, open_relation
 from ...relation.border import Relation
+from ...wire.address import read_token
 from .base import LookupOptions
 from .opening import open_lookup
 
@@ -37,11 +38,18 @@ class RelationTable:
     refresh : str
         "batch": each batch meets the newest version; "start": all meet that of the start.
     algorithm : Algorithm
+    nodes : tuple of str, optional
+        Addresses of nodes that are asked for rows; empty for those that the relation has a record
+        of. None: rows are read from the location.
+    token_file : str, optional
+        File with the token that nodes want.
     """
 
     location: str
     refresh: str = "batch"
     algorithm: Algorithm = Algorithm.AUTO
+    nodes: tuple[str, ...] | None = None
+    token_file: str | None = None
 
     def open(self) -> Relation:
         """Open it for reading.
@@ -50,8 +58,13 @@ class RelationTable:
         ------
         FileError
             There is no relation, or it is damaged.
+        UsageError
+            It has no nodes, and they are to be asked.
         """
-        return open_relation(self.location)
+        if self.nodes is None:
+            return open_relation(self.location)
+        token = None if self.token_file is None else read_token(self.token_file)
+        return open_nodes(self.location, self.nodes, token=token)
 
     def options(
         self, memory_bytes: int | None, *, ordered: bool, pruning: Pruning | None
@@ -75,7 +88,12 @@ def whole_location(location: str | PathLike) -> str:
 
 
 def relation(
-    location: str | PathLike, *, refresh: str = "batch", algorithm: str = "auto"
+    location: str | PathLike,
+    *,
+    refresh: str = "batch",
+    algorithm: str = "auto",
+    nodes: bool | str | Sequence[str] = False,
+    token_file: str | PathLike | None = None,
 ) -> RelationTable:
     """Name a stored relation as a table of :func:`penstock.sql` or :func:`penstock.stream`.
 
@@ -89,6 +107,11 @@ def relation(
     algorithm : str
         "auto", or "meshjoin", "hybridjoin", "cachejoin", "d-cachejoin" to compare; the rows that
         come out are the same.
+    nodes : bool, str or sequence of str
+        Whether rows are asked for at the relation's nodes (``penstock serve --relation``), as
+        ``penstock relation nodes add`` has named them; or the addresses of nodes.
+    token_file : str or path, optional
+        File with the token that the nodes want.
 
     Raises
     ------
@@ -106,9 +129,17 @@ def relation(
         raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
     if not isinstance(location, str | PathLike):
         raise arguments.refuse("location", "a folder or the address of a store", location)
-    found = RelationTable(whole_location(location), refresh, chosen)
+    token = None if token_file is None else os.path.abspath(fspath(token_file))
+    found = RelationTable(whole_location(location), refresh, chosen, _nodes(nodes), token)
     found.open().close()
     return found
+
+
+def _nodes(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:
+    """Addresses of nodes; None if there are none to ask."""
+    if isinstance(given, bool):
+        return () if given else None
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:

@@ -1,0 +1,82 @@
+"""What a forwarded row costs: a node is asked over its socket, and directly."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from bench.lookup.scale import Data
+from penstock.host.lookup.nodes_model import NetworkCosts
+from penstock.host.node.service import LookupNode
+from penstock.host.relation import open_relation
+from penstock.host.relation.folder.reading import file_store
+from penstock.host.relation.nodes.messages import HASH_BYTES, KeyRequest
+from penstock.host.relation.nodes.peers import Caller, Peer
+from penstock.host.wire.address import Address
+
+#: Keys of small and of large requests; their rows are in memory.
+_FEW, _MANY = 100, 4_000
+_TIMES, _ROUNDS = 40, 5
+
+
+def network_costs(data: Data, columns: tuple[str, ...], memory_bytes: int) -> NetworkCosts:
+    """Measure what it costs to ask another node for rows, in CPU seconds of both sides.
+
+    Parameters
+    ----------
+    data : Data
+    columns : tuple of str
+        Of the relation.
+    memory_bytes : int
+        Of the node.
+    """
+    place = str(data.relation)
+    with tempfile.TemporaryDirectory(prefix="pen") as folder:
+        relation = open_relation(place)
+        version = relation.version()
+        address = Address.parsed(f"unix://{Path(folder)}/node")
+        with closing(
+            LookupNode(relation, file_store(place), "a", address, memory_bytes=memory_bytes)
+        ) as node:
+            caller = Caller("bench", relation.id, place, relation.schema, is_node=True)
+            peer = Peer(caller, "a", str(address))
+            pages = np.arange(min(len(version.index.first), 2 * _MANY))
+            known = np.unique(version.read(pages, columns).hashes)[:_MANY]
+            found = {}
+            for count in (_FEW, _MANY):
+                hashes = known[:: len(known) // count][:count]
+                request = KeyRequest(version.number, 0, columns, hashes)
+                asked = _cpu(lambda one=request: peer.ask(one))
+                alone = _cpu(lambda one=hashes: node.answers.groups(version.number, columns, one))
+                found[count] = asked, alone
+            rows, _ = peer.ask(KeyRequest(version.number, 0, columns, known))
+            peer.close()
+    (few, few_alone), (many, many_alone) = found[_FEW], found[_MANY]
+    row_s = max(0.0, ((many - many_alone) - (few - few_alone)) / (_MANY - _FEW))
+    # A request to another node is one that answers less, so its answer's own cost counts, too.
+    answer_s = max(0.0, few_alone - _FEW * (many_alone - few_alone) / (_MANY - _FEW))
+    size = sum(map(len, rows.message(0)[1])) / len(known)
+    return NetworkCosts(
+        row_s=row_s,
+        byte_s=0.0,
+        sent_bytes=HASH_BYTES,
+        answer_bytes=size,
+        message_s=max(0.0, few - few_alone - _FEW * row_s) + answer_s,
+    )
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    """CPU seconds of this process: median of some rounds."""
+    work()
+    found = []
+    for _ in range(_ROUNDS):
+        began = time.process_time()
+        for _ in range(_TIMES):
+            work()
+        found.append((time.process_time() - began) / _TIMES)
+    return float(np.median(found))
