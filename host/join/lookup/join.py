@@ -19,7 +19,7 @@ from ...relation.border import PageRows, Version
 from .answer import in_group
 from .base import RelationJoin
 from .rows import StreamRows
-from .sought import sought_hashes
+from .sought import sought_hashes, sought_keys
 
 
 class LookupJoin(RelationJoin):
@@ -74,6 +74,8 @@ class LookupJoin(RelationJoin):
 
     def _tune(self) -> None:
         """Share the memory out otherwise, if that is faster."""
+        if self.version.asks_keys:  # the model is about pages
+            return
         counts, cached = self.lookup.counts, len(self.lookup.cache)
         better = self._tuner.better(
             self.version, self.options.memory_bytes, self.split, counts, cached, self._row_bytes
@@ -110,6 +112,7 @@ class LookupJoin(RelationJoin):
         yield from self._settle()
         yield from self._give()
         self._tuner.settled(self.lookup.counts)
+        self.version.settled()
 
     def _settle(self) -> Iterator[pa.RecordBatch]:
         yield from self._make_room()
@@ -176,8 +179,12 @@ class LookupJoin(RelationJoin):
 
     def _ask(self) -> tuple[PageRequest, Future[PageRows]]:
         request = self.lookup.ask()
-        version, columns = self.version, self._inner_columns
-        return request, self._reader.submit(version.read, request.pages, columns, request.sought)
+        version, columns, sought = self.version, self._inner_columns, request.sought
+        if not version.asks_keys:
+            return request, self._reader.submit(version.read, request.pages, columns, sought)
+        rows = self._rows.rows(request.ids, self.plan.sought_columns)
+        keys = sought_keys(self.plan, rows, request.group)
+        return request, self._reader.submit(version.read_keys, request.pages, columns, sought, keys)
 
     # -- rows out ---------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -17,7 +17,7 @@ from penstock.plan.lookup import LookupPlan
 from ...device.base import Device
 from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
-from ...relation import open_nodes, open_relation
+from ...relation import is_postgres, masked, open_nodes, open_relation
 from ...relation.border import Relation
 from ...wire.address import read_token
 from .base import LookupOptions
@@ -45,11 +45,16 @@ class RelationTable:
         File with the token that nodes want.
     """
 
-    location: str
+    location: str = field(repr=False)
     refresh: str = "batch"
     algorithm: Algorithm = Algorithm.AUTO
     nodes: tuple[str, ...] | None = None
     token_file: str | None = None
+    #: The location without a password.
+    shown: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shown", masked(self.location))
 
     def open(self) -> Relation:
         """Open it for reading.
@@ -100,7 +105,8 @@ def relation(
     Parameters
     ----------
     location : str or path
-        Where ``penstock relation build`` wrote it.
+        Where ``penstock relation build`` wrote it; or a table in a PostgreSQL server,
+        ``postgresql://user@host/db?table=customers&key=id&max_age=60s``.
     refresh : str
         "batch": the rows of each push, and all rows of a table, meet the newest version at that
         moment; "start": all pushes meet the version at the start.
@@ -118,7 +124,9 @@ def relation(
     UsageError
         An argument has a value that it cannot have.
     FileError
-        There is no relation, or it is damaged.
+        There is no relation, it is damaged, or its server cannot be reached.
+    SchemaError, MissingToolError
+        A table in a server lacks its key; the driver is not installed.
     """
     if arguments.text("refresh", refresh) not in REFRESH:
         raise UsageError(f"refresh is 'batch' or 'start', not {refresh!r}")
@@ -131,6 +139,12 @@ def relation(
         raise arguments.refuse("location", "a folder or the address of a store", location)
     token = None if token_file is None else os.path.abspath(fspath(token_file))
     found = RelationTable(whole_location(location), refresh, chosen, _nodes(nodes), token)
+    if refresh == "start" and is_postgres(found.location):
+        raise UsageError(
+            f"{found.shown} keeps no state of the start, since PostgreSQL would have to keep all "
+            "rows that were changed since; leave refresh out, or store a copy with `penstock "
+            "relation build`"
+        )
     found.open().close()
     return found
 
