@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.host.devices.remote.wire.address import Address
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.nodes.record import change_ring, newest_ring, read_ring
 from penstock.host.relation.nodes.ring import Node, Ring
+from penstock.host.wire.address import Address
 
 from ..errors import UsageError
 from .options import grouped

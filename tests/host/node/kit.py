@@ -69,7 +69,7 @@ def nodes_of(
             )
             stack.callback(node.close, 5)
             found.append(node)
-        set_ring(location, places)
+        number = set_ring(location, places).number
         for node in found:
-            node.known_ring.ring(1 << 40)
+            node.known_ring.ring(number)
         yield found
