@@ -118,6 +118,18 @@ class PostgresServer:
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         return [int(pid) for pid in children.read_text().split()]
 
+    def clients(self) -> list[int]:
+        """Process numbers of the backends that serve Penstock."""
+        own = "SELECT pid::int8 FROM pg_stat_activity WHERE application_name = 'penstock'"
+        return [pid for (pid,) in self.rows(own)]
+
+    def end_backends(self) -> None:
+        """End the connections of Penstock, and no others."""
+        self.rows(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE application_name = 'penstock'"
+        )
+
     def stop(self) -> None:
         """End it; at once."""
         if self._process is not None and self._process.poll() is None:

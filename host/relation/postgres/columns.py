@@ -57,8 +57,6 @@ class PostgresColumn:
         Why it cannot be read; empty if it can.
     is_cast : bool
         Whether it is read as text.
-    is_unchecked : bool
-        Whether text may be no UTF-8, since its database checks none.
     """
 
     name: str
@@ -66,24 +64,23 @@ class PostgresColumn:
     type: pa.DataType
     lacks: str = ""
     is_cast: bool = False
-    is_unchecked: bool = False
 
     @staticmethod
-    def of(field: pa.Field, *, is_unchecked: bool) -> PostgresColumn:
+    def of(field: pa.Field) -> PostgresColumn:
         """The column of a field as the driver describes it."""
         about = {k.decode(): v.decode() for k, v in (field.metadata or {}).items()}
         kind, modifier = about.get("POSTGRESQL:type", ""), int(about.get("POSTGRESQL:typmod", -1))
         name = field.name
         if kind in _PLAIN:
-            return PostgresColumn(name, kind, _PLAIN[kind], is_unchecked=is_unchecked)
+            return PostgresColumn(name, kind, _PLAIN[kind])
         if kind.startswith("_") and kind[1:] in _PLAIN:
             of = pa.list_(_PLAIN[kind[1:]])
-            return PostgresColumn(name, kind, of, is_unchecked=is_unchecked)
+            return PostgresColumn(name, kind, of)
         if kind == "numeric":
             return _numeric(name, modifier)
         # An enum comes as a string under the name that its owner has given it.
         if kind in _AS_TEXT or (pa.types.is_string(field.type) and kind not in ("", "char")):
-            return PostgresColumn(name, kind, pa.string(), is_cast=True, is_unchecked=is_unchecked)
+            return PostgresColumn(name, kind, pa.string(), is_cast=True)
         lacks = f"its type {kind or field.type} has no like in Arrow; CAST it in a view"
         return PostgresColumn(name, kind, pa.binary(), lacks)
 
@@ -142,8 +139,6 @@ class PostgresColumn:
                 array = _decimals(array, self.type)
             elif array.type != self.type:
                 array = array.cast(self.type)
-            if self.is_unchecked:
-                array.validate(full=True)
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"{where}.{self.name} holds a value that cannot be read: {_short(error)}; mend it, "

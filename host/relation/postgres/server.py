@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from penstock.errors import FileError, SchemaError, ServerError
+from penstock.errors import DataError, FileError, PenstockError, SchemaError, ServerError
 
 from .location import PostgresLocation
 from .session import PostgresSession, Unanswered
@@ -20,7 +20,12 @@ _PAUSE_S, _MOST_PAUSE_S = 0.05, 1.0
 #: States of SQL that say that the server goes or comes, or has no room at the moment.
 _LOST = ("08", "57P", "53300", "40001", "40P01", "25P03")
 #: The same in the messages of a connection that was refused, which have no state.
-_COMES_BACK = ("the database system is", "too many clients", "remaining connection slots")
+_COMES_BACK = (
+    "the database system is",
+    "terminating connection",
+    "too many clients",
+    "remaining connection slots",
+)
 _TIMEOUTS = ("57014", "55P03")
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -85,7 +90,7 @@ class Server:
 
         Raises
         ------
-        _Lost, ServerError, SchemaError, FileError
+        _Lost, ServerError, SchemaError, DataError, FileError
         """
         try:
             return ask()
@@ -105,7 +110,7 @@ class Server:
             was_open = self._session is not None
             if state is None or state.startswith(_LOST):
                 self._drop()
-                if not was_open and "FATAL:" in text and not any(w in text for w in _COMES_BACK):
+                if not was_open and _is_final(text):
                     raise ServerError(
                         f"{self.location.name} cannot be opened: {text}; mend the address, the "
                         "password, or the server's pg_hba.conf"
@@ -124,7 +129,7 @@ class Server:
             return getattr(error, "sqlstate", None) == "25P02"
         return True
 
-    def _refused(self, state: str, text: str) -> FileError | SchemaError:
+    def _refused(self, state: str, text: str) -> PenstockError:
         where = self.location
         if state in _TIMEOUTS:
             return ServerError(
@@ -139,6 +144,11 @@ class Server:
             )
         if state in ("42P01", "42703", "42883", "42804", "3F000"):
             return ChangedTable(f"{where.name}: {text}")
+        if state.startswith("22"):
+            return DataError(
+                f"{where.name} holds a value that cannot be read: {text}; mend it, or leave such "
+                "rows out in a view"
+            )
         return ServerError(f"{where.name} refuses: {text} (SQLSTATE {state})")
 
     def _unreachable(self, error: Exception, tried_s: float) -> ServerError:
@@ -220,6 +230,12 @@ class TableSnapshot:
             server._snapshot, self.since, self.begun = self, time.monotonic(), True
             session.do(_BEGIN, *self._first)
         return session.query(sql, parameters)
+
+
+def _is_final(text: str) -> bool:
+    """Whether a connection was refused for a reason that does not go away by itself."""
+    is_refused = "Failed to connect" in text and "FATAL:" in text
+    return is_refused and not any(words in text for words in _COMES_BACK)
 
 
 def _first_lines(text: str) -> str:

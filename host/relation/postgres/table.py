@@ -94,7 +94,7 @@ class PostgresTable:
             )
         about = found[0]
         name = f"{quoted(about['schema'])}.{quoted(about['name'])}"
-        columns = columns_of(server, name, about["encoding"])
+        columns = columns_of(server, name)
         oid = pa.array([about["oid"]], pa.int64())
         key = where.key or _primary(server, oid)
         missing = [one for one in key if one not in columns]
@@ -126,7 +126,7 @@ class PostgresTable:
         )
 
 
-def columns_of(server: Server, name: str, encoding: str) -> dict[str, PostgresColumn]:
+def columns_of(server: Server, name: str) -> dict[str, PostgresColumn]:
     """The columns that a table has now.
 
     Raises
@@ -134,10 +134,9 @@ def columns_of(server: Server, name: str, encoding: str) -> dict[str, PostgresCo
     ServerError, SchemaError
     """
     schema = server.query(f"SELECT * FROM {name} LIMIT 0").schema
-    is_unchecked = encoding == "SQL_ASCII"
     if len(set(schema.names)) < len(schema.names):
         raise SchemaError(f"{server.location.name} has two columns of one name")
-    return {one.name: PostgresColumn.of(one, is_unchecked=is_unchecked) for one in schema}
+    return {one.name: PostgresColumn.of(one) for one in schema}
 
 
 def difference(old: dict[str, PostgresColumn], new: dict[str, PostgresColumn]) -> str:

@@ -161,7 +161,7 @@ class PostgresVersion(Version):
         found = self.snapshot.query(sql, asked)
         where = self._server.location.name
         for field, one in zip(found.schema, chosen, strict=False):
-            now = PostgresColumn.of(field, is_unchecked=False)
+            now = PostgresColumn.of(field)
             if not one.is_cast and (now.kind, now.type) != (one.kind, one.type):
                 raise ChangedTable(f"{one.name} was {one.kind} and is {now.kind}")
         if found.num_columns > len(chosen) and not _all(found.column("fits")):
@@ -178,7 +178,7 @@ class PostgresVersion(Version):
         server, table = self._server, self._table
         self.snapshot.end()
         try:
-            text = difference(table.columns, columns_of(server, table.name, table.encoding)) or text
+            text = difference(table.columns, columns_of(server, table.name)) or text
         except SchemaError as error:
             text = str(error)
         return SchemaError(
