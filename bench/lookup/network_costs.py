@@ -13,7 +13,7 @@ import numpy as np
 from bench.lookup.scale import Data
 from penstock.host.lookup.nodes_model import NetworkCosts
 from penstock.host.node.service import LookupNode
-from penstock.host.relation import open_relation
+from penstock.host.relation import Version, open_relation
 from penstock.host.relation.folder.reading import file_store
 from penstock.host.relation.nodes.messages import HASH_BYTES, KeyRequest
 from penstock.host.relation.nodes.peers import Caller, Peer
@@ -21,7 +21,12 @@ from penstock.host.wire.address import Address
 
 #: Keys of small and of large requests; their rows are in memory.
 _FEW, _MANY = 100, 4_000
-_TIMES, _ROUNDS = 40, 5
+_TIMES, _ROUNDS = 10, 5
+#: Keys of requests whose rows are read: about those of a batch for one of 4 nodes, and for one
+#: node. A small request reads fewer pages at once, so that they are no neighbours.
+_SMALL, _LARGE = 1_150, 4_600
+#: Pages that keys are taken of.
+_PAGES = 50_000
 
 
 def network_costs(data: Data, columns: tuple[str, ...], memory_bytes: int) -> NetworkCosts:
@@ -45,29 +50,48 @@ def network_costs(data: Data, columns: tuple[str, ...], memory_bytes: int) -> Ne
         ) as node:
             caller = Caller("bench", relation.id, place, relation.schema, is_node=True)
             peer = Peer(caller, "a", str(address))
-            pages = np.arange(min(len(version.index.first), 2 * _MANY))
-            known = np.unique(version.read(pages, columns).hashes)[:_MANY]
+            known = _keys(version, columns)
+            kept = known[:_MANY]
             found = {}
             for count in (_FEW, _MANY):
-                hashes = known[:: len(known) // count][:count]
+                hashes = kept[:: len(kept) // count][:count]
                 request = KeyRequest(version.number, 0, columns, hashes)
                 asked = _cpu(lambda one=request: peer.ask(one))
                 alone = _cpu(lambda one=hashes: node.answers.groups(version.number, columns, one))
-                found[count] = asked, alone
-            rows, _ = peer.ask(KeyRequest(version.number, 0, columns, known))
+                found[count] = asked - alone
+            rows, _ = peer.ask(KeyRequest(version.number, 0, columns, kept))
             peer.close()
-    (few, few_alone), (many, many_alone) = found[_FEW], found[_MANY]
-    row_s = max(0.0, ((many - many_alone) - (few - few_alone)) / (_MANY - _FEW))
-    # A request to another node is one that answers less, so its answer's own cost counts, too.
-    answer_s = max(0.0, few_alone - _FEW * (many_alone - few_alone) / (_MANY - _FEW))
-    size = sum(map(len, rows.message(0)[1])) / len(known)
+            # A request to each node is an answer of each node, most of whose keys are read.
+            random = np.random.default_rng(1)
+
+            def read(count: int) -> float:
+                def work() -> None:
+                    some = np.sort(random.choice(known, count, replace=False))
+                    node.answers.groups(version.number, columns, some)
+
+                return _cpu(work)
+
+            small, large = read(_SMALL), read(_LARGE)
+    row_s = max(0.0, (found[_MANY] - found[_FEW]) / (_MANY - _FEW))
+    answer_s = max(0.0, small - _SMALL * (large - small) / (_LARGE - _SMALL))
+    size = sum(map(len, rows.message(0)[1])) / len(kept)
     return NetworkCosts(
         row_s=row_s,
         byte_s=0.0,
         sent_bytes=HASH_BYTES,
         answer_bytes=size,
-        message_s=max(0.0, few - few_alone - _FEW * row_s) + answer_s,
+        message_s=max(0.0, found[_FEW] - _FEW * row_s) + answer_s,
     )
+
+
+def _keys(version: Version, columns: tuple[str, ...]) -> np.ndarray:
+    """A key of each of many pages, from all over the relation; hashes, ascending."""
+    pages = np.unique(np.linspace(0, len(version.index.first) - 1, _PAGES).astype(np.int64))
+    found = []
+    for some in np.array_split(pages, -(-len(pages) // _MANY)):
+        rows = version.read(some, columns)
+        found.append(rows.hashes[rows.starts[:-1]])
+    return np.unique(np.concatenate(found))
 
 
 def _cpu(work: Callable[[], object]) -> float:
