@@ -14,7 +14,8 @@ from penstock.host.device.base import Device
 from penstock.host.join.lookup.base import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable
-from penstock.host.relation import FolderRelation, open_relation
+from penstock.host.relation import FolderRelation, NodesRelation
+from penstock.host.relation.border import Relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, other
 
@@ -110,9 +111,10 @@ class LookupTask:
         key = repr(known)
         join = KEPT.take(key) if is_kept else None
         stored = self._open() if join is None else join.relation
-        assert isinstance(stored, FolderRelation)
+        assert isinstance(stored, FolderRelation | NodesRelation)
+        folder = stored.folder if isinstance(stored, NodesRelation) else stored
         try:
-            number = self.versions.choose(stored, self.relation_id)
+            number = self.versions.choose(folder, self.relation_id)
             if join is None:
                 join = self.new(stored, number, device)
             else:
@@ -128,7 +130,7 @@ class LookupTask:
         else:
             stored.close()
 
-    def _open(self) -> FolderRelation:
+    def _open(self) -> FolderRelation | NodesRelation:
         """The relation that the driver has seen.
 
         Raises
@@ -136,7 +138,8 @@ class LookupTask:
         FileError
             There is another one in its place, or none that this executor can read.
         """
-        stored = open_relation(self.relation.location)
+        stored = self.relation.open()
+        assert isinstance(stored, FolderRelation | NodesRelation)
         if stored.id != self.relation_id:
             stored.close()
             raise FileError(
@@ -152,7 +155,7 @@ class LookupTask:
             return SOME_COLUMN
         return used_schema(self.slots, self.compiled.by_side()[other(self.inner)])
 
-    def new(self, stored: FolderRelation, number: int, device: Device) -> RelationJoin:
+    def new(self, stored: Relation, number: int, device: Device) -> RelationJoin:
         """A join whose rows meet a version.
 
         Raises
