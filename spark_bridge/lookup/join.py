@@ -173,6 +173,7 @@ class LookupCall:
                 shuffled=_shuffled(spark),
                 kept_joins=conf.resident_bytes // lookup.memory_bytes if conf.resident else 0,
                 is_remote="://" in table.location,
+                has_nodes=table.nodes is not None,
             )
             task = replace(task, arcs=place.arcs, is_watched=frame.isStreaming)
             arc_of = ArcOf(

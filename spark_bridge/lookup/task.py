@@ -14,7 +14,7 @@ from penstock.host.device.base import Device
 from penstock.host.join.lookup.base import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable
-from penstock.host.relation import Relation, open_relation
+from penstock.host.relation import NodesRelation, Relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, other
 
@@ -110,8 +110,10 @@ class LookupTask:
         key = repr(known)
         join = KEPT.take(key) if is_kept else None
         stored = self._open() if join is None else join.relation
+        # The folder has the versions of what nodes serve.
+        versioned = stored.folder if isinstance(stored, NodesRelation) else stored
         try:
-            number = self.versions.choose(stored, self.relation_id)
+            number = self.versions.choose(versioned, self.relation_id)
             if join is None:
                 join = self.new(stored, number, device)
             else:
@@ -135,7 +137,7 @@ class LookupTask:
         FileError
             There is another one in its place, or none that this executor can read.
         """
-        stored = open_relation(self.relation.location)
+        stored = self.relation.open()
         if stored.id != self.relation_id:
             stored.close()
             raise FileError(
