@@ -21,6 +21,10 @@ from .base import RelationJoin
 from .rows import StreamRows
 from .sought import sought_hashes, sought_keys
 
+#: Share of the cache where keys are asked for: each one costs more than a row that waits saves,
+#: and no model shares the memory out later.
+_ASKED_SHARE = 0.8
+
 
 class LookupJoin(RelationJoin):
     """Finds the rows of a relation by its key."""
@@ -54,7 +58,8 @@ class LookupJoin(RelationJoin):
             cache, counts = self.lookup.cache, self.lookup.counts
             cache.drop(version.changed_since(self.version.number))
         else:
-            split = split_of(version, memory, width, algorithm)
+            share = _ASKED_SHARE if version.asks_keys else None
+            split = split_of(version, memory, width, algorithm, cache_share=share)
             # More than fit: how often the keys outside came is counted, too.
             keys = int(split.cache * version.rows / max(1, version.bytes))
             cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
@@ -160,7 +165,10 @@ class LookupJoin(RelationJoin):
 
     def _read_once(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Take pages in; meanwhile the next ones are read, if more than so many rows wait still."""
-        request, read = self._reading or self._ask()
+        self._reading = self._reading or self._ask()
+        if self.version.asks_keys and not self.options.ordered:
+            yield from self._give()  # while the server works
+        request, read = self._reading
         self._reading = None
         try:
             found = read.result()
