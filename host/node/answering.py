@@ -15,7 +15,7 @@ from penstock.errors import SchemaError
 from ..lookup.algorithm import Algorithm
 from ..lookup.cache import Cache, KeyGroups
 from ..lookup.memory import MemorySplit, split_of
-from ..lookup.pages import fitting
+from ..lookup.pages import fitting, picked_bytes
 from ..relation.border import Version
 from ..relation.folder.relation import FolderRelation
 from .key_groups import groups_of
@@ -207,24 +207,27 @@ class KeyAnswers:
     ) -> list[KeyGroups]:
         """Read the rows of some keys, as many pages at a time as there is room for."""
         wanted = self._columns if keeps else tuple(columns)
-        pages = version.index.page_of(hashes)
-        left = np.unique(pages)
-        parts = []
+        index = version.index
+        pages = index.page_of(hashes)
+        left, sought = np.unique(pages, return_counts=True)
+        sizes = picked_bytes(index.bytes[left], index.rows[left], sought)
+        parts: list[KeyGroups] = []
         while len(left) or not parts:
-            some = fitting(left, version.index.bytes[left], self.split.pages // _AT_A_TIME)
+            some = fitting(left, sizes, self.split.pages // _AT_A_TIME)
             some = left[: len(some)]
             low, high = np.searchsorted(pages, [some[0], some[-1] + 1]) if len(some) else (0, 0)
             own = hashes[low:high]
             found = groups_of(own, version.read(some, wanted, own))
             found = found.pick(np.arange(len(found)))  # others' rows are not kept
             self.counts.pages += len(some)
-            self.counts.page_bytes += int(version.index.bytes[some].sum())
+            self.counts.page_bytes += int(index.bytes[some].sum())
             self.counts.absent += int((found.counts == 0).sum())
-            if keeps:
-                self._keep(version, wanted, found)
-            parts.append(_with_columns(found, columns))
-            left = left[len(some) :]
-        return parts
+            parts.append(found)
+            left, sizes = left[len(some) :], sizes[len(some) :]
+        read = parts[0] if len(parts) == 1 else KeyGroups.concat(parts)
+        if keeps:
+            self._keep(version, wanted, read)
+        return [_with_columns(read, columns)]
 
     def _keep(self, version: Version, columns: tuple[str, ...], groups: KeyGroups) -> None:
         """Keep what is worth it of groups that were read."""
