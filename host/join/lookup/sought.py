@@ -8,8 +8,11 @@ import pyarrow as pa
 from penstock.expr.columns import Columns, Vector, evaluate_columns
 from penstock.plan.lookup import LookupPlan, SoughtKey
 
+from ...keys.hashing import hash_keys
 from ...relation.key_hash import KeyHash
 from ...rows.columns import load
+
+_SEAL = np.uint64(0xA0761D6478BD642F)
 
 
 def sought_hashes(
@@ -33,6 +36,12 @@ def sought_hashes(
         None if all rows have a key.
     """
     return key_hash(_keys(plan, batch), batch.num_rows)
+
+
+def sought_seals(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
+    """A second hash of the key that each row looks up; arbitrary where there is none."""
+    seals, _ = hash_keys(_keys(plan, rows), rows.num_rows, _SEAL)
+    return seals | np.uint64(1)  # 0 is of no key
 
 
 def sought_keys(
