@@ -22,8 +22,11 @@ from penstock.host.wire.address import Address
 #: Keys of small and of large requests; their rows are in memory.
 _FEW, _MANY = 100, 4_000
 _TIMES, _ROUNDS = 10, 5
-#: Keys of requests whose rows are read: about those of a batch for one of 8 nodes, and of 2.
-_SMALL, _LARGE = 600, 2_300
+#: Keys of requests whose rows are read: about those of a batch for one of 4 nodes, and for one
+#: node. A small request reads fewer pages at once, so that they are no neighbours.
+_SMALL, _LARGE = 1_150, 4_600
+#: Pages that keys are taken of.
+_PAGES = 50_000
 
 
 def network_costs(data: Data, columns: tuple[str, ...], memory_bytes: int) -> NetworkCosts:
@@ -82,9 +85,13 @@ def network_costs(data: Data, columns: tuple[str, ...], memory_bytes: int) -> Ne
 
 
 def _keys(version: Version, columns: tuple[str, ...]) -> np.ndarray:
-    """Hashes of some keys from all over the relation, ascending."""
-    pages = np.unique(np.linspace(0, len(version.index.first) - 1, 4_000).astype(np.int64))
-    return np.unique(version.read(pages, columns).hashes)
+    """A key of each of many pages, from all over the relation; hashes, ascending."""
+    pages = np.unique(np.linspace(0, len(version.index.first) - 1, _PAGES).astype(np.int64))
+    found = []
+    for some in np.array_split(pages, -(-len(pages) // _MANY)):
+        rows = version.read(some, columns)
+        found.append(rows.hashes[rows.starts[:-1]])
+    return np.unique(np.concatenate(found))
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -124,6 +124,7 @@ class Query:
             waiting=0,  # between micro-batches
             nodes={},  # tasks do not tell of them
             cached=now.cached,
+            nodes={},
         )
 
 
