@@ -14,7 +14,7 @@ from penstock.errors import SchemaError
 
 from ..lookup.algorithm import Algorithm
 from ..lookup.cache import Cache, KeyGroups
-from ..lookup.memory import MemorySplit, split_of
+from ..lookup.memory import split_of
 from ..lookup.pages import fitting, picked_bytes
 from ..relation.border import Version
 from ..relation.folder.relation import FolderRelation
@@ -101,11 +101,6 @@ class KeyAnswers:
     def cached(self) -> int:
         """Keys whose rows are in memory."""
         return 0 if self._cache is None else len(self._cache)
-
-    @property
-    def memory(self) -> MemorySplit:
-        """How the memory is shared out."""
-        return self.split
 
     @property
     def kept_bytes(self) -> int:

@@ -122,7 +122,6 @@ class Query:
             age_s=max(0.0, time.time() - now.created),
             **{name: self._looked_up[name] for name in LOOKED_UP},
             waiting=0,  # between micro-batches
-            nodes={},  # tasks do not tell of them
             cached=now.cached,
             nodes={},
         )

@@ -119,17 +119,6 @@ class Peer:
         """
         return Question(self, request)
 
-    def ask(self, request: KeyRequest) -> tuple[KeyRows, int]:
-        """The rows of some keys, and the number of the ring that the node knows.
-
-        Raises
-        ------
-        UnreachableError, RefusedError
-        PenstockError
-            The node's own error.
-        """
-        return self.begin(request).answer()
-
     def close(self) -> None:
         """Close the connections that nobody uses; the others are closed after their use."""
         with self._lock:
@@ -283,7 +272,3 @@ class Question:
         if not poll.poll(max(0.0, left) * 1e3):
             answer_s = self._peer.caller.patience.answer_s
             raise self._peer.failed(TimeoutError(f"no answer within {answer_s:g} s"))
-
-    def drop(self) -> None:
-        """Give the question up."""
-        self._frames.close()
