@@ -92,12 +92,22 @@ class NodesReport:
             "two": self._two,
             "bytes": self._bytes,
             "figure8": self._figure_8,
+            "postgres": self._postgres,
         }
         for name in self._only or steps:
             if name not in steps:
                 raise UsageError(f"there is no step {name}; there are {', '.join(steps)}")
             steps[name]()
             gc.collect()
+
+    def _postgres(self) -> None:
+        """A table in PostgreSQL beside questions that one writes by hand."""
+        from bench.lookup import postgres
+
+        scale = postgres.QUICK if self._scale is QUICK else postgres.FULL
+        found = postgres.Report(scale, self._on_row)
+        found.measure()
+        self.rows += found.rows
 
     def _add(
         self, what: str, measured: str, target: str = "", met: bool | None = None, **values
