@@ -118,7 +118,8 @@ soak: setup ## Run a join for long and see that nothing grows
 	$(BIN)/python -m bench.host.soak $(ARGS)
 
 .PHONY: chaos
-chaos: setup ## Kill processes of streaming joins in Spark, and see that no row is lost or doubled
+chaos: setup ## Kill processes of streaming joins and lookup nodes: no row is lost or doubled
+	$(BIN)/python -m tests.host.node.chaos
 	$(BIN)/python -m tests.spark_bridge.kit.chaos $(ARGS)
 
 .PHONY: interrupts

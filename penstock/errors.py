@@ -59,6 +59,10 @@ class FileError(PenstockError, OSError):
     exit_code = 6
 
 
+class ServerError(FileError):
+    """A server that stores rows cannot be reached, or refuses."""
+
+
 class UsageError(PenstockError, ValueError):
     """An argument of a call or of the command line is not usable."""
 

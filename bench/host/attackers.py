@@ -21,9 +21,9 @@ from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.wire.bodies import Bodies
 from penstock.host.devices.remote.wire.columns import pack
-from penstock.host.devices.remote.wire.frames import Frames, GoneError
-from penstock.host.devices.remote.wire.handshake import greet
 from penstock.host.devices.remote.wire.tasks import task_message
+from penstock.host.wire.frames import Frames, GoneError
+from penstock.host.wire.handshake import greet
 from penstock.program import BandProgram, GeneralProgram
 from penstock.types import integer
 

@@ -5,7 +5,7 @@ answered before the next one unless it says otherwise; they take turns, and thei
 The relation has 20 million rows of 100 bytes, with ``--quick`` 2 million, with ``--large`` 100
 million. Files are kept in ``build/bench/lookup``. Ratios are by CPU time of this process, since
 other work on a machine does not change it much; those by the clock stand beside, and count with
-``--cold``, which has no targets.
+``--cold``, which has no targets. ``--nodes`` measures several nodes instead.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--cold", action="store_true", help="pages leave the system's memory after each batch"
     )
+    parser.add_argument("--nodes", action="store_true", help="figures of several nodes")
     parser.add_argument("--only", nargs="+", metavar="STEP", help="steps of the report, by name")
     parser.add_argument("--no-pictures", action="store_true", help="print the table only")
     parser.add_argument("--folder", type=Path, default=BUILD / "lookup", help="of the relation")
@@ -39,6 +40,17 @@ def main(argv: list[str] | None = None) -> int:
     if options.large:
         scale = replace(scale, rows=100_000_000)
     data = Data(scale.rows, options.folder, options.cold)
+    if options.nodes:
+        from bench.lookup.nodes import NodesReport
+
+        return run(
+            Titles(
+                name="lookup_nodes", text=__doc__, title="Lookups on several nodes", baseline=""
+            ),
+            lambda on_row: NodesReport(data, scale, options.only, on_row),
+            quick=options.quick,
+            pictures=False,
+        )
     return run(
         Titles(name="lookup", text=__doc__, title=f"Lookups in {scale.rows:,} rows", baseline=""),
         lambda on_row: Report(data, scale, options.only, on_row),

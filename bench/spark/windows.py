@@ -17,7 +17,7 @@ from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.devices.remote.wire.address import Address
+from penstock.host.wire.address import Address
 from penstock.spark_bridge import watch
 from penstock.spark_bridge.streaming import stream
 

@@ -17,7 +17,7 @@ from ..device.base import PAIRS, Device, Kernel, WindowBuffer
 from ..keys.prepare import Layout
 from ..windows.run import Readable
 from .buffers import Buffers
-from .ring import Ring, RingSpan
+from .ring import BufferRing, RingSpan
 
 #: Positions that a ring starts with.
 LEAST_CAPACITY = 1024
@@ -32,7 +32,7 @@ class Window:
     layout: Layout
     kernel: Kernel
     buffers: tuple[WindowBuffer, ...]
-    ring: Ring
+    ring: BufferRing
     #: Held while keys are written.
     writing: threading.Lock = field(default_factory=threading.Lock)
     #: Spans that the ring counts as resident, but that are still to be written.
@@ -243,7 +243,7 @@ class DeviceMemory:
         buffers = self._taken(kernel, each, count)
         if buffers is None:
             return None
-        window = Window(made, kernel, buffers, Ring(each, count))
+        window = Window(made, kernel, buffers, BufferRing(each, count))
         self._windows[key] = window
         return window
 

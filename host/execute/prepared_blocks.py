@@ -20,7 +20,7 @@ from ..rows.stretches import WindowPart
 from ..windows.run import Readable, Snapshot
 from .memory import DeviceMemory, Lease, Window
 from .prepared import Prepared, key_of
-from .ring import Ring, RingSpan
+from .ring import BufferRing, RingSpan
 
 #: Bytes of a key in a device's memory, at most.
 _KEY_BYTES = 8
@@ -159,7 +159,9 @@ class _BlockMemory(DeviceMemory):
         buffer = kernel.resident(name, source.end, columns)
         if buffer is None:
             return None
-        window = _NamedWindow(made, kernel, (buffer,), Ring(max(source.end, 1)), leases=1, key=key)
+        window = _NamedWindow(
+            made, kernel, (buffer,), BufferRing(max(source.end, 1)), leases=1, key=key
+        )
         with self._changed:
             self._named[key] = window
         return window

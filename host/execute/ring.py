@@ -21,7 +21,7 @@ class RingSpan:
     buffer: int = 0
 
 
-class Ring:
+class BufferRing:
     """Residency of one run in one buffer, or in several of equal size.
 
     Parameters

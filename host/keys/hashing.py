@@ -34,7 +34,9 @@ _SPREAD = np.uint64(0xD1342543DE82EF95)
 _NAN = np.uint64(0x7FF8000000000000)
 
 
-def hash_keys(columns: Sequence[Vector], rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+def hash_keys(
+    columns: Sequence[Vector], rows: int, seed: np.uint64 = _SEED
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Hash the key of each row.
 
     Parameters
@@ -42,6 +44,8 @@ def hash_keys(columns: Sequence[Vector], rows: int) -> tuple[np.ndarray, np.ndar
     columns : sequence of Vector, each of shape (rows,)
         The values of the key's columns.
     rows : int
+    seed : uint64, optional
+        Another one gives another hash, which no file has.
 
     Returns
     -------
@@ -50,7 +54,7 @@ def hash_keys(columns: Sequence[Vector], rows: int) -> tuple[np.ndarray, np.ndar
     valid : ndarray of bool, shape (rows,), or None
         False where a column is NULL; None if there is no NULL.
     """
-    hashes = np.full(rows, _SEED, np.uint64)
+    hashes = np.full(rows, seed, np.uint64)
     valid = None
     for column in columns:
         _add(hashes, column)

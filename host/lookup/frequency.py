@@ -28,6 +28,8 @@ class Frequency:
         self._counts = np.zeros((_ROWS, 1 << bits), np.uint8)
         self._shift = np.uint64(64 - bits)
         self._left = _SAMPLE << bits
+        #: Keys that were counted, halved whenever the counters are.
+        self.total = 0
 
     @staticmethod
     def bytes_for(keys: int) -> int:
@@ -42,8 +44,10 @@ class Frequency:
         """Count keys that came."""
         _note(hashes, self._counts, self._shift)
         self._left -= len(hashes)
+        self.total += len(hashes)
         if self._left <= 0:
             self._counts >>= 1
+            self.total >>= 1
             self._left = _SAMPLE * self._counts.shape[1] // 2
 
     def of(self, hashes: np.ndarray) -> np.ndarray:

@@ -156,7 +156,9 @@ def split_of(
     by_key = algorithm is not None
     return MemorySplit.of(
         memory_bytes,
-        version.index.memory_bytes + (PLACE_BYTES * len(version.index.first) if by_key else 0),
+        version.index.memory_bytes + PLACE_BYTES * len(version.index.first)
+        if by_key
+        else version.scanned.memory_bytes,
         row_bytes,
         keeps_rows=by_key and algorithm.keeps_rows,
         goes_on=goes_on,

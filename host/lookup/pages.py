@@ -20,6 +20,11 @@ def fitting(pages: np.ndarray, sizes: np.ndarray, most_bytes: int) -> np.ndarray
     return pages[: max(1, fit)]
 
 
+def picked_bytes(sizes: np.ndarray, rows: np.ndarray, sought: np.ndarray) -> np.ndarray:
+    """About how many bytes of pages stay in memory, where so many keys of each are sought."""
+    return np.minimum(sizes, PICKED * sought * (sizes / np.maximum(rows, 1)))
+
+
 class PageChoice(ABC):
     """Chooses pages for waiting rows.
 
@@ -98,10 +103,9 @@ class Wanted(PageChoice):
         looked_at = _FIRST_PAGES
         while True:
             ahead = self._ahead[:looked_at]
-            sizes = self.sizes[ahead]
-            row_bytes = sizes / np.maximum(self._rows[ahead], 1)
-            picked = PICKED * row_bytes * waiting.count_of(ahead)
-            pages = fitting(ahead, np.minimum(sizes, picked), self.most_bytes)
+            sought = waiting.count_of(ahead)
+            picked = picked_bytes(self.sizes[ahead], self._rows[ahead], sought)
+            pages = fitting(ahead, picked, self.most_bytes)
             if len(pages) < looked_at or looked_at == _MOST_PAGES:
                 break
             looked_at = min(4 * looked_at, _MOST_PAGES)

@@ -151,6 +151,19 @@ def _lookup_series(lookup: LookupReport) -> Iterator[Series]:
         ("cached", "Keys whose rows are in memory.", lookup.cached, False),
     ):
         yield Series(f"penstock_lookup_{name}", text, {(): number}, total=total)
+    if lookup.nodes:
+        keys = {(name,): float(number) for name, number in lookup.nodes.items()}
+        text = "Keys that nodes of the relation were asked for."
+        yield Series("penstock_lookup_node_keys", text, keys, ("node",), total=True)
+    for name, text, number in (
+        (
+            "node_retries",
+            "Requests that another node was asked, since one failed.",
+            lookup.node_retries,
+        ),
+        ("alone", "Requests that no node has answered.", lookup.alone),
+    ):
+        yield Series(f"penstock_lookup_{name}", text, {(): number}, total=True)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,11 @@ class LookupReport:
         Pages of the relation that were read, and their bytes.
     cached : int
         Keys whose rows are kept.
+    nodes : mapping of str to int
+        Keys that each node of the relation was asked for; empty if none is asked.
+    node_retries, alone : int
+        Requests that another node was asked, since one failed; those that none has answered, so
+        that the relation itself was read.
     """
 
     relation: str
@@ -66,6 +71,9 @@ class LookupReport:
     pages: int
     page_bytes: int
     cached: int
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    node_retries: int = 0
+    alone: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.expr.columns import Vector
+
 from .key_hash import KeyHash
 
 
@@ -92,6 +94,11 @@ class Version(ABC):
     created : float
         When it was committed, in seconds of Unix time.
     index : PageIndex
+    asks_keys : bool
+        Whether rows are found by the values of their keys, not by pages: :meth:`read_keys`.
+    keeps_state : bool
+        Whether the state can always be read again; else :attr:`losses` says how often it was lost,
+        and a newer one read in its place.
     """
 
     number: int
@@ -99,6 +106,14 @@ class Version(ABC):
     bytes: int
     created: float
     index: PageIndex
+    asks_keys: bool = False
+    keeps_state: bool = True
+    losses: int = 0
+
+    @property
+    def scanned(self) -> PageIndex:
+        """The pages of :meth:`read` where all rows are wanted; others than those of keys, maybe."""
+        return self.index
 
     @abstractmethod
     def read(
@@ -121,6 +136,33 @@ class Version(ABC):
         FileError
             A page is gone, or is not what was written.
         """
+
+    def read_keys(
+        self,
+        pages: np.ndarray,
+        columns: Sequence[str],
+        sought: np.ndarray,
+        keys: Sequence[Vector],
+    ) -> PageRows:
+        """Read the rows of some keys; in place of :meth:`read` where :attr:`asks_keys`.
+
+        Parameters
+        ----------
+        pages, columns, sought
+            As for :meth:`read`: the pages, and the hashes, of the keys.
+        keys : sequence of Vector, each of shape (n,)
+            Values of each column of the key, without NULL: the integers in its scale or unit,
+            floats, texts. A key may come several times.
+
+        Raises
+        ------
+        FileError
+        """
+        return self.read(pages, columns, sought)
+
+    def settled(self) -> None:
+        """Note that all rows that met this version were answered; others may still come."""
+        return
 
     @property
     @abstractmethod
@@ -152,6 +194,8 @@ class Relation(ABC):
     ----------
     name : str
         For messages.
+    id : str
+        Another one for what was built or opened otherwise in the same place.
     schema : Schema
     key : tuple of str
         Columns whose values name a row, or a group of rows; empty if none do.
@@ -164,6 +208,7 @@ class Relation(ABC):
     """
 
     name: str
+    id: str
     schema: pa.Schema
     key: tuple[str, ...]
     cluster: tuple[str, ...]
@@ -174,6 +219,15 @@ class Relation(ABC):
     def found_by(self) -> tuple[str, ...]:
         """The columns by which the page of a row is known: the key, or none if it is clustered."""
         return () if self.cluster else self.key
+
+    def check_used(self, columns: Sequence[str]) -> None:
+        """Refuse a query that needs these columns if one of them cannot be read.
+
+        Raises
+        ------
+        SchemaError
+        """
+        return
 
     @abstractmethod
     def newest(self) -> int:

@@ -22,7 +22,7 @@ def slices_of_hashes(rows: int, bytes_: int) -> PageIndex:
         Of the relation; estimates are enough.
     """
     slices = max(1, min(_SLICES, rows // _ROWS))
-    first = np.arange(slices, dtype=np.uint64) * np.uint64((1 << 64) // slices)
+    first = np.arange(slices, dtype=np.uint64) * np.uint64(((1 << 64) - 1) // slices)
     own_rows = np.full(slices, min(max(1, -(-rows // slices)), _MOST_BYTES), np.int32)
     own_bytes = np.full(slices, min(max(1, -(-bytes_ // slices)), _MOST_BYTES), np.int32)
     size = first.nbytes + own_rows.nbytes + own_bytes.nbytes

@@ -28,12 +28,20 @@ from .options import group, option
 from .output import OutputArguments, run, show
 from .terminal import count, note
 
+#: In place of addresses of nodes: those that the relation has a record of.
+_RING = "ring"
+
 
 @group
 class LookupArguments:
     """A relation in the place of a table."""
 
     relation: str | None = option("NAME=FOLDER of a stored relation, in the place of a table.")
+    nodes: str | None = option(
+        "Where its rows are asked for: `ring` for the nodes that it has a record of, or addresses "
+        "(tcp://HOST:PORT,...)."
+    )
+    nodes_token: Path | None = option("File with the token that these nodes want.")
     memory: str | None = option("Memory of a join with a relation: 128MB.")
     algorithm: str = option(
         "How a relation is looked up: auto, meshjoin, hybridjoin, cachejoin, d-cachejoin.",
@@ -49,11 +57,21 @@ class LookupArguments:
             Other options are given without it.
         """
         if self.relation is None:
-            if self.memory is not None or self.algorithm != "auto":
-                raise UsageError("--memory and --algorithm are for a query with --relation")
+            if (self.memory, self.nodes, self.nodes_token) != (None,) * 3 or (
+                self.algorithm != "auto"
+            ):
+                raise UsageError(
+                    "--memory, --algorithm, --nodes and --nodes-token are for a query with "
+                    "--relation"
+                )
             return None
         ((name, location),) = values.pairs([self.relation], "relation").items()
-        return name, relation(location, algorithm=self.algorithm)
+        return name, relation(
+            location,
+            algorithm=self.algorithm,
+            nodes=self.nodes == _RING or (self.nodes.split(",") if self.nodes else False),
+            token_file=self.nodes_token,
+        )
 
     @property
     def memory_bytes(self) -> int | None:

@@ -30,7 +30,7 @@ COMMANDS = {
     "latency.",
     "relation": "Build, change and check tables that streams are joined with.",
     "top": "Show rates, windows, latency and lanes of a join that serves metrics.",
-    "serve": "Own devices, and run the tasks of other processes on them until interrupted.",
+    "serve": "Own devices, or rows of a relation, and work for other processes until interrupted.",
     "board": "Run a virtual board, make packages, test a board.",
     "spark": "Run a Spark cluster on this machine.",
 }

@@ -11,7 +11,7 @@ from penstock.host.lookup.calibrate import calibrate
 from penstock.host.lookup.memory import split_of
 from penstock.host.lookup.model import Prediction, UnitCosts, predict
 from penstock.host.lookup.tuner import StreamLoad, shape_of, tuned
-from penstock.host.relation import Version, open_relation
+from penstock.host.relation import Version, open_folder
 
 from ..errors import UsageError
 from . import values
@@ -48,7 +48,7 @@ def plan_lookup(asked: LookupLoadArguments, rate: float | None) -> dict[str, Any
     """Predict each algorithm; of ``auto``, also the memory that a rate needs."""
     asked.check()
     memory = values.size(asked.memory, "memory")
-    with closing(open_relation(str(asked.relation))) as stored:
+    with closing(open_folder(str(asked.relation), "cannot be planned")) as stored:
         if not stored.found_by:
             raise UsageError(
                 f"{asked.relation} is clustered, so rows of the stream meet all pages that may "

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from penstock.host.relation import FolderRelation, RelationOptions, build, open_relation
+from penstock.host.relation import (
+    FolderRelation,
+    PostgresRelation,
+    RelationOptions,
+    build,
+    open_folder,
+    open_relation,
+)
 
 from ..errors import FileError, UsageError
-from . import values
+from . import relation_nodes, values
 from .options import group, grouped, option
 from .terminal import count, errors, results, say, table
 
@@ -27,6 +35,9 @@ Memory = Annotated[str, typer.Option(help="What sorting may use: 256MB, 2GB.")]
 @app.callback()
 def command() -> None:
     """Build, change and check tables that streams are joined with."""
+
+
+app.add_typer(relation_nodes.app, name="nodes")
 
 
 @group
@@ -102,7 +113,7 @@ def update(
         raise UsageError("give --upserts, --deletes, --append or --compact")
     if append is not None and (upserts is not None or deletes is not None):
         raise UsageError("--append adds a version of its own; call again for --upserts, --deletes")
-    opened = open_relation(location)
+    opened = open_folder(location, "is not updated here")
     before = opened.newest()
     if append is not None:
         opened.append(append, memory_bytes=values.size(memory, "memory"))
@@ -122,14 +133,23 @@ def update(
 def info(location: Location) -> None:
     """Show columns, versions and sizes."""
     opened = open_relation(location)
-    found = opened.info()
-    opened.close()
+    with closing(opened):
+        if isinstance(opened, PostgresRelation):
+            found = opened.info()
+            lines = _table_lines(found)
+        else:
+            assert isinstance(opened, FolderRelation)
+            found = opened.info()
+            lines = _lines(found)
     shown = table("", "")
-    for name, text in _lines(found):
+    for name, text in lines:
         shown.add_row(name, text)
     results.print(shown)
     columns = table("column", "type", "", right=())
-    roles = {**dict.fromkeys(found["cluster"], "cluster"), **dict.fromkeys(found["key"], "key")}
+    roles = {
+        **dict.fromkeys(found.get("cluster", ()), "cluster"),
+        **dict.fromkeys(found["key"], "key"),
+    }
     for name, dtype in found["columns"].items():
         columns.add_row(name, dtype, roles.get(name, ""))
     results.print()
@@ -162,6 +182,26 @@ def _lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
+def _table_lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a table in PostgreSQL."""
+    key = ", ".join(found["key"])
+    how = "by scanning only, since it has no key"
+    if key:
+        index = "an index" if found["is_indexed"] else "no index found: each read may take long"
+        how = f"by {key} ({index})"
+    age = "of one batch only"
+    if found["max_age_s"]:
+        age = f"{found['max_age_s']:g} s old at most"
+    return [
+        ("relation", found["name"]),
+        ("table", f"{found['table']}, in a database of {found['encoding']}"),
+        ("rows", f"about {count(found['rows'])}"),
+        ("size", f"about {_size(found['bytes'])}"),
+        ("found", how),
+        ("kept rows", age),
+    ]
+
+
 def _size(number: int) -> str:
     value, unit = float(number), "bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
@@ -175,7 +215,7 @@ def _size(number: int) -> str:
 @grouped
 def check(location: Location) -> None:
     """Read everything, and list what is damaged."""
-    opened = open_relation(location)
+    opened = open_folder(location, "cannot be checked here")
     damaged = 0
     with errors.status("reading", spinner="line"):
         for problem in opened.check():
@@ -211,7 +251,7 @@ def vacuum(
     ] = None,
 ) -> None:
     """Remove old versions. Those that queries have pinned stay."""
-    opened = open_relation(location)
+    opened = open_folder(location, "keeps no versions here")
     removed = opened.vacuum(
         keep=keep,
         keep_s=_seconds(keep_for, "keep-for"),

@@ -1,4 +1,4 @@
-"""``penstock serve``: lends devices to other processes of this machine."""
+"""``penstock serve``: lends devices to other processes, or answers their lookups."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import typer
 from penstock.host.device.registry import open_device, parse_device
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.owner import DeviceOwner
-from penstock.host.devices.remote.wire.address import Address, check_listen, read_token
 from penstock.host.execute.promptness import run_in_short_slices
+from penstock.host.wire.address import Address, check_listen, read_token
 
 from ..errors import UsageError
 from . import inputs
 from .options import group, grouped, option
+from .serve_relation import NodeArguments, serve_relation
 from .stopping import stops
 from .terminal import note, say
 
@@ -79,11 +80,16 @@ def command(
         Path | None, typer.Option(help="File with a token that clients must show.")
     ] = None,
     limits: LimitArguments,
+    looked_up: NodeArguments,
     metrics_port: Annotated[
         int | None, typer.Option(help="Serve metrics for Prometheus; 0 takes a free port.")
     ] = None,
 ) -> None:
-    """Own devices, and run the tasks of other processes on them until interrupted."""
+    """Own devices, or rows of a relation, and work for other processes until interrupted."""
+    chosen = (device, threads, units) != (None, None, None) or limits != LimitArguments()
+    looked_up.check(chosen)
+    if looked_up.relation is not None:
+        return serve_relation(looked_up, listen, token_file, metrics_port)
     # Imported here, since other commands do not need it.
     from penstock.host.devices.remote.server.metrics import ServerCollector
     from penstock.host.devices.remote.server.service import DeviceServer
@@ -122,3 +128,4 @@ def command(
         # Its thread would be waited for.
         sys.stdout.flush()
         os._exit(0)
+    return None

@@ -113,6 +113,7 @@ class Asked:
         shuffled: int,
         kept_joins: int,
         is_remote: bool,
+        has_nodes: bool,
     ) -> Place:
         """Choose.
 
@@ -128,6 +129,8 @@ class Asked:
             Arcs whose pages a worker can keep.
         is_remote : bool
             Whether the relation is in an object store.
+        has_nodes : bool
+            Whether rows are asked for at nodes, which have arcs of their own.
 
         Raises
         ------
@@ -151,6 +154,8 @@ class Asked:
             return Place(None, False, f"partitioning={IN_PLACE!r}")
         if self.ordered:
             return Place(None, False, "the order of the DataFrame is kept")
+        if has_nodes:
+            return Place(None, False, "the nodes of the relation own the arcs")
         kept = kept_keys(version, split.cache)
         own = top_share(kept, version.rows, _EXPONENT) if version.rows else 1.0
         if kept >= version.rows or lanes == 1:

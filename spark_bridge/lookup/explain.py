@@ -7,7 +7,7 @@ from penstock.host.relation import open_relation
 from ..devices import shared_device
 from ..explaining import Fact, devices, forms, show
 from .join import LookupCall
-from .versions import PinnedVersion
+from .versions import OwnSnapshot, PinnedVersion
 
 
 def describe(call: LookupCall) -> str:
@@ -61,6 +61,8 @@ def _relation(call: LookupCall) -> list[Fact]:
 
 def _version(call: LookupCall) -> str:
     versions = call.task.versions
+    if isinstance(versions, OwnSnapshot):
+        return "none: each task meets the rows of its own moment, also where Spark repeats it"
     if not isinstance(versions, PinnedVersion):
         return f"{versions.number} for all rows, the newest one at the time of the call"
     if versions.number is not None:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.errors import QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
-from penstock.host.relation import FolderRelation, open_relation
+from penstock.host.relation import FolderRelation, Relation, open_relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.query.compiler import compile_query
@@ -35,7 +35,7 @@ from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .arcs import ArcOf, Asked, Place
 from .task import SOME_COLUMN, LookupTask
-from .versions import DRIVER, FixedVersion, PinnedVersion
+from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
 
 #: Spark's setting of how many micro-batches a query can go back to.
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"
@@ -162,7 +162,9 @@ class LookupCall:
                 conf,
             )
             # Raises what each task would raise; the device has no part in that.
-            number = versions.number or stored.newest()
+            number = stored.newest()
+            if not isinstance(versions, OwnSnapshot):
+                number = versions.number or number
             join = task.new(stored, number, shared_device("cpu"))
             place = asked.place(
                 lookup_plan,
@@ -171,6 +173,7 @@ class LookupCall:
                 shuffled=_shuffled(spark),
                 kept_joins=conf.resident_bytes // lookup.memory_bytes if conf.resident else 0,
                 is_remote="://" in table.location,
+                has_nodes=table.nodes is not None,
             )
             task = replace(task, arcs=place.arcs, is_watched=frame.isStreaming)
             arc_of = ArcOf(
@@ -197,7 +200,7 @@ class LookupCall:
         aggregation, output = self.plan.query.aggregation, self.task.output
         if self.is_streaming:
             sent = _mapped(moved, self.task, with_figures(output))
-            return observe(sent, self.plan.outer.alias, self.task.relation.location)
+            return observe(sent, self.plan.outer.alias, self.task.relation.shown)
         if aggregation is None or plan(self.plan.query).is_per_row:
             return _mapped(moved, self.task, output)
         has_keys = bool(aggregation.keys)
@@ -251,15 +254,23 @@ def _versions(
     spark: SparkSession,
     frame: DataFrame,
     table: RelationTable,
-    stored: FolderRelation,
+    stored: Relation,
     pins: str | None,
-) -> FixedVersion | PinnedVersion:
+) -> FixedVersion | OwnSnapshot | PinnedVersion:
     """What chooses the version that rows meet.
 
     Raises
     ------
     UsageError, FileError
     """
+    if not isinstance(stored, FolderRelation):
+        if frame.isStreaming or pins is not None:
+            raise UsageError(
+                f"{stored.name} has no versions that could be pinned, so a micro-batch that Spark "
+                "repeats could meet other rows: join the batch DataFrame that foreachBatch gives, "
+                "or store a copy with `penstock relation build`"
+            )
+        return OwnSnapshot()
     if frame.isStreaming:
         fixed = stored.newest() if table.refresh == "start" else None
         kept = int(spark.conf.get(_RETAINED, None) or "100")

@@ -14,7 +14,7 @@ from penstock.host.device.base import Device
 from penstock.host.join.lookup.base import LookupOptions, RelationJoin
 from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable
-from penstock.host.relation import FolderRelation, open_relation
+from penstock.host.relation import NodesRelation, Relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, other
 
@@ -26,7 +26,7 @@ from ..metrics.lookups import TaskFigures, without_figures
 from ..rows import from_slots, in_batches, used_schema
 from ..task import partition
 from .kept import KEPT
-from .versions import FixedVersion, PinnedVersion
+from .versions import FixedVersion, OwnSnapshot, PinnedVersion
 
 #: Schema of rows of which a query uses no column: Arrow batches of no columns have no rows.
 SOME_COLUMN = pa.schema([("some", pa.bool_())])
@@ -73,7 +73,7 @@ class LookupTask:
     relation_id: str
     slots: Mapping[str, str]
     options: LookupOptions
-    versions: FixedVersion | PinnedVersion
+    versions: FixedVersion | PinnedVersion | OwnSnapshot
     output: pa.Schema
     device: DeviceChoice
     conf: Conf
@@ -110,9 +110,10 @@ class LookupTask:
         key = repr(known)
         join = KEPT.take(key) if is_kept else None
         stored = self._open() if join is None else join.relation
-        assert isinstance(stored, FolderRelation)
+        # The folder has the versions of what nodes serve.
+        versioned = stored.folder if isinstance(stored, NodesRelation) else stored
         try:
-            number = self.versions.choose(stored, self.relation_id)
+            number = self.versions.choose(versioned, self.relation_id)
             if join is None:
                 join = self.new(stored, number, device)
             else:
@@ -128,7 +129,7 @@ class LookupTask:
         else:
             stored.close()
 
-    def _open(self) -> FolderRelation:
+    def _open(self) -> Relation:
         """The relation that the driver has seen.
 
         Raises
@@ -136,7 +137,7 @@ class LookupTask:
         FileError
             There is another one in its place, or none that this executor can read.
         """
-        stored = open_relation(self.relation.location)
+        stored = self.relation.open()
         if stored.id != self.relation_id:
             stored.close()
             raise FileError(
@@ -152,7 +153,7 @@ class LookupTask:
             return SOME_COLUMN
         return used_schema(self.slots, self.compiled.by_side()[other(self.inner)])
 
-    def new(self, stored: FolderRelation, number: int, device: Device) -> RelationJoin:
+    def new(self, stored: Relation, number: int, device: Device) -> RelationJoin:
         """A join whose rows meet a version.
 
         Raises

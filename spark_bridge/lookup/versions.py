@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.errors import FileError, PenstockError, UsageError
-from penstock.host.relation import FolderRelation
+from penstock.host.relation import FolderRelation, Relation
 from penstock.host.relation.folder.pins import Pins
 from penstock.host.relation.folder.reading import file_store
 
@@ -98,9 +98,18 @@ class FixedVersion:
 
     number: int
 
-    def choose(self, stored: FolderRelation, relation_id: str) -> int:
+    def choose(self, stored: Relation, relation_id: str) -> int:
         """The version that the rows of this task meet."""
         return self.number
+
+
+@dataclass(frozen=True)
+class OwnSnapshot:
+    """The state of a server's table when a task asks: a snapshot of its own for each task."""
+
+    def choose(self, stored: Relation, relation_id: str) -> int:
+        """The version that the rows of this task meet."""
+        return stored.newest()
 
 
 @dataclass(frozen=True)
@@ -124,12 +133,13 @@ class PinnedVersion:
     number: int | None
     kept_batches: int
 
-    def choose(self, stored: FolderRelation, relation_id: str) -> int:
+    def choose(self, stored: Relation, relation_id: str) -> int:
         """The version that the rows of this task meet.
 
         Parameters
         ----------
-        stored : FolderRelation
+        stored : Relation
+            A folder.
         relation_id : str
             Tells it from others that have their pins in the same place.
 
@@ -140,6 +150,7 @@ class PinnedVersion:
         FileError
             The pin cannot be read or written.
         """
+        assert isinstance(stored, FolderRelation)
         query, batch = local_property(QUERY_ID), local_property(BATCH_ID)
         if not query or not (batch or "").isdigit():
             raise UsageError(

@@ -123,6 +123,7 @@ class Query:
             **{name: self._looked_up[name] for name in LOOKED_UP},
             waiting=0,  # between micro-batches
             cached=now.cached,
+            nodes={},
         )
 
 

@@ -76,7 +76,7 @@ class Stored:
 def place(asked: Asked, *, rows=20_000_000, query=QUERIES["left"], **options):
     plan = LookupPlan(compile_query(query, SCHEMAS, OPTIONS), "customers", ("id",))
     split = MemorySplit(36 << 20, 8 << 20, 50 << 20, 30 << 20)
-    given = {"shuffled": 4, "kept_joins": 4, "is_remote": False, **options}
+    given = {"shuffled": 4, "kept_joins": 4, "is_remote": False, "has_nodes": False, **options}
     return asked.place(plan, Stored(rows, rows * 100), split, **given)
 
 
@@ -93,6 +93,7 @@ def test_the_model():
     assert "saves more than a shuffle costs" in far.why
     # Workers that keep four arcs of 200 seldom have the one that they get.
     assert place(asked, is_remote=True, shuffled=200).lanes is None
+    assert place(asked, is_remote=True, has_nodes=True).lanes is None
     assert place(Asked(None, None, ordered=True), is_remote=True).lanes is None
     assert place(Asked("arcs", None, ordered=False), shuffled=3000).arcs == CELLS
 

@@ -16,6 +16,7 @@ from pyspark.errors import PythonException
 from penstock.host.relation import open_relation
 from penstock.spark_bridge import explain, relation, sql, stream
 from penstock.spark_bridge.lookup.versions import DRIVER
+from tests.host.node.kit import nodes_of
 from tests.spark_bridge.kit.lookups import QUERIES, counted, customers, frame, orders, renew, stored
 
 LEFT = QUERIES["left"]
@@ -48,6 +49,17 @@ def test_every_kind(spark, rel, rows, kind):
     wanted = expected(QUERIES[kind], rel.name)
     assert counted(found.cast(wanted.schema)) == counted(wanted)
     assert found.num_rows
+
+
+def test_tasks_ask_the_nodes_of_a_relation(spark, place, rows):
+    own = stored(place / "with_nodes.rel")
+    wanted = expected(LEFT, own.name)
+    with nodes_of(own.name, 2) as nodes:
+        tables = {"orders": rows, "customers": penstock.relation(own.name, nodes=True)}
+        assert "the nodes of the relation own the arcs" in explain(spark, LEFT, tables)
+        found = sql(spark, LEFT, tables).toArrow()
+        assert counted(found.cast(wanted.schema)) == counted(wanted)
+        assert sum(node.counts.entered for node in nodes) > 0
 
 
 def test_groups_are_merged(spark, rel, rows):

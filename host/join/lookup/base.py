@@ -104,6 +104,7 @@ class RelationJoin(ABC):
         names = plan.query.columns_of(plan.inner.side)
         # A query may need the relation's number of matches only; one column gives it.
         self._inner_columns = [c for c in names if c != GROUP] or relation.schema.names[:1]
+        relation.check_used(self._inner_columns)
         self._inner_schema = pa.schema([relation.schema.field(c) for c in self._inner_columns])
         self._answering = Answering(
             plan,
@@ -197,6 +198,7 @@ class RelationJoin(ABC):
         if number != self.version.number:
             version = self.relation.version(number)
             yield from self._settle()
+            self.version.settled()
             self._open(version, goes_on=True)
 
     @abstractmethod

@@ -19,7 +19,12 @@ from ...relation.border import PageRows, Version
 from .answer import in_group
 from .base import RelationJoin
 from .rows import StreamRows
-from .sought import sought_hashes
+from .seals import Seals, seals_of_groups
+from .sought import sought_hashes, sought_keys, sought_seals
+
+#: Share of the cache where keys are asked for: each one costs more than a row that waits saves,
+#: and no model shares the memory out later.
+_ASKED_SHARE = 0.8
 
 
 class LookupJoin(RelationJoin):
@@ -32,6 +37,8 @@ class LookupJoin(RelationJoin):
         self._rows = StreamRows()
         #: Pages that are being read, which a thread does.
         self._reading: tuple[PageRequest, Future[PageRows]] | None = None
+        #: Which keys were asked for, where a server is asked for keys.
+        self._seals = Seals()
         self._reader = ThreadPoolExecutor(1, "penstock-pages")
         self._answered: list[Answers] = []
         self._answered_rows = self._answered_bytes = 0
@@ -54,7 +61,8 @@ class LookupJoin(RelationJoin):
             cache, counts = self.lookup.cache, self.lookup.counts
             cache.drop(version.changed_since(self.version.number))
         else:
-            split = split_of(version, memory, width, algorithm)
+            share = _ASKED_SHARE if version.asks_keys else None
+            split = split_of(version, memory, width, algorithm, cache_share=share)
             # More than fit: how often the keys outside came is counted, too.
             keys = int(split.cache * version.rows / max(1, version.bytes))
             cache, counts = algorithm.cache(self._inner_schema, split.cache, keys), None
@@ -74,6 +82,8 @@ class LookupJoin(RelationJoin):
 
     def _tune(self) -> None:
         """Share the memory out otherwise, if that is faster."""
+        if self.version.asks_keys:  # the model is about pages
+            return
         counts, cached = self.lookup.counts, len(self.lookup.cache)
         better = self._tuner.better(
             self.version, self.options.memory_bytes, self.split, counts, cached, self._row_bytes
@@ -110,6 +120,7 @@ class LookupJoin(RelationJoin):
         yield from self._settle()
         yield from self._give()
         self._tuner.settled(self.lookup.counts)
+        self.version.settled()
 
     def _settle(self) -> Iterator[pa.RecordBatch]:
         yield from self._make_room()
@@ -136,6 +147,8 @@ class LookupJoin(RelationJoin):
                 self.null_keys += len(none)
                 self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
                 ids, hashes = ids[valid], hashes[valid]
+            if self.version.asks_keys and len(ids):
+                self._drop_others(hashes, self._seals_of(ids))
             self._take(self.lookup.admit(ids, hashes))
             if self.options.ordered:
                 yield from self._read_until(0)
@@ -157,7 +170,10 @@ class LookupJoin(RelationJoin):
 
     def _read_once(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Take pages in; meanwhile the next ones are read, if more than so many rows wait still."""
-        request, read = self._reading or self._ask()
+        self._reading = self._reading or self._ask()
+        if self.version.asks_keys and not self.options.ordered:
+            yield from self._give()  # while the server works
+        request, read = self._reading
         self._reading = None
         try:
             found = read.result()
@@ -167,6 +183,10 @@ class LookupJoin(RelationJoin):
         waiting = self.lookup.waiting.rows
         if waiting and waiting + len(request.ids) > rows:
             self._reading = self._ask()
+        if self.version.asks_keys:
+            seals = seals_of_groups(self._seals_of(request.ids), request.group)
+            self._drop_others(request.sought, seals)
+            self._seals.note(request.sought, seals, self.lookup.cache.find)
         self._take(self.lookup.arrived(request, found))
         is_much = (
             self._answered_rows >= ANSWERED or self._answered_bytes >= self.split.answered_bytes
@@ -174,10 +194,23 @@ class LookupJoin(RelationJoin):
         if is_much and not self.options.ordered:
             yield from self._give()
 
+    def _seals_of(self, ids: np.ndarray) -> np.ndarray:
+        return sought_seals(self.plan, self._rows.rows(ids, self.plan.sought_columns))
+
+    def _drop_others(self, hashes: np.ndarray, seals: np.ndarray) -> None:
+        """Forget what is kept of hashes, if it is of other keys than those that are looked up."""
+        others = self._seals.others(hashes, seals)
+        if len(others):
+            self.lookup.cache.drop(others)
+
     def _ask(self) -> tuple[PageRequest, Future[PageRows]]:
         request = self.lookup.ask()
-        version, columns = self.version, self._inner_columns
-        return request, self._reader.submit(version.read, request.pages, columns, request.sought)
+        version, columns, sought = self.version, self._inner_columns, request.sought
+        if not version.asks_keys:
+            return request, self._reader.submit(version.read, request.pages, columns, sought)
+        rows = self._rows.rows(request.ids, self.plan.sought_columns)
+        keys = sought_keys(self.plan, rows, request.group)
+        return request, self._reader.submit(version.read_keys, request.pages, columns, sought, keys)
 
     # -- rows out ---------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from ...execute.executor import lane_names
 from ...metrics.report import LaneReport, LookupReport, Report
+from ...relation.nodes.client import NodesRelation
+from ...relation.nodes.entrances import AskCounts
 from .base import RelationJoin
 
 
@@ -14,6 +16,7 @@ def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:
     """Report the work of a join so far, with quantiles of the latency of its rows."""
     counts, version = join.counts, join.version
     alias = join.plan.outer.alias
+    asked = join.relation.asked if isinstance(join.relation, NodesRelation) else AskCounts()
     return Report(
         arrived={alias: join.rows_in},
         late={alias: 0},
@@ -38,5 +41,8 @@ def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:
             pages=counts.pages,
             page_bytes=counts.page_bytes,
             cached=join.cached,
+            nodes=dict(asked.keys),
+            node_retries=asked.retries,
+            alone=asked.alone,
         ),
     )

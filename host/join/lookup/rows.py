@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,17 +34,17 @@ class StreamRows:
         self.nbytes += batch.nbytes
         return ids
 
-    def rows(self, ids: np.ndarray) -> pa.Table:
-        """The rows of these numbers, none of which was dropped."""
+    def rows(self, ids: np.ndarray, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these numbers, none of which was dropped; some columns, or all."""
         firsts, of = self._places(ids)
         parts = np.flatnonzero(np.bincount(of, minlength=len(firsts)))
         if len(parts) == 1:
             one = self._stretches[parts[0]]
-            return pa.Table.from_batches([one.batch.take(pa.array(ids - one.first))])
+            return pa.Table.from_batches([_of(one, columns).take(pa.array(ids - one.first))])
         used = [self._stretches[k] for k in parts]
         starts = np.cumsum([0, *(one.batch.num_rows for one in used)])
         rows = ids - firsts[of] + starts[np.searchsorted(parts, of)]
-        return pa.Table.from_batches([one.batch for one in used]).take(pa.array(rows))
+        return pa.Table.from_batches([_of(one, columns) for one in used]).take(pa.array(rows))
 
     def drop(self, ids: np.ndarray) -> None:
         """Forget rows, each once."""
@@ -57,3 +58,7 @@ class StreamRows:
         """First number of each stretch, and the stretch of each row."""
         firsts = np.array([one.first for one in self._stretches])
         return firsts, np.searchsorted(firsts, ids, side="right") - 1
+
+
+def _of(stretch: _Stretch, columns: Sequence[str] | None) -> pa.RecordBatch:
+    return stretch.batch if columns is None else stretch.batch.select(columns)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import FileError, PenstockError
 from penstock.expr.columns import Columns
 
 from ...lookup.lookup import Counts
@@ -21,15 +21,25 @@ from .answer import Answer, in_group
 from .base import RelationJoin
 from .reach import Reach
 
+#: Times that a pass begins anew after its state was lost.
+_RESTARTS = 8
+
 
 @dataclass
 class _Pass:
-    """Rows that meet the relation now: their output, their numbers, the pages that are left."""
+    """Rows that meet the relation now: their output, their numbers, the pages that are left.
+
+    Of a state that may be lost, output is held until the pass is over: what was joined with it
+    must not leave with what is joined with another one.
+    """
 
     rows: pa.Table
     answer: Answer
     ids: np.ndarray
     pages: np.ndarray
+    held: list[pa.RecordBatch] = field(default_factory=list)
+    losses: int | None = None
+    restarts: int = 0
 
 
 class ScanJoin(RelationJoin):
@@ -48,7 +58,7 @@ class ScanJoin(RelationJoin):
         width = self._row_bytes
         self.split = split_of(version, self.options.memory_bytes, width, None, goes_on=goes_on)
         self._room = self.split.rows_of(width)
-        self._reach = Reach(self.plan, version.index)
+        self._reach = Reach(self.plan, version.scanned)
         self.version = version
 
     @property
@@ -84,6 +94,7 @@ class ScanJoin(RelationJoin):
     def finish(self) -> Iterator[pa.RecordBatch]:
         while self.waiting:
             yield from self._pass_over()
+        self.version.settled()
 
     def _settle(self) -> Iterator[pa.RecordBatch]:
         return self.finish()
@@ -95,10 +106,15 @@ class ScanJoin(RelationJoin):
         call goes on with it.
         """
         now = self._pass = self._pass or self._begin()
-        sizes = self.version.index.bytes
+        sizes = self.version.scanned.bytes
         while len(now.pages):
             pages = fitting(now.pages, sizes[now.pages], self.split.pages)
             batch = self.version.read(pages, self._inner_columns).batch
+            if now.losses is None:
+                now.losses = self.version.losses
+            elif now.losses != self.version.losses:
+                now = self._pass = self._again(now)
+                continue
             self.counts.pages += len(pages)
             self.counts.page_bytes += int(sizes[pages].sum())
             self.counts.reads += 1
@@ -111,8 +127,12 @@ class ScanJoin(RelationJoin):
                     self._pass = self._begin_with(now.rows, now.ids)
                 raise
             now.pages = now.pages[len(pages) :]
-            yield from self._counted(made)
+            if self.version.keeps_state:
+                yield from self._counted(made)
+            else:
+                now.held += made
         self._pass = None
+        yield from self._counted(now.held)
         yield from self._counted(now.answer.finish())
         self._left(now.ids)
 
@@ -131,6 +151,18 @@ class ScanJoin(RelationJoin):
         pages = self._reach.pages(self._columns(rows), len(ids))
         answer = self._answering.begin(rows, ids, np.zeros(len(ids), np.int64))
         return _Pass(rows, answer, ids, pages)
+
+    def _again(self, lost: _Pass) -> _Pass:
+        """The pass from its first page on, since the state that it has met is gone."""
+        if lost.restarts == _RESTARTS:
+            self._pass = self._begin_with(lost.rows, lost.ids)
+            raise FileError(
+                f"{self.relation.name} has lost its state {_RESTARTS} times while all its rows "
+                "were read; look after its server, or store a copy with `penstock relation build`"
+            )
+        again = self._begin_with(lost.rows, lost.ids)
+        again.restarts = lost.restarts + 1
+        return again
 
     def _columns(self, rows: pa.Table | pa.RecordBatch) -> Columns:
         """The columns of the stream by which pages are found."""

@@ -8,8 +8,11 @@ import pyarrow as pa
 from penstock.expr.columns import Columns, Vector, evaluate_columns
 from penstock.plan.lookup import LookupPlan, SoughtKey
 
+from ...keys.hashing import hash_keys
 from ...relation.key_hash import KeyHash
 from ...rows.columns import load
+
+_SEAL = np.uint64(0xA0761D6478BD642F)
 
 
 def sought_hashes(
@@ -32,12 +35,51 @@ def sought_hashes(
     valid : ndarray of bool, shape (rows,), or None
         None if all rows have a key.
     """
+    return key_hash(_keys(plan, batch), batch.num_rows)
+
+
+def sought_seals(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> np.ndarray:
+    """A second hash of the key that each row looks up; arbitrary where there is none."""
+    seals, _ = hash_keys(_keys(plan, rows), rows.num_rows, _SEAL)
+    return seals | np.uint64(1)  # 0 is of no key
+
+
+def sought_keys(
+    plan: LookupPlan, rows: pa.Table | pa.RecordBatch, group: np.ndarray
+) -> list[Vector]:
+    """The keys that rows look up, each once, but for some that have the hash of another one.
+
+    Parameters
+    ----------
+    plan : LookupPlan
+    rows : Table or RecordBatch
+        Rows that have a key, or the columns of them that say what is looked up.
+    group : ndarray of int, shape (rows,)
+        The place of each row's hash among the distinct ones.
+
+    Returns
+    -------
+    list of Vector
+        The values of each column of the key.
+    """
+    keys = _keys(plan, rows)
+    order = np.argsort(group, kind="stable")
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = np.diff(group[order]) != 0
+    for key in keys:
+        values = key.values[order]
+        is_new[1:] |= values[1:] != values[:-1]
+    chosen = order[is_new]
+    return [Vector(key.values[chosen], None) for key in keys]
+
+
+def _keys(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> list[Vector]:
+    """The key that each row looks up, by its columns."""
     assert plan.sought is not None, "the scan path has a join of its own"
     side = plan.outer
-    loaded = load(batch, plan.sought_columns, plan.query.scale_of(side.side), side.alias)
+    loaded = load(rows, plan.sought_columns, plan.query.scale_of(side.side), side.alias)
     columns = {(side.side, name): vector for name, vector in loaded.items()}
-    keys = [_key_values(one, columns, batch.num_rows) for one in plan.sought]
-    return key_hash(keys, batch.num_rows)
+    return [_key_values(one, columns, rows.num_rows) for one in plan.sought]
 
 
 def _key_values(sought: SoughtKey, columns: Columns, rows: int) -> Vector:

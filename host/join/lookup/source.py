@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -17,8 +17,9 @@ from penstock.plan.lookup import LookupPlan
 from ...device.base import Device
 from ...lookup.algorithm import Algorithm
 from ...prune.sizes import Pruning
-from ...relation import open_relation
+from ...relation import is_postgres, masked, open_nodes, open_relation
 from ...relation.border import Relation
+from ...wire.address import read_token
 from .base import LookupOptions
 from .opening import open_lookup
 
@@ -37,11 +38,23 @@ class RelationTable:
     refresh : str
         "batch": each batch meets the newest version; "start": all meet that of the start.
     algorithm : Algorithm
+    nodes : tuple of str, optional
+        Addresses of nodes that are asked for rows; empty for those that the relation has a record
+        of. None: rows are read from the location.
+    token_file : str, optional
+        File with the token that nodes want.
     """
 
-    location: str
+    location: str = field(repr=False)
     refresh: str = "batch"
     algorithm: Algorithm = Algorithm.AUTO
+    nodes: tuple[str, ...] | None = None
+    token_file: str | None = None
+    #: The location without a password.
+    shown: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shown", masked(self.location))
 
     def open(self) -> Relation:
         """Open it for reading.
@@ -50,8 +63,13 @@ class RelationTable:
         ------
         FileError
             There is no relation, or it is damaged.
+        UsageError
+            It has no nodes, and they are to be asked.
         """
-        return open_relation(self.location)
+        if self.nodes is None:
+            return open_relation(self.location)
+        token = None if self.token_file is None else read_token(self.token_file)
+        return open_nodes(self.location, self.nodes, token=token)
 
     def options(
         self, memory_bytes: int | None, *, ordered: bool, pruning: Pruning | None
@@ -75,27 +93,40 @@ def whole_location(location: str | PathLike) -> str:
 
 
 def relation(
-    location: str | PathLike, *, refresh: str = "batch", algorithm: str = "auto"
+    location: str | PathLike,
+    *,
+    refresh: str = "batch",
+    algorithm: str = "auto",
+    nodes: bool | str | Sequence[str] = False,
+    token_file: str | PathLike | None = None,
 ) -> RelationTable:
     """Name a stored relation as a table of :func:`penstock.sql` or :func:`penstock.stream`.
 
     Parameters
     ----------
     location : str or path
-        Where ``penstock relation build`` wrote it.
+        Where ``penstock relation build`` wrote it; or a table in a PostgreSQL server,
+        ``postgresql://user@host/db?table=customers&key=id&max_age=60s``.
     refresh : str
         "batch": the rows of each push, and all rows of a table, meet the newest version at that
         moment; "start": all pushes meet the version at the start.
     algorithm : str
         "auto", or "meshjoin", "hybridjoin", "cachejoin", "d-cachejoin" to compare; the rows that
         come out are the same.
+    nodes : bool, str or sequence of str
+        Whether rows are asked for at the relation's nodes (``penstock serve --relation``), as
+        ``penstock relation nodes add`` has named them; or the addresses of nodes.
+    token_file : str or path, optional
+        File with the token that the nodes want.
 
     Raises
     ------
     UsageError
         An argument has a value that it cannot have.
     FileError
-        There is no relation, or it is damaged.
+        There is no relation, it is damaged, or its server cannot be reached.
+    SchemaError, MissingToolError
+        A table in a server lacks its key; the driver is not installed.
     """
     if arguments.text("refresh", refresh) not in REFRESH:
         raise UsageError(f"refresh is 'batch' or 'start', not {refresh!r}")
@@ -106,9 +137,23 @@ def relation(
         raise UsageError(f"algorithm is one of {known}, not {algorithm!r}") from None
     if not isinstance(location, str | PathLike):
         raise arguments.refuse("location", "a folder or the address of a store", location)
-    found = RelationTable(whole_location(location), refresh, chosen)
+    token = None if token_file is None else os.path.abspath(fspath(token_file))
+    found = RelationTable(whole_location(location), refresh, chosen, _nodes(nodes), token)
+    if refresh == "start" and is_postgres(found.location):
+        raise UsageError(
+            f"{found.shown} keeps no state of the start, since PostgreSQL would have to keep all "
+            "rows that were changed since; leave refresh out, or store a copy with `penstock "
+            "relation build`"
+        )
     found.open().close()
     return found
+
+
+def _nodes(given: bool | str | Sequence[str]) -> tuple[str, ...] | None:
+    """Addresses of nodes; None if there are none to ask."""
+    if isinstance(given, bool):
+        return () if given else None
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def relation_of(tables: Mapping[str, Any]) -> tuple[str, RelationTable] | None:

@@ -15,8 +15,8 @@ from penstock.errors import FileError, UsageError
 
 from ...rows.file_store import Listed
 from .pins import Pins, is_partial
-from .reading import RelationReader, file_store
-from .records import VERSIONS, VersionRecord, version_name
+from .reading import RelationReader, file_store, numbers_in
+from .records import NODES, VERSIONS, VersionRecord, ring_name, version_name
 from .segment import DATA, SegmentRecord
 from .sorting import SCRATCH
 
@@ -24,6 +24,9 @@ from .sorting import SCRATCH
 KEEP_S = 3600.0
 #: Seconds after which a file of no version is taken for one that a killed update has left.
 ORPHANS_S = 24 * 3600.0
+#: Newest records of nodes that stay; older ones stay as long as what a killed update has left, so
+#: that a program that is about to write the next one does not take a number that was used before.
+KEPT_RINGS = 16
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class RelationKeeper(RelationReader):
         pins_s: float | None = None,
         orphans_s: float = ORPHANS_S,
     ) -> Removed:
-        """Remove versions that nobody needs, and the files of these alone.
+        """Remove versions that nobody needs, and the files of these alone; old records of nodes.
 
         Parameters
         ----------
@@ -140,16 +143,24 @@ class RelationKeeper(RelationReader):
         removed = [n for n in numbers if n < least]
         # The oldest first: a reader that misses its version knows that there are newer ones.
         self._files.remove(version_name(number) for number in removed)
-        self._files.remove(
-            f"{VERSIONS}/{file.name}"
-            for file in self._files.listed(VERSIONS)
-            if is_partial(file.name) and file.changed < now - orphans_s
-        )
+        for folder in (VERSIONS, NODES):
+            self._files.remove(
+                f"{folder}/{file.name}"
+                for file in self._files.listed(folder)
+                if is_partial(file.name) and file.changed < now - orphans_s
+            )
+        self._remove_rings(now - orphans_s)
         files = self._unneeded_files(records, kept, least, now - orphans_s)
         self._files.remove(f"{DATA}/{file.name}" for file in files)
         if self._files.folder is not None:
             remove_older(self._files.folder.glob(f"{SCRATCH}*"), orphans_s)
         return Removed(len(removed), len(files), sum(file.bytes for file in files))
+
+    def _remove_rings(self, before: float) -> None:
+        old = {ring_name(number) for number in numbers_in(self._files, NODES)[:-KEPT_RINGS]}
+        listed = {f"{NODES}/{file.name}": file for file in self._files.listed(NODES)}
+        # The oldest first, as with versions.
+        self._files.remove(n for n in sorted(old & listed.keys()) if listed[n].changed < before)
 
     def _unneeded_files(
         self, records: Mapping[int, VersionRecord], kept: set[int], least: int, before: float

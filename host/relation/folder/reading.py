@@ -25,6 +25,17 @@ def file_store(location: str) -> FileStore:
     return FileStore(location, lost=LOST, again=AGAIN)
 
 
+def numbers_in(files: FileStore, folder: str) -> list[int]:
+    """Numbers of the records in a folder, ascending.
+
+    Raises
+    ------
+    FileError
+    """
+    stems = (name.removesuffix(".json") for name in files.names(folder) if name.endswith(".json"))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
 class RelationReader(Relation):
     """A relation whose versions are read.
 
@@ -96,9 +107,7 @@ class RelationReader(Relation):
 
     def numbers(self) -> list[int]:
         """Numbers of the versions that are there, ascending."""
-        names = self._files.names(VERSIONS)
-        stems = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-        return sorted(int(stem) for stem in stems if stem.isdigit())
+        return numbers_in(self._files, VERSIONS)
 
     def version(self, number: int | None = None) -> FolderVersion:
         if number is None:

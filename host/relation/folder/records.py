@@ -15,11 +15,18 @@ from .segment import SegmentRecord
 FORMAT = 2
 RELATION = "relation.json"
 VERSIONS = "versions"
+#: Records of the nodes that answer lookups (:mod:`..nodes.record`).
+NODES = "nodes"
 
 
 def version_name(number: int) -> str:
     """The file of a version; names sort as numbers do."""
     return f"{VERSIONS}/{number:020d}.json"
+
+
+def ring_name(number: int) -> str:
+    """The file of a ring of nodes; names sort as numbers do."""
+    return f"{NODES}/{number:020d}.json"
 
 
 @dataclass(frozen=True)

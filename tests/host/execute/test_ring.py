@@ -7,18 +7,18 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.host.execute.ring import Ring, RingSpan
+from penstock.host.execute.ring import BufferRing, RingSpan
 
 
 def test_a_range_over_the_end_is_two_spans() -> None:
-    ring = Ring(8)
+    ring = BufferRing(8)
     assert ring.make_resident(5, 11) == [RingSpan(5, 5, 8), RingSpan(0, 8, 11)]
     assert ring.spans(6, 8) == [RingSpan(6, 6, 8)]
     assert ring.spans(8, 8) == []
 
 
 def test_a_range_over_several_buffers_is_a_span_in_each() -> None:
-    ring = Ring(4, 3)
+    ring = BufferRing(4, 3)
     assert ring.make_resident(6, 17) == [
         RingSpan(2, 6, 8, 1),
         RingSpan(0, 8, 12, 2),
@@ -28,14 +28,14 @@ def test_a_range_over_several_buffers_is_a_span_in_each() -> None:
 
 
 def test_only_the_increment_is_written() -> None:
-    ring = Ring(16)
+    ring = BufferRing(16)
     ring.make_resident(0, 6)
     assert ring.make_resident(2, 9) == [RingSpan(6, 6, 9)]
     assert ring.make_resident(0, 9) == []
 
 
 def test_more_than_the_capacity_does_not_fit() -> None:
-    assert not Ring(8).fits(0, 9)
+    assert not BufferRing(8).fits(0, 9)
 
 
 @given(st.integers(0, 1 << 32), st.integers(1, 4))
@@ -43,7 +43,7 @@ def test_leased_positions_keep_what_was_written(seed: int, buffers: int) -> None
     rng = Random(seed)
     each = rng.choice((4, 6, 16))
     capacity = each * buffers
-    ring = Ring(each, buffers)
+    ring = BufferRing(each, buffers)
     memory: list[list[int | None]] = [[None] * each for _ in range(buffers)]
     leases: list[tuple[int, int]] = []
     at = 0
@@ -72,7 +72,7 @@ def test_leased_positions_keep_what_was_written(seed: int, buffers: int) -> None
 
 
 def test_idle_rings_take_any_range() -> None:
-    ring = Ring(8)
+    ring = BufferRing(8)
     ring.make_resident(0, 8)
     ring.lease(0, 8)
     assert not ring.fits(1, 9)

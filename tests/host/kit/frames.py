@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.host.device.fields import Header
-from penstock.host.devices.remote.wire.address import Address
-from penstock.host.devices.remote.wire.frames import MAGIC, PREFIX, Frames
-from penstock.host.devices.remote.wire.handshake import greet
+from penstock.host.wire.address import Address
+from penstock.host.wire.frames import MAGIC, PREFIX, Frames
+from penstock.host.wire.handshake import greet
 
 #: Seconds that a test waits for an answer.
 TIMEOUT_S = 30.0

@@ -14,7 +14,7 @@ from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.owner import DeviceOwner
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.devices.remote.wire.address import Address
+from penstock.host.wire.address import Address
 from tests.penstock.kit.devices import InterpretingCpu
 
 #: A server of the CPU, until it is killed.

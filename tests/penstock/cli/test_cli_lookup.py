@@ -78,7 +78,7 @@ def test_options_of_relations_need_one(cli, folder):
     other = f"--table=customers={folder / 'customers.parquet'}"
     _, err, status = cli("sql", LEFT, table, other, "--memory", "1MB")
     assert status == 2
-    assert "--memory and --algorithm are for a query with --relation" in err
+    assert "--nodes and --nodes-token are for a query with --relation" in err
 
 
 def test_explain_shows_path_memory_and_hits(cli, folder):

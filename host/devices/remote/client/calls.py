@@ -10,10 +10,10 @@ import numpy as np
 from penstock.errors import DeviceError
 
 from ....device.fields import Header
+from ....wire.errors import error_from
+from ....wire.frames import Frames
 from ..wire.bodies import BODY, Bodies
 from ..wire.columns import ColumnLayout, pack
-from ..wire.errors import error_from
-from ..wire.frames import Frames
 from ..wire.segment import Segment
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from penstock.program import AnyProgram, Mode
 from ....device.base import PAIRS, Device, Kernel, Result
 from ....device.fields import Header
 from ....execute.run import TIMEOUT_S
-from ..wire.address import Address, read_token
+from ....wire.address import Address, read_token
 from .failures import AbsentError
 from .kernels import RemoteKernel, program_fields
 from .session import RemoteSession

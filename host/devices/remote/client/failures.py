@@ -6,10 +6,10 @@ from importlib.metadata import version
 
 from penstock.errors import DeviceError
 
-from ..wire.address import Address
-from ..wire.frames import FrameError
-from ..wire.handshake import TokenError
-from ..wire.message import PROTOCOL
+from ....wire.address import Address
+from ....wire.frames import FrameError
+from ....wire.handshake import TokenError
+from ....wire.message import PROTOCOL
 
 
 class LostError(DeviceError):

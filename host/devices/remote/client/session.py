@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,10 +13,11 @@ import numpy as np
 from penstock.errors import PenstockError
 
 from ....device.fields import Header
-from ..wire.address import Address, check_listener
-from ..wire.errors import error_from
-from ..wire.frames import FrameError, Frames, GoneError
-from ..wire.handshake import TokenError, greet
+from ....wire.address import Address
+from ....wire.dialing import LateError, connect
+from ....wire.errors import error_from
+from ....wire.frames import FrameError, Frames, GoneError
+from ....wire.handshake import TokenError
 from ..wire.welcome import Welcome
 from .calls import MOST_REASON, CallStream, EndedSessionError
 from .failures import LostError, unwelcome
@@ -169,34 +169,16 @@ class RemoteSession:
         DeviceError
             No connection could be made.
         """
-        late = threading.Event()
         try:
-            frames = Frames(_dial(self.address, self._connect_s))
+            return connect(self.address, self._token, wants, self._connect_s)
+        except (TokenError, FrameError, GoneError) as cause:
+            late = isinstance(cause, LateError)
+            raise unwelcome(self.address, cause, late, self._connect_s) from cause
         except PenstockError:
             raise  # some are OSErrors, too
         except OSError as cause:
             timed_out = isinstance(cause, TimeoutError)
             raise unwelcome(self.address, cause, timed_out, self._connect_s) from cause
-
-        def give_up() -> None:
-            late.set()
-            frames.cancel()
-
-        timer = threading.Timer(self._connect_s, give_up)
-        timer.start()
-        try:
-            answer = greet(frames, self._token, wants)
-            if "error" in answer:
-                raise error_from(answer["error"], str(self.address))
-            return frames, answer
-        except (TokenError, FrameError, GoneError) as cause:
-            frames.close()
-            raise unwelcome(self.address, cause, late.is_set(), self._connect_s) from cause
-        except BaseException:
-            frames.close()
-            raise
-        finally:
-            timer.cancel()
 
     def _listen(self) -> None:
         """Receive the server's messages until the session ends."""
@@ -263,18 +245,3 @@ class RemoteSession:
         self.lose("this client closed it")
         for thread in self._threads:
             thread.join(self._lease_s)
-
-
-def _dial(address: Address, connect_s: float) -> socket.socket:
-    """Connect to a server's address."""
-    if address.path is None:
-        return socket.create_connection((address.host, address.port), connect_s)
-    made = socket.socket(socket.AF_UNIX)
-    try:
-        made.settimeout(connect_s)
-        made.connect(os.fspath(address.path))
-        check_listener(made, address.path)
-    except BaseException:
-        made.close()
-        raise
-    return made

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....device.fields import Header
+from ....wire.errors import error_header
+from ....wire.frames import FrameError, Frames, GoneError
 from ..wire.bodies import Bodies
 from ..wire.columns import pack
-from ..wire.errors import error_header
-from ..wire.frames import FrameError, Frames, GoneError
 from ..wire.segment import Segment
 from .holdings import SessionOverError
 from .session import ClientSession

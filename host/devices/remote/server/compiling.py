@@ -26,7 +26,7 @@ from penstock.program import AnyProgram, Mode
 from ....device.base import Kernel
 from ....device.programs import any_program_from, modes_from, program_header
 from ....kept_code import FOLDER, NotKeptError, only_kept
-from ..wire.errors import error_from, error_header
+from ....wire.errors import error_from, error_header
 
 #: Processes at a time: one client's long compilation leaves room for another's.
 _AT_A_TIME = 2

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from weakref import WeakValueDictionary
 
-from ..wire.frames import Frames
+from ....wire.frames import Frames
 
 #: Seconds after which a place's use counts a third.
 FADING_S = 0.05

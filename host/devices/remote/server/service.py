@@ -18,16 +18,16 @@ from importlib.metadata import version
 from penstock.errors import DeviceError, OverloadError, PenstockError
 
 from ....device.fields import Header, MalformedError, field
-from ..wire.address import Address, check_listen
-from ..wire.errors import error_header
-from ..wire.frames import FrameError, Frames, GoneError
-from ..wire.handshake import other_version, welcome
+from ....wire.address import Address, check_listen
+from ....wire.errors import error_header
+from ....wire.frames import FrameError, Frames, GoneError
+from ....wire.handshake import other_version, welcome
+from ....wire.listening import Connection, Listener
 from ..wire.welcome import Welcome
 from .calls import serve_calls
 from .grpc_answer import PREFACE, answer_grpc
 from .holdings import SessionOverError
 from .limits import Limits
-from .listening import Connection, Listener
 from .owner import DeviceOwner
 from .place import PeerPlace, PeerPlaces
 from .session import ClientSession

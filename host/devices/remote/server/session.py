@@ -16,7 +16,7 @@ from ....device.base import WindowName
 from ....device.checks import MAX_POSITION, check_columns, window_columns
 from ....device.fields import Header, MalformedError, count_field, field
 from ....device.programs import any_program_from, modes_from
-from ..wire.frames import Frames
+from ....wire.frames import Frames
 from ..wire.tasks import result_message, task_from
 from .checks import check_asked, result_bytes
 from .holdings import HeldKernel, HeldWindow, Holdings

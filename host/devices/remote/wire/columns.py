@@ -16,7 +16,7 @@ from penstock.errors import DeviceError
 from penstock.expr.ops import MAX_BITS
 
 from ....device.fields import Header, MalformedError, field
-from .message import MOST_BODY_BYTES
+from ....wire.message import MOST_BODY_BYTES
 
 #: Columns begin at multiples of so many bytes: a line of the cache.
 ALIGNMENT = 64

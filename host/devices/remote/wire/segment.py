@@ -18,7 +18,7 @@ import numpy as np
 from penstock.errors import DeviceError
 
 from ....device.fields import Header, MalformedError, field
-from .message import MOST_BODY_BYTES
+from ....wire.message import MOST_BODY_BYTES
 
 #: Bytes of the smallest segment: most tasks fit, and none is made twice.
 LEAST_BYTES = 1 << 20

@@ -18,14 +18,14 @@ from penstock.host.device.base import PAIRS, Folds, Pause, Result, Task, WindowN
 from penstock.host.device.fields import Header
 from penstock.host.devices.remote.client.calls import CallStream, EndedSessionError
 from penstock.host.devices.remote.client.kernels import RemoteKernel, RemoteWindow
-from penstock.host.devices.remote.wire.address import Address
-from penstock.host.devices.remote.wire.errors import error_from
-from penstock.host.devices.remote.wire.frames import FrameError, Frames, GoneError
-from penstock.host.devices.remote.wire.handshake import Role, greet, new_nonce, proof
-from penstock.host.devices.remote.wire.message import PROTOCOL
 from penstock.host.devices.remote.wire.segment import Segment
 from penstock.host.devices.remote.wire.tasks import result_message
 from penstock.host.devices.remote.wire.welcome import Welcome
+from penstock.host.wire.address import Address
+from penstock.host.wire.errors import error_from
+from penstock.host.wire.frames import FrameError, Frames, GoneError
+from penstock.host.wire.handshake import Role, greet, new_nonce, proof
+from penstock.host.wire.message import PROTOCOL
 from penstock.program import BandProgram, Mode, Program
 from tests.host.devices.remote.fuzz.changes import changed, frame, message
 from tests.host.devices.remote.fuzz.talk import WELCOME, joined, programs, task

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.host.devices.remote.wire.columns import pack
-from penstock.host.devices.remote.wire.frames import MAGIC, PREFIX
+from penstock.host.wire.frames import MAGIC, PREFIX
 
 #: Values that are put in the place of others.
 JUNK: tuple[Any, ...] = (

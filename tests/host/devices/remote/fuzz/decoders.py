@@ -18,8 +18,6 @@ from penstock.host.devices.remote.server.checks import check_asked
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.wire.bodies import BODY, Bodies
 from penstock.host.devices.remote.wire.columns import pack
-from penstock.host.devices.remote.wire.errors import error_from, error_header
-from penstock.host.devices.remote.wire.message import parse_header
 from penstock.host.devices.remote.wire.tasks import (
     result_from,
     result_message,
@@ -27,6 +25,8 @@ from penstock.host.devices.remote.wire.tasks import (
     task_message,
 )
 from penstock.host.devices.remote.wire.welcome import Welcome
+from penstock.host.wire.errors import error_from, error_header
+from penstock.host.wire.message import parse_header
 from penstock.program import AnyProgram, BandProgram, Program
 from tests.host.devices.remote.fuzz.answers import _result
 from tests.host.devices.remote.fuzz.changes import changed, flipped

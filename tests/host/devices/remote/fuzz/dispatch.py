@@ -21,8 +21,8 @@ from penstock.host.devices.remote.server.place import PeerPlaces
 from penstock.host.devices.remote.server.session import ClientSession
 from penstock.host.devices.remote.server.traffic import Hold, Traffic
 from penstock.host.devices.remote.wire.bodies import Bodies
-from penstock.host.devices.remote.wire.frames import Frames
 from penstock.host.devices.remote.wire.segment import LEAST_BYTES, Segment
+from penstock.host.wire.frames import Frames
 from tests.host.devices.remote.fuzz.changes import message
 from tests.host.devices.remote.fuzz.talk import FuzzedCpu, Talker, programs
 from tests.host.devices.remote.fuzz.watch import SECRET, Bugs, check_secret
@@ -173,7 +173,7 @@ class Dispatch:
         talker: Talker,
         what: str,
     ) -> bool:
-        from penstock.host.devices.remote.wire.frames import GoneError
+        from penstock.host.wire.frames import GoneError
 
         self.counts["messages"] += 1
         self.counts[what] += 1

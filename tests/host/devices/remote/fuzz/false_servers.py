@@ -17,9 +17,9 @@ from penstock.errors import PenstockError
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.wire.bodies import Bodies
-from penstock.host.devices.remote.wire.frames import Frames, GoneError
-from penstock.host.devices.remote.wire.handshake import welcome
 from penstock.host.devices.remote.wire.segment import Segment
+from penstock.host.wire.frames import Frames, GoneError
+from penstock.host.wire.handshake import welcome
 from tests.host.devices.remote.fuzz.answers import _result, _true
 from tests.host.devices.remote.fuzz.changes import changed, message
 from tests.host.devices.remote.fuzz.talk import WELCOME, programs, task

@@ -18,12 +18,12 @@ from penstock.errors import PenstockError
 from penstock.host.device.base import PAIRS, Task
 from penstock.host.device.fields import Header
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.wire.address import Address
-from penstock.host.devices.remote.wire.errors import error_from
-from penstock.host.devices.remote.wire.frames import MAGIC, Frames, GoneError
-from penstock.host.devices.remote.wire.handshake import Role, greet, new_nonce, proof
-from penstock.host.devices.remote.wire.message import PROTOCOL
 from penstock.host.devices.remote.wire.segment import Segment
+from penstock.host.wire.address import Address
+from penstock.host.wire.errors import error_from
+from penstock.host.wire.frames import MAGIC, Frames, GoneError
+from penstock.host.wire.handshake import Role, greet, new_nonce, proof
+from penstock.host.wire.message import PROTOCOL
 from penstock.program import Mode
 from tests.host.devices.remote.fuzz.changes import changed, frame, message
 from tests.host.devices.remote.fuzz.dispatch import flipping

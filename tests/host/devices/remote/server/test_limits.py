@@ -19,9 +19,9 @@ from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
 from penstock.host.devices.remote.server.traffic import Hold, Traffic
-from penstock.host.devices.remote.wire.frames import MAGIC, PREFIX, Frames, GoneError
-from penstock.host.devices.remote.wire.message import MOST_BODY_BYTES
 from penstock.host.devices.remote.wire.segment import Segment
+from penstock.host.wire.frames import MAGIC, PREFIX, Frames, GoneError
+from penstock.host.wire.message import MOST_BODY_BYTES
 from penstock.program import BandProgram, GeneralProgram, Mode
 from penstock.types import integer
 from tests.host.devices.remote.fuzz.watch import resident_bytes

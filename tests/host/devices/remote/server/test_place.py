@@ -18,7 +18,7 @@ from penstock.host.devices.remote.server.place import (
     PeerPlace,
     PeerPlaces,
 )
-from penstock.host.devices.remote.wire.frames import Frames
+from penstock.host.wire.frames import Frames
 
 
 @pytest.fixture

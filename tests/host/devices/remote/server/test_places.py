@@ -13,11 +13,11 @@ import pytest
 from penstock.errors import OverloadError
 from penstock.host.device.base import Task
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.server import listening
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer, Reason
-from penstock.host.devices.remote.wire.frames import MAGIC, PREFIX, Frames
-from penstock.host.devices.remote.wire.handshake import greet
+from penstock.host.wire import listening
+from penstock.host.wire.frames import MAGIC, PREFIX, Frames
+from penstock.host.wire.handshake import greet
 from tests.host.kit.faulty import FaultyDevice
 from tests.host.kit.frames import dialled, raw
 from tests.host.kit.serving import serving, until

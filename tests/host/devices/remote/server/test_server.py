@@ -21,9 +21,9 @@ from penstock.host.devices.narrow.device import NARROW_WIDTHS, NarrowDevice
 from penstock.host.devices.remote.client.device import RemoteDevice
 from penstock.host.devices.remote.server.limits import Limits
 from penstock.host.devices.remote.server.service import DeviceServer
-from penstock.host.devices.remote.wire.frames import GoneError
-from penstock.host.devices.remote.wire.message import PROTOCOL
 from penstock.host.devices.remote.wire.segment import Segment
+from penstock.host.wire.frames import GoneError
+from penstock.host.wire.message import PROTOCOL
 from penstock.program import BandProgram, Mode, WindowProgram
 from tests.host.kit.banked import Banked
 from tests.host.kit.faulty import FaultyDevice

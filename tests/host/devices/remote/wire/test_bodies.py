@@ -15,8 +15,8 @@ from penstock.errors import DeviceError, OverloadError
 from penstock.host.device.fields import MalformedError
 from penstock.host.devices.remote.wire.bodies import BODY, SHARED, Bodies
 from penstock.host.devices.remote.wire.columns import ColumnLayout, pack, unpack
-from penstock.host.devices.remote.wire.message import parse_header
 from penstock.host.devices.remote.wire.segment import LEAST_BYTES, Segment
+from penstock.host.wire.message import parse_header
 
 pytestmark = pytest.mark.skipif(not Segment.possible(), reason="memfd is there on Linux only")
 

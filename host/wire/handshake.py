@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from penstock.errors import DeviceError
 
-from ....device.fields import Header, MalformedError, field
+from ..device.fields import Header, MalformedError, field
 from .frames import Frames
 from .message import PROTOCOL
 

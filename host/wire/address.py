@@ -80,8 +80,15 @@ class Address:
             return False
 
 
-def check_listen(address: Address, token: str | None) -> None:
+def check_listen(address: Address, token: str | None, what: str = "lend the device to") -> None:
     """Refuse to listen where everybody could connect.
+
+    Parameters
+    ----------
+    address : Address
+    token : str or None
+    what : str
+        What a server without a token would do to everybody; for the message.
 
     Raises
     ------
@@ -90,7 +97,7 @@ def check_listen(address: Address, token: str | None) -> None:
     if address.path is None and token is None:
         who = "every user of this machine" if address.loopback else "everybody on the network"
         raise UsageError(
-            f"{address} without a token would lend the device to {who}; give --token-file, or "
+            f"{address} without a token would {what} {who}; give --token-file, or "
             "listen on a Unix socket"
         )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from penstock.errors import DeviceError, OverloadError
 
-from ....device.fields import Header, MalformedError
+from ..device.fields import Header, MalformedError
 from .message import (
     HEADER_WEIGHT,
     MOST_BODY_BYTES,

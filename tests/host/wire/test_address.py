@@ -13,7 +13,7 @@ import pytest
 
 from penstock.errors import FileError, UsageError
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.wire.address import (
+from penstock.host.wire.address import (
     Address,
     check_listen,
     check_listener,

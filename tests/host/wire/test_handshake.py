@@ -14,9 +14,9 @@ import pytest
 from penstock.errors import DeviceError
 from penstock.host.devices.cpu import CpuDevice
 from penstock.host.devices.remote.client.device import RemoteDevice
-from penstock.host.devices.remote.wire.frames import MAGIC, PREFIX
-from penstock.host.devices.remote.wire.handshake import Role, new_nonce, proof, proves
-from penstock.host.devices.remote.wire.message import PROTOCOL
+from penstock.host.wire.frames import MAGIC, PREFIX
+from penstock.host.wire.handshake import Role, new_nonce, proof, proves
+from penstock.host.wire.message import PROTOCOL
 from tests.host.kit.frames import exchanged, raw
 from tests.host.kit.serving import serving
 

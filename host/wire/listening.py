@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from penstock.errors import DeviceError, OverloadError, PenstockError
 
-from ..wire.address import Address, clear_stale, credentials
-from ..wire.errors import error_header
-from ..wire.frames import Frames
-from ..wire.message import MOST_HELLO_BYTES
+from .address import Address, clear_stale, credentials
+from .errors import error_header
+from .frames import Frames
+from .message import MOST_HELLO_BYTES
 
 _log = logging.getLogger("penstock.server")
 

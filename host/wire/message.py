@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from ....device.fields import Header, MalformedError
+from ..device.fields import Header, MalformedError
 
 #: Both sides must speak the same protocol; raised whenever a message changes its meaning.
 PROTOCOL = 6

@@ -1,0 +1,206 @@
+"""A state of a table in PostgreSQL: one snapshot, and rows that are kept from earlier ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import SchemaError
+from penstock.expr.columns import Vector
+
+from ..border import PageIndex, PageRows, Version
+from ..key_hash import KeyHash
+from .ages import ReadLog
+from .asked import condition, parameters
+from .columns import PostgresColumn
+from .server import ChangedTable, Server, TableSnapshot
+from .table import PostgresTable, columns_of, difference
+
+
+class PostgresVersion(Version):
+    """A state of a table, begun when the first rows are read.
+
+    Parameters
+    ----------
+    number : int
+    table : PostgresTable
+    server : Server
+    key_hash : KeyHash
+    log : ReadLog
+        Learns which keys are read.
+    index, scanned : PageIndex
+        Slices of the hashes, and ranges of blocks.
+    blocks : ndarray of int64, shape (pages + 1,)
+        The first block of each range; the last one has no end.
+    changed : callable
+        Gives the keys that are too old for what read an earlier version.
+    """
+
+    asks_keys = True
+    keeps_state = False
+
+    def __init__(
+        self,
+        number: int,
+        table: PostgresTable,
+        server: Server,
+        key_hash: KeyHash,
+        log: ReadLog,
+        pages: tuple[PageIndex, PageIndex, np.ndarray],
+        changed: Callable[[int, int], np.ndarray | None],
+    ) -> None:
+        self.number, self.rows, self.bytes = number, table.rows, table.rows * table.row_bytes
+        self.created = time.time()
+        self._table, self._server, self._key_hash, self._log = table, server, key_hash, log
+        self.index, self._scanned, self._blocks = pages
+        self._changed = changed
+        # Without the lock, a table that is emptied or rewritten between the begin of the snapshot
+        # and the first read would seem to be empty.
+        lock = f"LOCK TABLE {table.name} IN ACCESS SHARE MODE"
+        self.snapshot = TableSnapshot(server, *([lock] if table.can_lock else []))
+
+    @property
+    def scanned(self) -> PageIndex:
+        return self._scanned
+
+    @property
+    def losses(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.snapshot.losses
+
+    def settled(self) -> None:
+        self.snapshot.end()
+
+    def read_keys(
+        self,
+        pages: np.ndarray,
+        columns: Sequence[str],
+        sought: np.ndarray,
+        keys: Sequence[Vector],
+    ) -> PageRows:
+        table = self._table
+        key = [table.columns[name] for name in table.key]
+        asked = parameters(key, keys, table.encoding) if len(sought) else None
+        wanted = list(dict.fromkeys([*columns, *table.key]))
+        if asked is None:
+            found = pa.schema([table.schema.field(one) for one in wanted]).empty_table()
+        else:
+            found = self._read(wanted, condition(key), asked=asked)
+        if len(sought):
+            # What is not there is known as of this moment, too.
+            self._log.note(sought, self.snapshot.since if asked is not None else time.monotonic())
+        batch = _one_batch(found)
+        hashes = self._key_hash.of_rows(batch, table.key, self._server.location.name)
+        # A collation may find more keys equal than they are here.
+        place = np.minimum(np.searchsorted(sought, hashes), max(0, len(sought) - 1))
+        rows = np.flatnonzero(sought[place] == hashes) if len(sought) else np.zeros(0, np.int64)
+        page = np.argsort(np.argsort(pages))[
+            np.searchsorted(np.sort(pages), self.index.page_of(hashes[rows]))
+        ]
+        order = rows[np.lexsort((hashes[rows], page))]
+        starts = np.searchsorted(np.sort(page), np.arange(len(pages) + 1))
+        return PageRows(hashes[order], batch.select(columns).take(pa.array(order)), starts)
+
+    def read(
+        self, pages: np.ndarray, columns: Sequence[str], sought: np.ndarray | None = None
+    ) -> PageRows:
+        """Read ranges of blocks of :attr:`scanned`, as :meth:`Version.read`."""
+        batch = _one_batch(self._read(columns, *self._ranges(pages)))
+        # Which page a row came from matters to nobody where there is no order by hash.
+        starts = np.full(len(pages) + 1, batch.num_rows)
+        starts[0] = 0
+        return PageRows(np.zeros(batch.num_rows, np.uint64), batch, starts)
+
+    def _ranges(self, pages: np.ndarray) -> list[str]:
+        """Conditions of runs of neighbouring pages."""
+        if not len(self._blocks):
+            return ["TRUE"]
+        pages = np.sort(pages)
+        cuts = np.flatnonzero(np.diff(pages) > 1) + 1
+        found = []
+        for low, high in pairwise([0, *cuts.tolist(), len(pages)]):
+            first, last = int(pages[low]), int(pages[high - 1]) + 1
+            text = f"ctid >= '({int(self._blocks[first])},0)'::tid"
+            if last < len(self._blocks):
+                text += f" AND ctid < '({int(self._blocks[last])},0)'::tid"
+            found.append(text)
+        return found
+
+    def _read(
+        self, columns: Sequence[str], *conditions: str, asked: pa.RecordBatch | None = None
+    ) -> pa.Table:
+        """Rows that meet one of some conditions, none of which meets two.
+
+        Raises
+        ------
+        ServerError
+        SchemaError
+            A column has changed.
+        DataError
+            A value cannot be carried.
+        """
+        table = self._table
+        chosen = [table.columns[name] for name in columns]
+        checks = [one.checked for one in chosen if one.checked is not None]
+        names = [f"{one.asked} AS c{n}" for n, one in enumerate(chosen)]
+        names += [f"({' AND '.join(checks)}) AS fits"] if checks else []
+        select = f"SELECT {', '.join(names)} FROM {table.name}"
+        # One statement, so that all of it is of one state.
+        sql = " UNION ALL ".join(f"{select} WHERE {one}" for one in conditions)
+        try:
+            return self._server_rows(sql, asked, chosen)
+        except ChangedTable as error:
+            raise self._changed_table(str(error)) from None
+
+    def _server_rows(
+        self, sql: str, asked: pa.RecordBatch | None, chosen: list[PostgresColumn]
+    ) -> pa.Table:
+        found = self.snapshot.query(sql, asked)
+        where = self._server.location.name
+        for field, one in zip(found.schema, chosen, strict=False):
+            now = PostgresColumn.of(field)
+            if not one.is_cast and (now.kind, now.type) != (one.kind, one.type):
+                raise ChangedTable(f"{one.name} was {one.kind} and is {now.kind}")
+        if found.num_columns > len(chosen) and not _all(found.column("fits")):
+            names = ", ".join(one.name for one in chosen if one.checked is not None)
+            raise SchemaError(
+                f"{where}: an array of {names} has several dimensions, which a list of Arrow has "
+                "not; CAST it in a view"
+            )
+        arrays = [one.array(found.column(n), where) for n, one in enumerate(chosen)]
+        return pa.table(arrays, pa.schema([pa.field(one.name, one.type) for one in chosen]))
+
+    def _changed_table(self, text: str) -> SchemaError:
+        """What changed since the relation was opened."""
+        server, table = self._server, self._table
+        self.snapshot.end()
+        try:
+            text = difference(table.columns, columns_of(server, table.name)) or text
+        except SchemaError as error:
+            text = str(error)
+        return SchemaError(
+            f"{server.location.name} has changed since it was opened: {text}; open it again "
+            "(begin the query anew), or change it back"
+        )
+
+    @property
+    def filter_bytes(self) -> int:
+        return 0
+
+    def filters(self) -> None:
+        return None
+
+    def changed_since(self, number: int) -> np.ndarray | None:
+        return self._changed(number, self.number)
+
+
+def _all(column: pa.ChunkedArray) -> bool:
+    return all(column.to_pylist())
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)

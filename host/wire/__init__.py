@@ -1,0 +1,1 @@
+"""Messages between processes of Penstock: addresses, greetings, frames, and who listens."""
