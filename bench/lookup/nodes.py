@@ -104,7 +104,7 @@ class NodesReport:
         """A table in PostgreSQL beside questions that one writes by hand."""
         from bench.lookup import postgres
 
-        scale = postgres.QUICK if self._scale is QUICK else postgres.FULL
+        scale = postgres.QUICK if self.scale is QUICK else postgres.FULL
         found = postgres.Report(scale, self._on_row)
         found.measure()
         self.rows += found.rows
