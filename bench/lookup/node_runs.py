@@ -49,12 +49,17 @@ class Run:
         """CPU seconds of a row."""
         return self.cpu_s / self.rows
 
+    @property
+    def rate(self) -> float:
+        """Rows per second by the clock."""
+        return self.rows / self.wall_s
+
 
 class Members:
     """Running processes."""
 
-    def __init__(self, processes: list[subprocess.Popen[str]]) -> None:
-        self._processes = processes
+    def __init__(self, processes: list[subprocess.Popen[str]], batch: int) -> None:
+        self._processes, self._batch = processes, batch
         self._read()  # they are ready
 
     def tell(self, **told: Any) -> list[dict[str, Any]]:
@@ -90,12 +95,18 @@ class Members:
         for name in ("cached", "node_cached"):
             counts[name] = sum(a[name] for a in after) / len(after)
         wall = max(t["ended"] for t in times) - min(t["began"] for t in times)
-        return Run(batches * BATCH * len(self._processes), counts.pop("cpu"), wall, counts)
+        return Run(batches * self._batch * len(self._processes), counts.pop("cpu"), wall, counts)
 
 
 @contextmanager
 def members(
-    data: Data, nodes: int, memory_bytes: int, node_bytes: int, exponent: float = 1.0
+    data: Data,
+    nodes: int,
+    memory_bytes: int,
+    node_bytes: int,
+    *,
+    batch: int = BATCH,
+    exponent: float = 1.0,
 ) -> Iterator[Members]:
     """Processes of the nodes of a ring.
 
@@ -105,6 +116,8 @@ def members(
     nodes : int
     memory_bytes, node_bytes : int
         Of the join, and of the node, in each process.
+    batch : int
+        Rows that are answered together.
     exponent : float
         Of the calls.
     """
@@ -118,7 +131,7 @@ def members(
                 sys.executable, "-m", "bench.lookup.node_process", place, "--name", node.name,
                 "--address", node.address, "--memory", str(memory_bytes), "--node-memory",
                 str(node_bytes), "--subscribers", str(data.rows), "--seed", str(number + 1),
-                "--batch", str(BATCH), "--exponent", str(exponent),
+                "--batch", str(batch), "--exponent", str(exponent),
             ]  # fmt: skip
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -126,7 +139,7 @@ def members(
             stack.callback(_end, process)
             processes.append(process)
         try:
-            yield Members(processes)
+            yield Members(processes, batch)
         finally:
             change_ring(file_store(place), lambda _: Ring(0, ()))
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bench.lookup.network_costs import network_costs
 from bench.lookup.node_runs import BATCH, Run, members
-from bench.lookup.scale import MB, QUICK, Data, Scale
+from bench.lookup.scale import BATCH_ROWS, MB, QUICK, Data, Scale
 from bench.rows import Row
 from penstock.errors import UsageError
 from penstock.host.lookup.algorithm import Algorithm
@@ -49,10 +49,6 @@ class Measured:
     def work_s(self, rows: int) -> float:
         """CPU seconds of a row: median of the runs."""
         return float(np.median([run.work_s for run in self.by_rows[rows]]))
-
-    def rate(self, rows: int) -> float:
-        """Rows per second by the clock: median of the runs."""
-        return float(np.median([run.rows / run.wall_s for run in self.by_rows[rows]]))
 
     @property
     def last(self) -> Run:
@@ -206,16 +202,20 @@ class NodesReport:
 
     def _two(self) -> None:
         """Two processes, each a stream and a node, beside one."""
-        rows = 100_000
-        one, two = self._measured(1), self._measured(2)
-        by_cpu = 2 * one.work_s(rows) / two.work_s(rows)
-        wall = two.rate(rows) / one.rate(rows)
+        one, two = (self._whole_batches(nodes) for nodes in (1, 2))
+        by_cpu, wall = 2 * one.work_s / two.work_s, two.rate / one.rate
         self._add(
             "two processes, each a stream and a node, beside one",
             f"{by_cpu:.2f}x by CPU time of a row, {wall:.2f}x by the clock; "
-            f"{one.work_s(rows) * 1e6:.1f} and {two.work_s(rows) * 1e6:.1f} us of a row",
+            f"{one.work_s * 1e6:.1f} and {two.work_s * 1e6:.1f} us of a row",
             ">= 1.5x", by_cpu >= 1.5, by_cpu=by_cpu, wall=wall,
         )  # fmt: skip
+
+    def _whole_batches(self, nodes: int) -> Run:
+        """A run in batches as all other figures have them."""
+        with members(self.data, nodes, *self._memories, batch=BATCH_ROWS) as running:
+            running.run(self.scale.warm)
+            return running.run(self.scale.rounds * self.scale.batches)
 
     def _bytes(self) -> None:
         """Bytes between nodes, beside those if every row were forwarded before a cache."""
