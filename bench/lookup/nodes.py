@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +11,8 @@ import pyarrow as pa
 
 from bench.lookup.network_costs import network_costs
 from bench.lookup.node_runs import BATCH, Run, members
-from bench.lookup.scale import BATCH_ROWS, MB, QUICK, Data, Scale
-from bench.rows import Row
-from penstock.errors import UsageError
+from bench.lookup.scale import BATCH_ROWS, MB, QUICK
+from bench.lookup.steps import StepReport
 from penstock.host.lookup.algorithm import Algorithm
 from penstock.host.lookup.calibrate import calibrate
 from penstock.host.lookup.hot import HotKeys
@@ -56,33 +54,16 @@ class Measured:
         return list(self.by_rows.values())[-1][-1]
 
 
-class NodesReport:
-    """Measures all figures of nodes.
+class NodesReport(StepReport):
+    """Measures all figures of nodes."""
 
-    Parameters
-    ----------
-    data : Data
-    scale : Scale
-    only : sequence of str or None
-        Steps by name; None for all.
-    on_row : callable
-        Takes each row as it is known.
-    """
-
-    def __init__(
-        self,
-        data: Data,
-        scale: Scale,
-        only: Sequence[str] | None,
-        on_row: Callable[[Row], None],
-    ) -> None:
-        self.data, self.scale, self._only, self._on_row = data, scale, only, on_row
-        self.rows: list[Row] = []
+    def __init__(self, *given) -> None:
+        super().__init__(*given)
         self._known: dict[int, Measured] = {}
 
-    def measure(self) -> None:
-        """Take the steps."""
-        steps = {
+    @property
+    def _steps(self) -> Mapping[str, Callable[[], None]]:
+        return {
             "ring": self._ring,
             "spread": self._spread,
             "two": self._two,
@@ -90,11 +71,6 @@ class NodesReport:
             "figure8": self._figure_8,
             "postgres": self._postgres,
         }
-        for name in self._only or steps:
-            if name not in steps:
-                raise UsageError(f"there is no step {name}; there are {', '.join(steps)}")
-            steps[name]()
-            gc.collect()
 
     def _postgres(self) -> None:
         """A table in PostgreSQL beside questions that one writes by hand."""
@@ -104,13 +80,6 @@ class NodesReport:
         found = postgres.Report(scale, self._on_row)
         found.measure()
         self.rows += found.rows
-
-    def _add(
-        self, what: str, measured: str, target: str = "", met: bool | None = None, **values
-    ) -> None:
-        row = Row(what, measured, target, met, values=values)
-        self.rows.append(row)
-        self._on_row(row)
 
     def _ring(self) -> None:
         """Keys that move to a node that is added, and keys per node."""

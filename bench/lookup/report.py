@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import subprocess
 import sys
@@ -17,10 +16,9 @@ import pyarrow as pa
 
 from bench.lookup.contenders import Contender, Duckdb, Lmdb, Penstock, Rocks
 from bench.lookup.predictions import Predictions
-from bench.lookup.scale import BATCH_ROWS, MB, Data, Scale
+from bench.lookup.scale import BATCH_ROWS, MB, Scale
+from bench.lookup.steps import StepReport
 from bench.lookup.turns import Rates, take_turns
-from bench.rows import Row
-from penstock.errors import UsageError
 from penstock.host.lookup import memory, tuner
 from penstock.host.lookup.model import ceiling
 from penstock.host.lookup.zipf import top_share
@@ -45,37 +43,20 @@ _PEERS: Mapping[str, tuple[Callable[..., Contender], float]] = {
 }
 
 
-class Report:
-    """Measures all figures.
+class Report(StepReport):
+    """Measures all figures."""
 
-    Parameters
-    ----------
-    data : Data
-    scale : Scale
-    only : sequence of str or None
-        Steps by name; None for all, those with targets first.
-    on_row : callable
-        Takes each row as it is known.
-    """
-
-    def __init__(
-        self,
-        data: Data,
-        scale: Scale,
-        only: Sequence[str] | None,
-        on_row: Callable[[Row], None],
-    ) -> None:
-        self.data, self.scale, self._only, self._on_row = data, scale, only, on_row
-        self.rows: list[Row] = []
+    def __init__(self, *given) -> None:
+        super().__init__(*given)
         self.by_memory: dict[str, dict[float, float]] = {}
         self.by_share: dict[str, dict[float, float]] = {}
         self.by_length: dict[str, dict[str, dict[int, float]]] = {}
         self.by_rows: dict[int, float] = {}
         self.predicted: list[tuple[str, float, float]] = []
 
-    def measure(self) -> None:
-        """Take the steps."""
-        steps = {
+    @property
+    def _steps(self) -> Mapping[str, Callable[[], None]]:
+        return {
             "meshjoin": self._together,
             "peers": self._peers,
             "even": self._even,
@@ -91,18 +72,6 @@ class Report:
             "lengths": self._lengths,
             "shares": self._shares,
         }
-        for name in self._only or steps:
-            if name not in steps:
-                raise UsageError(f"there is no step {name}; there are {', '.join(steps)}")
-            steps[name]()
-            gc.collect()
-
-    def _add(
-        self, what: str, measured: str, target: str = "", met: bool | None = None, **values
-    ) -> None:
-        row = Row(what, measured, target, met, values=values)
-        self.rows.append(row)
-        self._on_row(row)
 
     def _ours(self, algorithm: str = "auto", *, each: bool = True, times: float = 1.0) -> Penstock:
         return Penstock(self.data, int(self.scale.memory_bytes * times), algorithm, each=each)

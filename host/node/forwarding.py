@@ -14,8 +14,8 @@ from penstock.errors import PenstockError
 from ..lookup.cache import KeyGroups
 from ..lookup.hot import HotKeys
 from ..relation.nodes.messages import KeyRequest
-from ..relation.nodes.peers import Caller, Peer, Question
-from ..relation.nodes.ring import Node, Ring
+from ..relation.nodes.peers import Caller, Peers, Question
+from ..relation.nodes.ring import Ring
 from .key_groups import groups_from
 
 _log = logging.getLogger("penstock.node")
@@ -59,11 +59,11 @@ class Forwarding:
     """
 
     def __init__(self, name: str, caller: Caller, ring: Callable[[int], Ring | None]) -> None:
-        self._name, self._caller, self._ring = name, caller, ring
+        self._name, self._ring = name, ring
         self.counts = ForwardCounts()
         self._hot = HotKeys()
         self._lock = threading.Lock()
-        self._peers: dict[Node, Peer] = {}
+        self._peers = Peers(caller)
 
     def groups(
         self, request: KeyRequest, answer: Callable[[np.ndarray], KeyGroups]
@@ -101,10 +101,7 @@ class Forwarding:
 
     def close(self) -> None:
         """Close the connections."""
-        with self._lock:
-            peers, self._peers = list(self._peers.values()), {}
-        for peer in peers:
-            peer.close()
+        self._peers.close()
 
     def _hot_ones(self, hashes: np.ndarray, nodes: int) -> np.ndarray:
         with self._lock:
@@ -129,7 +126,7 @@ class Forwarding:
         self, ring: Ring, request: KeyRequest, places: np.ndarray, node: int
     ) -> Question | None:
         """Ask a node; None if it cannot be reached."""
-        peer = self._peer(ring, node)
+        peer = self._peers.of(ring.nodes)[node]
         if peer.is_resting():
             return None
         try:
@@ -177,12 +174,3 @@ class Forwarding:
             self.counts.instead += len(places)
             parts.append(answer(request.hashes[places]))
         return parts
-
-    def _peer(self, ring: Ring, number: int) -> Peer:
-        node = ring.nodes[number]
-        with self._lock:
-            for old in self._peers.keys() - set(ring.nodes):
-                self._peers.pop(old).close()
-            if node not in self._peers:
-                self._peers[node] = Peer(self._caller, node.name, node.address)
-            return self._peers[node]

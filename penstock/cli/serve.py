@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,14 +19,12 @@ from ..errors import UsageError
 from . import inputs
 from .options import group, grouped, option
 from .serve_relation import NodeArguments, serve_relation
-from .stopping import stops
-from .terminal import note, say
+from .stopping import GRACE_S, stopped, stops
+from .terminal import say
 
 #: Seconds between switches of Python threads. At the default of 5 ms a task's answer would wait for
 #: busy threads; at this one it takes 0.3 ms.
 _SWITCH_S = 50e-6
-#: Seconds that running tasks get to end when the server is stopped.
-_GRACE_S = 10.0
 
 
 @group
@@ -121,11 +118,6 @@ def command(
             say(f"serving {', '.join(names)} at {server.address}")
             wait()
         finally:
-            over = server.close(_GRACE_S)
-    say("stopped")
-    if not over:
-        note("a client did not let go of its connection; it was cut")
-        # Its thread would be waited for.
-        sys.stdout.flush()
-        os._exit(0)
+            over = server.close(GRACE_S)
+    stopped(over)
     return None

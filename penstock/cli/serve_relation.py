@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,11 +10,8 @@ from penstock.host.wire.address import Address, read_token
 from ..errors import UsageError
 from . import values
 from .options import group, option
-from .stopping import stops
-from .terminal import note, say
-
-#: Seconds that running requests get to end when the node is stopped.
-_GRACE_S = 10.0
+from .stopping import GRACE_S, stopped, stops
+from .terminal import say
 
 
 @group
@@ -88,13 +83,7 @@ def serve_relation(
                     f"{node.name} is no node of the relation yet: penstock relation nodes add "
                     f"{asked.relation} {node.name} --address {node.address}"
                 )
-            sys.stdout.flush()
             wait()
         finally:
-            over = node.close(_GRACE_S)
-    say("stopped")
-    if not over:
-        note("a client did not let go of its connection; it was cut")
-        # Its thread would be waited for.
-        sys.stdout.flush()
-        os._exit(0)
+            over = node.close(GRACE_S)
+    stopped(over)

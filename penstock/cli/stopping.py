@@ -7,12 +7,18 @@ descriptor instead, to which Python writes for each signal, whichever thread got
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .terminal import note, say
+
+#: Seconds that what runs gets to end when a server is stopped.
+GRACE_S = 10.0
 #: Ctrl-C, and what service managers send.
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
@@ -41,3 +47,13 @@ def stops() -> Iterator[Callable[[], None]]:
             for number, handler in before.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(descriptor)
+
+
+def stopped(over: bool) -> None:
+    """Say that a server has stopped; if connections are not over, end without their threads."""
+    say("stopped")
+    if not over:
+        note("a client did not let go of its connection; it was cut")
+        # Its thread would be waited for.
+        sys.stdout.flush()
+        os._exit(0)

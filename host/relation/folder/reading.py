@@ -11,7 +11,15 @@ from penstock.errors import FileError
 from ...rows.file_store import FileStore
 from ..border import Relation
 from .layout import RelationLayout
-from .records import FORMAT, RELATION, VERSIONS, RelationRecord, VersionRecord, version_name
+from .records import (
+    FORMAT,
+    RELATION,
+    VERSIONS,
+    RelationRecord,
+    VersionRecord,
+    numbered_name,
+    version_name,
+)
 from .segment import PageSegment, SegmentRecord
 from .version import FolderVersion
 
@@ -34,6 +42,30 @@ def numbers_in(files: FileStore, folder: str) -> list[int]:
     """
     stems = (name.removesuffix(".json") for name in files.names(folder) if name.endswith(".json"))
     return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def newest_in(files: FileStore, folder: str, known: int = 0) -> int:
+    """The number of the newest record in a folder; 0 if there is none.
+
+    Parameters
+    ----------
+    files : FileStore
+    folder : str
+    known : int
+        A number that was the newest one: then only what follows it is looked for, which costs one
+        or two looks at a name instead of a listing.
+
+    Raises
+    ------
+    FileError
+    """
+    number = known
+    while number and files.size(numbered_name(folder, number + 1)) is not None:
+        number += 1
+    if number == known and (not number or files.size(numbered_name(folder, number)) is None):
+        # The first look, or older records are gone and newer ones with them.
+        number = max(numbers_in(files, folder), default=0)
+    return number
 
 
 class RelationReader(Relation):
@@ -85,14 +117,7 @@ class RelationReader(Relation):
     def newest(self) -> int:
         if self._files.stamp(RELATION) != self._stamp:
             self._check_same()
-        number = self._newest
-        while number and self._files.size(version_name(number + 1)) is not None:
-            number += 1
-        if number == self._newest and (
-            not number or self._files.size(version_name(number)) is None
-        ):
-            # The first look, or older versions are gone and newer ones with them.
-            number = max(self.numbers(), default=0)
+        number = newest_in(self._files, VERSIONS, self._newest)
         if not number:
             raise FileError(f"{self.name} has no version in {VERSIONS}; {LOST}")
         self._newest = number

@@ -19,14 +19,19 @@ VERSIONS = "versions"
 NODES = "nodes"
 
 
+def numbered_name(folder: str, number: int) -> str:
+    """A numbered file; names sort as numbers do."""
+    return f"{folder}/{number:020d}.json"
+
+
 def version_name(number: int) -> str:
-    """The file of a version; names sort as numbers do."""
-    return f"{VERSIONS}/{number:020d}.json"
+    """The file of a version."""
+    return numbered_name(VERSIONS, number)
 
 
 def ring_name(number: int) -> str:
-    """The file of a ring of nodes; names sort as numbers do."""
-    return f"{NODES}/{number:020d}.json"
+    """The file of a ring of nodes."""
+    return numbered_name(NODES, number)
 
 
 @dataclass(frozen=True)

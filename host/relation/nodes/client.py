@@ -208,10 +208,6 @@ class NodesRelation(Relation):
     def newest(self) -> int:
         return self.folder.newest()
 
-    def is_newest(self, number: int) -> bool:
-        """Whether a version is the newest one."""
-        return self.folder.is_newest(number)
-
     def version(self, number: int | None = None) -> NodesVersion:
         return NodesVersion(self.folder.version(number), self._ask)
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
 from penstock.errors import PenstockError
 
 from .messages import KeyRequest, KeyRows
-from .peers import Caller, Peer, Question, RefusedError, UnreachableError
-from .ring import Node, Ring
+from .peers import Caller, Peer, Peers, Question, RefusedError, UnreachableError
+from .ring import Ring
 
 _log = logging.getLogger("penstock.relation.nodes")
 
@@ -62,11 +62,10 @@ class Entrances:
     def __init__(
         self, caller: Caller, ring: Callable[[int], Ring | None], deadline_s: float = 20.0
     ) -> None:
-        self._caller, self._ring, self._deadline_s = caller, ring, deadline_s
+        self._ring, self._deadline_s = ring, deadline_s
         self.counts = AskCounts()
-        self._lock = threading.Lock()
-        self._peers: dict[Node, Peer] = {}
-        self._turn = 0
+        self._peers = Peers(caller)
+        self._turn = count(1)
 
     def ask(self, request: KeyRequest) -> list[tuple[np.ndarray, KeyRows | None]]:
         """Keys in parts, one behind the other, with their rows; None where no node answers.
@@ -83,41 +82,28 @@ class Entrances:
 
     def close(self) -> None:
         """Close the connections."""
-        with self._lock:
-            peers, self._peers = list(self._peers.values()), {}
-        for peer in peers:
-            peer.close()
+        self._peers.close()
 
     def _parts(
         self, request: KeyRequest, order: Sequence[Peer]
     ) -> list[tuple[KeyRequest, list[Peer]]]:
         """A request in as many parts as are worth it, and the nodes to ask for each in turn."""
         ready = sum(not peer.is_resting() for peer in order)
-        count = max(1, min(ready, len(request.hashes) // _PART_KEYS))
-        size = -(-len(request.hashes) // count)
+        parts = max(1, min(ready, len(request.hashes) // _PART_KEYS))
+        size = -(-len(request.hashes) // parts)
         return [
             (request.part(slice(k * size, (k + 1) * size), request.ring), [*order[k:], *order[:k]])
-            for k in range(count)
+            for k in range(parts)
         ]
 
     def _in_turn(self, ring: Ring | None) -> list[Peer]:
         """All nodes in the order in which they are asked: those of this machine first."""
-        nodes = () if ring is None else ring.nodes
-        with self._lock:
-            for node in self._peers.keys() - set(nodes):
-                self._peers.pop(node).close()
-            peers = [self._peer(node) for node in nodes]
-            self._turn += 1
-            turn = self._turn
+        peers = self._peers.of(() if ring is None else ring.nodes)
+        turn = next(self._turn)
         near = [peer for peer in peers if is_here(peer)]
         far = [peer for peer in peers if not is_here(peer)]
         found = [peer for some in (near, far) for peer in _rotated(some, turn)]
         return [p for p in found if not p.is_resting()] + [p for p in found if p.is_resting()]
-
-    def _peer(self, node: Node) -> Peer:
-        if node not in self._peers:
-            self._peers[node] = Peer(self._caller, node.name, node.address)
-        return self._peers[node]
 
     def _begin(self, request: KeyRequest, order: Sequence[Peer]) -> Question | None:
         """Send a request to the first node that takes it, without waiting for its answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from ...wire.errors import error_from
 from ...wire.frames import Frames, GoneError
 from ...wire.message import MOST_BODY_BYTES
 from .messages import MOST_REQUEST_HEADER, STREAM, KeyRequest, KeyRows
+from .ring import Node
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,34 @@ class Peer:
             patience = self.caller.patience
             self._rest_s = min(max(2 * self._rest_s, patience.rest_s), patience.most_rest_s)
             self._until = time.monotonic() + self._rest_s
+
+
+class Peers:
+    """The nodes of a ring, each with its connections. Any thread may ask.
+
+    Parameters
+    ----------
+    caller : Caller
+    """
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._lock = threading.Lock()
+        self._known: dict[Node, Peer] = {}
+
+    def of(self, nodes: Sequence[Node]) -> list[Peer]:
+        """These nodes, in their order; connections to others are closed."""
+        with self._lock:
+            for old in self._known.keys() - set(nodes):
+                self._known.pop(old).close()
+            for node in nodes:
+                if node not in self._known:
+                    self._known[node] = Peer(self._caller, node.name, node.address)
+            return [self._known[node] for node in nodes]
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.of(())
 
 
 class Question:

@@ -21,7 +21,7 @@ from penstock.errors import FileError, UsageError
 
 from ...keys.hashing import HASH
 from ...rows.file_store import FileStore
-from ..folder.reading import numbers_in
+from ..folder.reading import newest_in, numbers_in
 from ..folder.records import NODES, RELATION, ring_name
 from ..folder.writing import put_once
 from .ring import POINTS, Node, Ring
@@ -42,20 +42,13 @@ def newest_ring(store: FileStore, known: int = 0) -> int:
     store : FileStore
         The relation's files.
     known : int
-        A number that was the newest one: then only what follows it is looked for, which costs one
-        or two looks at a name instead of a listing.
+        A number that was the newest one, which saves a listing.
 
     Raises
     ------
     FileError
     """
-    number = known
-    while number and store.size(ring_name(number + 1)) is not None:
-        number += 1
-    if number == known and (not number or store.size(ring_name(number)) is None):
-        # The first look, or older records are gone and newer ones with them.
-        number = max(numbers_in(store, NODES), default=0)
-    return number
+    return newest_in(store, NODES, known)
 
 
 def read_ring(store: FileStore, number: int | None = None) -> Ring | None:

@@ -40,11 +40,6 @@ class ReadLog:
         self._count = 0
         self._lock = threading.Lock()
 
-    @property
-    def memory_bytes(self) -> int:
-        """The most that it takes."""
-        return 8 * self.most
-
     def note(self, hashes: np.ndarray, at: float) -> None:
         """Remember keys whose rows are those of a moment, which ascend; seconds of a clock."""
         with self._lock:
