@@ -41,6 +41,10 @@ class DeviceError(PenstockError, RuntimeError):
     exit_code = 5
 
 
+class VersionError(DeviceError):
+    """The other side of a connection has another version of Penstock."""
+
+
 class OverloadError(PenstockError, TimeoutError):
     """A memory budget or a device stayed full for longer than the caller waits."""
 

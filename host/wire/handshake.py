@@ -12,7 +12,7 @@ import secrets
 from enum import Enum
 from importlib.metadata import version
 
-from penstock.errors import DeviceError
+from penstock.errors import DeviceError, VersionError
 
 from ..device.fields import Header, MalformedError, field
 from .frames import Frames
@@ -67,7 +67,7 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
     GoneError
     TokenError
         The server wants a token, or does not know the client's.
-    DeviceError
+    VersionError
         It speaks another protocol.
     """
     nonce = new_nonce()
@@ -77,7 +77,7 @@ def greet(frames: Frames, token: str | None, wants: Header) -> Header:
         return answer
     if answer.get("protocol") != PROTOCOL:
         said = answer.get("protocol"), answer.get("version")
-        raise DeviceError(other_version(*said, "client", "server"))
+        raise VersionError(other_version(*said, "client", "server"))
     proven: Header = {}
     if field(answer, "token", bool):
         if token is None:
@@ -101,12 +101,12 @@ def welcome(frames: Frames, token: str | None) -> Header:
     TokenError
         The client does not know the token.
     MalformedError
-    DeviceError
+    VersionError
         It speaks another protocol.
     """
     hello, _ = frames.receive()
     if hello.get("protocol") != PROTOCOL:
-        raise DeviceError(other_version(hello.get("protocol"), hello.get("version")))
+        raise VersionError(other_version(hello.get("protocol"), hello.get("version")))
     nonces = _nonce(hello), new_nonce()
     answer: Header = {"protocol": PROTOCOL, "version": version("penstock"), "nonce": nonces[1]}
     if token is not None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from penstock.host.relation import open_relation
 from penstock.host.relation.folder.reading import file_store
+from penstock.host.relation.nodes.peers import Caller
 from penstock.host.relation.nodes.record import change_ring, newest_ring, read_ring
 from penstock.host.relation.nodes.ring import Node, Ring
-from penstock.host.wire.address import Address
+from penstock.host.relation.nodes.roll_call import NodeState, call_roll
+from penstock.host.wire.address import Address, read_token
 
 from ..errors import UsageError
 from .options import grouped
@@ -89,32 +93,64 @@ def _check(location: str) -> None:
 def show(
     location: Location,
     *,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token that the nodes want.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the nodes, where they are, and the share of the keys that each of them owns."""
-    _check(location)
+    """Show the nodes, where they are, the share of the keys that each owns, and which answer.
+
+    Each node is greeted, all at once; who does not answer within 2 seconds has timed out.
+    """
+    token = None if token_file is None else read_token(token_file)
+    with closing(open_relation(location)) as relation:
+        caller = Caller(
+            "penstock relation nodes list",
+            relation.id,
+            relation.name,
+            relation.schema,
+            token=token,
+        )
     files = file_store(location)
     number = newest_ring(files)
     ring = read_ring(files, number) if number else None
-    rows = [] if ring is None else _rows(ring)
+    rows = [] if ring is None else _rows(ring, call_roll(caller, ring))
     if as_json:
         typer.echo(json.dumps({"relation": files.root, "number": number, "nodes": rows}, indent=2))
         return
     if ring is None:
         say(f"{files.root} has no nodes: whoever looks rows up reads it")
         return
-    say(f"{files.root}: record {ring.number}, {_many(ring)}")
-    shown = table("node", "address", "share", right=(2,))
+    answering = sum(row["answers"] for row in rows)
+    say(f"{files.root}: record {ring.number}, {_many(ring)}, {answering} of {len(ring)} answering")
+    shown = table("node", "address", "share", "record", "now", right=(2, 3))
     for row in rows:
-        shown.add_row(row["name"], row["address"], f"{row['share']:.1%}")
+        known = "" if row["record"] is None else str(row["record"])
+        shown.add_row(row["name"], row["address"], f"{row['share']:.1%}", known, _now(row))
     results.print(shown)
 
 
-def _rows(ring: Ring) -> list[dict[str, Any]]:
+def _rows(ring: Ring, states: list[NodeState]) -> list[dict[str, Any]]:
     return [
-        {"name": node.name, "address": node.address, "share": ring.share_of(k)}
-        for k, node in enumerate(ring.nodes)
+        {
+            "name": node.name,
+            "address": node.address,
+            "share": ring.share_of(k),
+            "answers": state.answers,
+            "called": state.called,
+            "record": state.ring,
+            "reason": state.reason,
+            "message": state.message,
+        }
+        for k, (node, state) in enumerate(zip(ring.nodes, states, strict=True))
     ]
+
+
+def _now(row: dict[str, Any]) -> str:
+    """What a node does right now."""
+    if not row["answers"]:
+        return f"does not answer: {row['reason']}"
+    return "answers" if row["called"] == row["name"] else f"answers as {row['called']}"
 
 
 def _many(ring: Ring) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from penstock.host.relation.nodes.ring import Node
+from tests.host.node.kit import node_at, set_ring, sockets
 
 
 @pytest.fixture
@@ -25,17 +29,22 @@ def nodes(cli, *arguments) -> str:
 
 def test_nodes_come_and_go(cli, built):
     assert nodes(cli, "list", built) == f"{built} has no nodes: whoever looks rows up reads it\n"
-    added = nodes(cli, "add", built, "a", "--address", "tcp://10.0.0.1:4317")
+    added = nodes(cli, "add", built, "a", "--address", "tcp://127.0.0.1:1")
     assert added == f"{built}: record 1, 1 node\n"
     added = nodes(cli, "add", built, "b", "--address", "unix:///run/b.sock")
     assert added == f"{built}: record 2, 2 nodes\n"
     same = nodes(cli, "add", built, "b", "--address", "unix:///run/b.sock")
     assert same == "nothing changes: record 2 has it so already\n"
     lines = [line.split() for line in nodes(cli, "list", built).splitlines()]
-    assert lines[1] == ["node", "address", "share"]
+    assert lines[0][-5:] == ["nodes,", "0", "of", "2", "answering"]
+    assert lines[1] == ["node", "address", "share", "record", "now"]
     assert [line[:2] for line in lines[2:]] == [
-        ["a", "tcp://10.0.0.1:4317"],
+        ["a", "tcp://127.0.0.1:1"],
         ["b", "unix:///run/b.sock"],
+    ]
+    assert [" ".join(line[3:]) for line in lines[2:]] == [
+        "does not answer: refused",
+        "does not answer: no socket",
     ]
     shares = [float(line[2].rstrip("%")) for line in lines[2:]]
     assert sum(shares) == pytest.approx(100, abs=0.2)
@@ -82,3 +91,25 @@ def test_damaged_records_are_named(cli, built):
     shown, err, status = cli("relation", "nodes", "list", built)
     assert (shown, status) == ("", 6)
     assert re.search(rf"{record} cannot be read: .*; restore .*; until then go on with", err), err
+
+
+def test_who_answers_is_said(cli, built, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef" * 2)
+    token.chmod(0o600)
+    with sockets(2) as places:
+        places[1] = Node("z", places[1].address)
+        number = set_ring(str(built), places).number
+        first = node_at(str(built), "a", places[0].address)
+        second = node_at(str(built), "b", places[1].address, token=token.read_text())
+        with closing(first), closing(second):
+            lines = [line.split() for line in nodes(cli, "list", built).splitlines()]
+            assert lines[0][-4:] == ["1", "of", "2", "answering"]
+            assert lines[2][3:] == [str(number), "answers"]
+            assert lines[3][3:] == ["does", "not", "answer:", "token"]
+            shown = nodes(cli, "list", built, "--token-file", token, "--json")
+            rows = json.loads(shown)["nodes"]
+    assert [row["answers"] for row in rows] == [False, True]
+    assert [row["reason"] for row in rows] == ["token", ""]
+    assert "it has no token" in rows[0]["message"]
+    assert (rows[1]["called"], rows[1]["record"]) == ("b", number)
