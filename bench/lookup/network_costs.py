@@ -56,10 +56,10 @@ def network_costs(data: Data, columns: tuple[str, ...], memory_bytes: int) -> Ne
             for count in (_FEW, _MANY):
                 hashes = kept[:: len(kept) // count][:count]
                 request = KeyRequest(version.number, 0, columns, hashes)
-                asked = _cpu(lambda one=request: peer.ask(one))
+                asked = _cpu(lambda one=request: peer.begin(one).answer())
                 alone = _cpu(lambda one=hashes: node.answers.groups(version.number, columns, one))
                 found[count] = asked - alone
-            rows, _ = peer.ask(KeyRequest(version.number, 0, columns, kept))
+            rows, _ = peer.begin(KeyRequest(version.number, 0, columns, kept)).answer()
             peer.close()
             # A request to each node is an answer of each node, most of whose keys are read.
             random = np.random.default_rng(1)

@@ -44,6 +44,8 @@ class KeyHash:
         self.name = name
         dropped = _BITS - int(bits or _BITS)
         self._mask = np.uint64(NULL_HASH >> dropped << dropped)
+        #: Whether keys of one word of 64 bits each have a hash of their own.
+        self.is_one_to_one = not dropped
 
     def __call__(
         self, columns: Sequence[Vector], rows: int

@@ -20,7 +20,7 @@ from .answer import in_group
 from .base import RelationJoin
 from .rows import StreamRows
 from .seals import Seals, seals_of_groups
-from .sought import sought_hashes, sought_keys, sought_seals
+from .sought import has_own_hashes, sought_hashes, sought_keys, sought_seals
 
 #: Share of the cache where keys are asked for: each one costs more than a row that waits saves,
 #: and no model shares the memory out later.
@@ -37,8 +37,8 @@ class LookupJoin(RelationJoin):
         self._rows = StreamRows()
         #: Pages that are being read, which a thread does.
         self._reading: tuple[PageRequest, Future[PageRows]] | None = None
-        #: Which keys were asked for, where a server is asked for keys.
-        self._seals = Seals()
+        #: Which keys were asked for, where a server is asked for keys that may share a hash.
+        self._seals = None if has_own_hashes(self.plan, self.relation.key_hash) else Seals()
         self._reader = ThreadPoolExecutor(1, "penstock-pages")
         self._answered: list[Answers] = []
         self._answered_rows = self._answered_bytes = 0
@@ -147,8 +147,8 @@ class LookupJoin(RelationJoin):
                 self.null_keys += len(none)
                 self._take(Answers(none, np.full(len(none), -1), self._no_groups()))
                 ids, hashes = ids[valid], hashes[valid]
-            if self.version.asks_keys and len(ids):
-                self._drop_others(hashes, self._seals_of(ids))
+            if self.version.asks_keys and self._seals is not None and len(ids):
+                self._drop_others(self._seals, hashes, self._seals_of(ids))
             self._take(self.lookup.admit(ids, hashes))
             if self.options.ordered:
                 yield from self._read_until(0)
@@ -183,9 +183,9 @@ class LookupJoin(RelationJoin):
         waiting = self.lookup.waiting.rows
         if waiting and waiting + len(request.ids) > rows:
             self._reading = self._ask()
-        if self.version.asks_keys:
+        if self.version.asks_keys and self._seals is not None:
             seals = seals_of_groups(self._seals_of(request.ids), request.group)
-            self._drop_others(request.sought, seals)
+            self._drop_others(self._seals, request.sought, seals)
             self._seals.note(request.sought, seals, self.lookup.cache.find)
         self._take(self.lookup.arrived(request, found))
         is_much = (
@@ -197,9 +197,9 @@ class LookupJoin(RelationJoin):
     def _seals_of(self, ids: np.ndarray) -> np.ndarray:
         return sought_seals(self.plan, self._rows.rows(ids, self.plan.sought_columns))
 
-    def _drop_others(self, hashes: np.ndarray, seals: np.ndarray) -> None:
+    def _drop_others(self, known: Seals, hashes: np.ndarray, seals: np.ndarray) -> None:
         """Forget what is kept of hashes, if it is of other keys than those that are looked up."""
-        others = self._seals.others(hashes, seals)
+        others = known.others(hashes, seals)
         if len(others):
             self.lookup.cache.drop(others)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Columns, Vector, evaluate_columns
+from penstock.expr.vector import fits_int64
 from penstock.plan.lookup import LookupPlan, SoughtKey
 
 from ...keys.hashing import hash_keys
@@ -36,6 +37,15 @@ def sought_hashes(
         None if all rows have a key.
     """
     return key_hash(_keys(plan, batch), batch.num_rows)
+
+
+def has_own_hashes(plan: LookupPlan, key_hash: KeyHash) -> bool:
+    """Whether each key that may be sought has a hash of its own, as one number of 64 bits has."""
+    if plan.sought is None or len(plan.sought) > 1 or not key_hash.is_one_to_one:
+        return False
+    value = plan.sought[0].value.type
+    is_word = value.is_integral and fits_int64(value.lo, value.hi)
+    return (is_word and not plan.sought[0].constant) or value.is_float
 
 
 def sought_seals(plan: LookupPlan, rows: pa.Table | pa.RecordBatch) -> np.ndarray:

@@ -1,8 +1,15 @@
 """Kept rows of keys that a server was asked for, where keys share a hash."""
 
 import numpy as np
+import pyarrow as pa
+import pytest
 
 from penstock.host.join.lookup.seals import Seals, seals_of_groups
+from penstock.host.join.lookup.sought import has_own_hashes
+from penstock.host.relation.key_hash import KeyHash
+from penstock.plan.lookup import LookupPlan
+from penstock.query.compiler import compile_query
+from penstock.query.options import QueryOptions
 
 
 def u64(*values):
@@ -38,3 +45,29 @@ def test_several_keys_of_a_hash_have_a_seal_of_none():
     group = np.array([2, 0, 1, 2, 0, 1])
     assert seals_of_groups(u64(9, 5, 7, 11, 5, 7), group).tolist() == [5, 7, 0]
     assert len(seals_of_groups(u64(), np.zeros(0, int))) == 0
+
+
+@pytest.mark.parametrize(
+    ("condition", "key", "bits", "is_told"),
+    [
+        ("o.small = c.id", ("id",), 64, True),
+        ("o.small + 1 = 2 * c.id", ("id",), 64, True),
+        ("o.day = c.day", ("day",), 64, True),
+        ("o.real = c.real", ("real",), 64, True),
+        ("o.small = c.id", ("id",), 8, False),
+        ("o.text = c.text", ("text",), 64, False),
+        ("o.unsigned = c.id", ("id",), 64, False),
+        ("o.wide = c.wide", ("wide",), 64, False),
+        ("o.small = c.id AND o.day = c.day", ("id", "day"), 64, False),
+    ],
+)
+def test_who_has_a_hash_of_its_own(condition, key, bits, is_told):
+    types = {
+        "id": pa.int64(), "small": pa.int32(), "day": pa.date32(), "real": pa.float32(),
+        "text": pa.string(), "unsigned": pa.uint64(), "wide": pa.decimal128(30, 0),
+    }  # fmt: skip
+    schema = pa.schema(list(types.items()))
+    query = f"SELECT o.id FROM o JOIN c ON {condition}"
+    options = QueryOptions(relation="c", time_zone="UTC")
+    plan = LookupPlan(compile_query(query, {"o": schema, "c": schema}, options), "c", key)
+    assert has_own_hashes(plan, KeyHash(f"splitmix64-1/{bits}")) == is_told
