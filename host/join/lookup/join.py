@@ -16,6 +16,7 @@ from ...lookup.memory import MemorySplit, split_of
 from ...lookup.model import ANSWERED, UnitCosts
 from ...lookup.tuner import Tuner
 from ...relation.border import PageRows, Version
+from ...rows.order import order_of
 from .answer import in_group
 from .base import RelationJoin
 from .rows import StreamRows
@@ -237,6 +238,8 @@ class LookupJoin(RelationJoin):
         )
         groups = KeyGroups.concat([part.groups for part in parts])
         ids = np.concatenate([part.ids for part in parts])
+        order = order_of(group + 1, len(groups) + 1)  # as they are joined: they are copied once
+        ids, group = ids[order], group[order]
         rows = self._rows.rows(ids)
         candidates = in_group(groups.batch, np.repeat(np.arange(len(groups)), groups.counts))
         answer = self._answering.begin(rows, ids, group)

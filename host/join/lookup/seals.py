@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...lookup.hash_table import HashTable
+from ...rows.order import order_of
 
 #: Of a hash that several keys have that were asked for together; no key has it.
 _SEVERAL = np.uint64(0)
@@ -60,7 +61,7 @@ class Seals:
 
 def seals_of_groups(seals: np.ndarray, group: np.ndarray) -> np.ndarray:
     """The seal of each group of rows, none of which is empty; of no key where there are several."""
-    order = np.argsort(group, kind="stable")
+    order = order_of(group, len(group))
     firsts = np.flatnonzero(np.diff(group[order], prepend=-1))
     if not len(firsts):
         return seals[:0]

@@ -12,6 +12,7 @@ from penstock.plan.lookup import LookupPlan, SoughtKey
 from ...keys.hashing import hash_keys
 from ...relation.key_hash import KeyHash
 from ...rows.columns import load
+from ...rows.order import order_of
 
 _SEAL = np.uint64(0xA0761D6478BD642F)
 
@@ -73,7 +74,7 @@ def sought_keys(
         The values of each column of the key.
     """
     keys = _keys(plan, rows)
-    order = np.argsort(group, kind="stable")
+    order = order_of(group, rows.num_rows)
     is_new = np.ones(len(order), bool)
     is_new[1:] = np.diff(group[order]) != 0
     for key in keys:
