@@ -14,13 +14,14 @@ from penstock.errors import DataError, UsageError
 
 from .checks import below
 from .loads import Loads
+from .mnrt import plan_carefully
 from .moves import Draft, Moves, whole_parts
 from .qmmp import plan_quickly
 from .table import RoutingTable
 
 
 @dataclass(frozen=True)
-class Costs:
+class PlanCosts:
     """What a plan costs; the paper's O1 to O4.
 
     Attributes
@@ -54,14 +55,14 @@ class Plan:
         That sends tuples where the loads are.
     limit : int
         The largest load that a lane may have.
-    costs : Costs
+    costs : PlanCosts
     """
 
     moves: Moves
     loads: Loads
     table: RoutingTable
     limit: int
-    costs: Costs
+    costs: PlanCosts
 
 
 def _all_home(loads: Loads, limit: int, is_open: np.ndarray) -> Draft:
@@ -71,6 +72,7 @@ def _all_home(loads: Loads, limit: int, is_open: np.ndarray) -> Draft:
 
 #: Planners by name: from loads, the largest load of a lane, and the lanes that may be used.
 PLANNERS: dict[str, Callable[[Loads, int, np.ndarray], Draft]] = {
+    "mnrt": plan_carefully,
     "qmmp": plan_quickly,
     "hash": _all_home,
 }
@@ -118,7 +120,7 @@ def plan(
     after = loads.after(draft)
     table = RoutingTable.of(after)
     copies = after.copies
-    costs = Costs(time.perf_counter() - began, len(table), int(draft.size.sum()), copies)
+    costs = PlanCosts(time.perf_counter() - began, len(table), int(draft.size.sum()), copies)
     return Plan(Moves.of(loads, draft), after, table, limit, costs)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -45,7 +47,7 @@ def deal(
     entry, count = entry[order], count[order]
     new = (np.diff(entry, prepend=-1) != 0) | (np.diff(count, prepend=-1) != 0)
     stops = np.append(np.flatnonzero(new), len(order)).tolist()
-    for begin, end in zip(stops[:-1], stops[1:], strict=True):
+    for begin, end in pairwise(stops):
         mine = slice(offsets[entry[begin]], offsets[entry[begin] + 1])
         ends = bounds(weights[mine], int(count[begin]))
         rows = order[begin:end]
