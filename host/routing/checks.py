@@ -44,14 +44,25 @@ def amounts(values: Any, what: str) -> np.ndarray:
     ------
     DataError
     """
-    found = _whole_numbers(values, what)
-    if len(found) and (least := int(found.min())) < 0:
-        raise DataError(f"{what} {least} is negative; count tuples, from 0 on")
+    found = not_negative(values, what)
     # The halves' sums are exact for up to 2^31 parts.
     if (int((found >> 32).sum()) << 32) + int((found & 0xFFFFFFFF).sum()) > _MOST:
         raise DataError(
             f"the sum of all {what}s is beyond 64 bits; count in a coarser unit, such as thousands"
         )
+    return found
+
+
+def not_negative(values: Any, what: str) -> np.ndarray:
+    """Counts as int64.
+
+    Raises
+    ------
+    DataError
+    """
+    found = _whole_numbers(values, what)
+    if len(found) and (least := int(found.min())) < 0:
+        raise DataError(f"{what} {least} is negative; count tuples, from 0 on")
     return found
 
 

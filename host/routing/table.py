@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import DataError
 
-from .checks import amounts, below, checked_lanes
+from .checks import amounts, below, checked_lanes, not_negative
 from .loads import Loads, spans
 from .shares import bounds, deal
 
@@ -137,12 +137,12 @@ class RoutingTable:
         row = row[np.diff(self.offsets)[at[row]] > 1]
         if not len(row):
             return lanes
-        at, ordinal = at[row], amounts(np.asarray(ordinals)[row], "ordinal")
+        at, ordinal = at[row], not_negative(np.asarray(ordinals)[row], "ordinal")
         if counts is None:
             count = np.add.reduceat(self.weights, self.offsets[:-1])[at]
             ordinal = ordinal % count
         else:
-            count = amounts(np.asarray(counts)[row], "count")
+            count = not_negative(np.asarray(counts)[row], "count")
             if (ordinal >= count).any():
                 wrong = int(np.argmax(ordinal >= count))
                 raise DataError(
