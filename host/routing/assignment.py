@@ -141,16 +141,28 @@ class Assignment:
         self.on[lane].add(key)
         self.load[lane] += amount
 
+    def shift(self, key: int, source: int, lane: int, amount: int) -> None:
+        """Move some load of a split key from a lane to another."""
+        self.take_part(key, source, amount)
+        self.put_piece(key, lane, amount)
+        self._tighten(key)
+
     def gather(self, key: int, lane: int) -> None:
         """Bring all parts of a key onto one lane."""
-        total = 0
-        for each, amount in self.parts[key].items():
-            self.load[each] -= amount
-            self.on[each].discard(key)
-            total += amount
-        self.parts[key] = {lane: total}
-        self.on[lane].add(key)
-        self.load[lane] += total
+        for source in [each for each in self.parts[key] if each != lane]:
+            self.take_part(key, source, self.parts[key][source])
+        if key in self.pieces:
+            self.put_piece(key, lane, self.pieces[key])
+        self._tighten(key)
+
+    def _tighten(self, key: int) -> None:
+        """Make a row of a key again that is whole again."""
+        if len(self.parts[key]) == 1 and key not in self._split_before:
+            (lane,) = self.parts.pop(key)
+            self.on[lane].discard(key)
+            row = np.searchsorted(self.loads.key, [key])
+            self._target[row] = lane
+            self._came.setdefault(lane, []).append(row)
 
     def away(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows of whole keys that are not at home, and the lanes they are on."""

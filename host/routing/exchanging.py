@@ -16,14 +16,17 @@ _SWAP_AMONG = 4096
 
 
 class _Exchange(NamedTuple):
-    """Whole keys that move, as (row, from, to), and one that is cut, as (row, load, to)."""
+    """Whole keys that move, as (row, from, to), and one of which some moves, as (key, load, to).
+
+    In place of a key that is whole, there is the complement of its row.
+    """
 
     moves: list[tuple[int, int, int]]
     cut: tuple[int, int, int] | None = None
 
 
 def make_room(state: Assignment) -> None:
-    """Merge split keys where that takes moves of whole keys, or a cut of a smaller one.
+    """Bring parts of split keys together where that takes moves of whole keys, or smaller cuts.
 
     Ends, since each change lowers the tuples that are sent more than once.
     """
@@ -31,39 +34,46 @@ def make_room(state: Assignment) -> None:
     while changed:
         changed = False
         for total, key in state.split_keys()[: -_KEYS - 1 : -1]:
-            if total <= state.limit:
-                changed |= any(_gather(state, key, total, lane) for lane in lanes_of(state, key))
+            while _join_parts(state, key, total):
+                changed = True
 
 
-def _gather(state: Assignment, key: int, total: int, lane: int) -> bool:
-    """Bring a split key together on a lane, if others can leave for it."""
-    parts = state.parts[key]
-    if len(parts) < 2:
+def _join_parts(state: Assignment, key: int, total: int) -> bool:
+    """Bring two parts of a key together, if others can leave for that."""
+    parts = state.parts.get(key, {})
+    for lane in lanes_of(state, key) if len(parts) > 1 else ():
+        for source in sorted(parts, key=lambda each: (parts[each], each)):
+            if source != lane and _join(state, key, total, source, lane):
+                return True
+    return False
+
+
+def _join(state: Assignment, key: int, total: int, source: int, lane: int) -> bool:
+    comes = state.parts[key][source]
+    if state.parts[key][lane] + comes > state.limit:
         return False
-    need = state.load[lane] + total - parts[lane] - state.limit
+    need = state.load[lane] + comes - state.limit
     room = {
-        other: state.limit - state.load[other] + parts.get(other, 0)
+        other: state.limit - state.load[other] + comes * (other == source)
         for other in range(state.loads.lanes)
         if other != lane and state.is_open[other]
     }
     found: _Exchange | None = _Exchange([])
     if need > 0:
-        saves = total * (len(parts) - 1)
         found = (
             _one_leaves(state, lane, need, room)
             or _swap(state, lane, need, room)
-            or _some_leave(state, lane, need, room, saves)
+            or _split_one_leaves(state, key, lane, need, room)
+            or _some_leave(state, lane, need, room, total)
         )
     if found is None:
         return False
-    state.gather(key, lane)
-    for row, source, target in found.moves:
-        state.move_row(row, source, target)
+    state.shift(key, source, lane, comes)
+    for row, begin, end in found.moves:
+        state.move_row(row, begin, end)
     if found.cut:
-        row, amount, target = found.cut
-        smaller = state.loosen(row, lane)
-        state.take_part(smaller, lane, amount)
-        state.put_piece(smaller, target, amount)
+        other, amount, target = found.cut
+        state.shift(other if other >= 0 else state.loosen(~other, lane), lane, target, amount)
     return True
 
 
@@ -102,6 +112,23 @@ def _swap(state: Assignment, lane: int, need: int, room: dict[int, int]) -> _Exc
     return _Exchange([(row, lane, other), (back_row, other, lane)])
 
 
+def _split_one_leaves(
+    state: Assignment, key: int, lane: int, need: int, room: dict[int, int]
+) -> _Exchange | None:
+    """Some of another split key, which goes to a lane that has a part of it."""
+    found = [
+        (state.parts[other][lane], other, there)
+        for other in state.on[lane]
+        if other != key and state.parts[other][lane] >= need
+        for there in state.parts[other]
+        if room.get(there, 0) >= need
+    ]
+    if not found:
+        return None
+    _, other, there = min(found)
+    return _Exchange([], (other, need, there))
+
+
 def _some_leave(
     state: Assignment, lane: int, need: int, room: dict[int, int], saves: int
 ) -> _Exchange | None:
@@ -129,4 +156,4 @@ def _some_leave(
     enough = np.flatnonzero(stays & (loads > need) & (loads < saves))
     if free < need or not len(enough):
         return None
-    return _Exchange(moves, (int(rows[enough[-1]]), need, other))
+    return _Exchange(moves, (~int(rows[enough[-1]]), need, other))
