@@ -82,6 +82,7 @@ def test_qmmp_moves_the_excess_and_no_more(loads, tolerance):
     made = plan(loads, tolerance, "qmmp")
     excess = [max(0, load - made.limit) for load in busiest(held(loads), loads.lanes)]
     assert sum(made.moves.amount.tolist()) == sum(excess)
+    assert (made.moves.amount > 0).all()
 
 
 @settings(max_examples=300, deadline=None)
@@ -95,6 +96,18 @@ def test_mnrt_leaves_no_key_split_that_fits_on_one_of_its_lanes(loads, tolerance
             total = sum(there.values())
             fits = [at for at, some in there.items() if load[at] - some + total <= made.limit]
             assert not fits, key
+
+
+@settings(max_examples=300, deadline=None)
+@given(any_loads(), TOLERANCES)
+def test_mnrt_leaves_no_whole_key_away_that_fits_at_home(loads, tolerance):
+    made = plan(loads, tolerance, "mnrt")
+    after = held(made.loads)
+    load = busiest(after, loads.lanes)
+    for key, there in after.items():
+        home = int(loads.homes[key])
+        if len(there) == 1 and home not in there:
+            assert load[home] + sum(there.values()) > made.limit
 
 
 @settings(max_examples=150, deadline=None)
