@@ -142,6 +142,10 @@ bench-window: setup ## Redraw the figures of the window-join paper
 bench-lookup: setup ## Measure lookups of a stream in a relation larger than memory
 	$(BIN)/python -m bench.lookup $(ARGS)
 
+.PHONY: bench-routing
+bench-routing: setup ## Measure plans of lanes by key: what they split and move, and how long they take
+	$(BIN)/python -m bench.routing.plans $(ARGS)
+
 .PHONY: bench-boards
 bench-boards: setup ## Write what fits on each board into docs/resources.md
 	$(BIN)/python -m bench.boards $(ARGS)

@@ -1,0 +1,1 @@
+"""Lanes by key: plans, and what they cost."""

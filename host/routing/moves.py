@@ -1,0 +1,81 @@
+"""What planners give: which parts move, how much of each, and where to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from .loads import Loads
+
+
+class Draft(NamedTuple):
+    """Moves of parts of given loads, by the parts' rows.
+
+    Attributes
+    ----------
+    row, amount, size, target : ndarray of int64, shape (moves,)
+        The part, how much load and state of it move, and the lane that gets it.
+    """
+
+    row: np.ndarray
+    amount: np.ndarray
+    size: np.ndarray
+    target: np.ndarray
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Moves of keys between lanes.
+
+    Attributes
+    ----------
+    key, amount, size, source, target : ndarray of int64, shape (moves,)
+        The key, how much load and state of it move, and the lanes that lose and get it.
+    """
+
+    key: np.ndarray
+    amount: np.ndarray
+    size: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @classmethod
+    def of(cls, loads: Loads, draft: Draft) -> Moves:
+        """The moves of a draft, by keys and lanes."""
+        row, amount, size, target = draft
+        return cls(loads.key[row], amount, size, loads.lane[row], target)
+
+
+def whole_parts(loads: Loads, row: np.ndarray, target: np.ndarray) -> Draft:
+    """Moves of whole parts."""
+    return Draft(row, loads.load[row], loads.size[row], target)
+
+
+def cut_parts(loads: Loads, cuts: Iterable[tuple[int, int, int]]) -> Draft:
+    """Moves of some of a part, with the share of its state that is due.
+
+    Parameters
+    ----------
+    loads : Loads
+    cuts : iterable of (row, amount, target)
+        A row may be there many times; what is cut off is at most its load.
+    """
+    left: dict[int, tuple[int, int]] = {}
+    made = []
+    for row, amount, target in cuts:
+        load, size = left.get(row) or (int(loads.load[row]), int(loads.size[row]))
+        moved = size * amount // load if amount < load else size
+        left[row] = load - amount, size - moved
+        made.append((row, amount, moved, target))
+    return Draft(*np.array(made, np.int64).reshape(-1, 4).T)
+
+
+def together(*drafts: Draft) -> Draft:
+    """All moves of some drafts."""
+    return Draft(*(np.concatenate(column) for column in zip(*drafts, strict=True)))
