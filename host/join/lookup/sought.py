@@ -42,7 +42,7 @@ def sought_hashes(
 
 def has_own_hashes(plan: LookupPlan, key_hash: KeyHash) -> bool:
     """Whether each key that may be sought has a hash of its own, as one number of 64 bits has."""
-    if plan.sought is None or len(plan.sought) > 1 or not key_hash.is_one_to_one:
+    if plan.sought is None or len(plan.sought) != 1 or not key_hash.is_one_to_one:
         return False
     value = plan.sought[0].value.type
     is_word = value.is_integral and fits_int64(value.lo, value.hi)
