@@ -12,7 +12,9 @@ from penstock.host.execute.stats import Stats
 SUMS = ("rows", "evaluations", "pairs_pruned", "pairs_in_window")
 
 #: Figures of what was looked up in a relation that are sums over tasks.
-LOOKED_UP = ("sought", "hits", "absent", "null_keys", "pages", "page_bytes")
+LOOKED_UP = (
+    "sought", "hits", "absent", "null_keys", "pages", "page_bytes", "node_retries", "alone",
+)  # fmt: skip
 
 
 def shard_name(device: str, shard: int | str) -> str:
@@ -60,7 +62,8 @@ class LookupFigures:
         That the rows have met.
     created : float
         When it was written, in seconds since 1970.
-    sought, hits, absent, null_keys, pages, page_bytes, cached : int
+    sought, hits, absent, null_keys, pages, page_bytes, node_retries, alone, cached : int
+    nodes : mapping of str to int
         As in :class:`penstock.host.metrics.report.LookupReport`.
     """
 
@@ -73,7 +76,10 @@ class LookupFigures:
     null_keys: int
     pages: int
     page_bytes: int
+    node_retries: int
+    alone: int
     cached: int
+    nodes: Mapping[str, int]
 
     @property
     def waited(self) -> int:

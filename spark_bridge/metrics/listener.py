@@ -85,6 +85,7 @@ class Query:
         self.batches: deque[BatchFigures] = deque(maxlen=BATCHES)
         self._sums, self._arrived, self._late = Counter(), Counter(), Counter()
         self._looked_up: Counter[str] = Counter()
+        self._nodes: Counter[str] = Counter()
         self._busy: defaultdict[str, float] = defaultdict(float)
 
     def add(self, batch: BatchFigures) -> None:
@@ -94,6 +95,7 @@ class Query:
         self._late.update(batch.late)
         if batch.lookup is not None:
             self._looked_up.update({name: getattr(batch.lookup, name) for name in LOOKED_UP})
+            self._nodes.update(batch.lookup.nodes)
         for shard, seconds in batch.busy_s.items():
             self._busy[shard] += seconds
 
@@ -123,7 +125,7 @@ class Query:
             **{name: self._looked_up[name] for name in LOOKED_UP},
             waiting=0,  # between micro-batches
             cached=now.cached,
-            nodes={},
+            nodes=dict(self._nodes),
         )
 
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock.host.join.lookup.report import asked_of
+
 from .figures import LOOKED_UP, BatchFigures, LookupFigures
 
 if TYPE_CHECKING:
@@ -45,17 +47,19 @@ class TaskFigures:
     """What a join, which may be kept from task to task, does in one task."""
 
     before: Mapping[str, int]
+    #: Keys that nodes were asked for.
+    asked: Counter[str]
 
     @staticmethod
     def begin(join: RelationJoin) -> TaskFigures:
         """Begin to count."""
-        return TaskFigures(_counts(join))
+        return TaskFigures(_counts(join), Counter(asked_of(join).keys))
 
     def row(self, join: RelationJoin, schema: pa.Schema) -> pa.RecordBatch:
         """The row of figures, without values in the columns of a schema."""
         counts = {name: count - self.before[name] for name, count in _counts(join).items()}
         version = join.version
-        figures = {
+        figures: dict[str, Any] = {
             **counts,
             "cached": join.cached,
             "memory_bytes": sum(join.memory_bytes().values()),
@@ -63,12 +67,14 @@ class TaskFigures:
             "created_us": int(version.created * 1e6),
             "relation_rows": version.rows,
         }
+        if asked := asked_of(join).keys - self.asked:
+            figures["nodes"] = dict(asked)
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema)
         return _with(nothing, pa.array([json.dumps(figures)]))
 
 
 def _counts(join: RelationJoin) -> dict[str, int]:
-    counts, stats = join.counts, join.stats
+    counts, stats, asked = join.counts, join.stats, asked_of(join)
     return {
         "arrived": join.rows_in,
         "rows": stats.rows,
@@ -80,6 +86,8 @@ def _counts(join: RelationJoin) -> dict[str, int]:
         "null_keys": join.null_keys,
         "pages": counts.pages,
         "page_bytes": counts.page_bytes,
+        "node_retries": asked.retries,
+        "alone": asked.alone,
     }
 
 
@@ -120,6 +128,8 @@ def observe(sent: DataFrame, alias: str, relation: str) -> DataFrame:
         f"{PREFIX}{uuid.uuid4().hex[:8]}",
         *(F.sum(value(name)).alias(name) for name in _SUMS),
         *(F.max(value(name)).alias(name) for name in _LARGEST),
+        # The names of nodes are known when they have answered.
+        F.to_json(F.collect_list(F.get_json_object(figures, "$.nodes"))).alias("nodes"),
         F.max(F.lit(alias)).alias("alias"),
         F.max(F.lit(relation)).alias("relation"),
     )
@@ -136,9 +146,12 @@ def looked_up_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
         return None
     total: Counter[str] = Counter()
     arrived: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
     for one in own:
         total.update({name: one[name] or 0 for name in _SUMS})
         arrived[one["alias"] or ""] += one["arrived"] or 0
+        for keys in json.loads(one["nodes"] or "[]"):
+            nodes.update(json.loads(keys))
     newest = max(own, key=lambda one: one["created_us"] or 0)
     lookup = LookupFigures(
         relation=", ".join(sorted(one["relation"] or "" for one in own)),
@@ -146,6 +159,7 @@ def looked_up_in(batch: int, metrics: Mapping[str, Any]) -> BatchFigures | None:
         created=(newest["created_us"] or 0) / 1e6,
         **{name: total[name] for name in LOOKED_UP},
         cached=total["cached"],
+        nodes=dict(nodes),
     )
     return BatchFigures(
         batch=batch,

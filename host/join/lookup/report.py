@@ -12,11 +12,16 @@ from ...relation.nodes.entrances import AskCounts
 from .base import RelationJoin
 
 
+def asked_of(join: RelationJoin) -> AskCounts:
+    """What a join has asked of nodes so far; nothing if there are none."""
+    return join.relation.asked if isinstance(join.relation, NodesRelation) else AskCounts()
+
+
 def report(join: RelationJoin, latency_s: Mapping[float, float]) -> Report:
     """Report the work of a join so far, with quantiles of the latency of its rows."""
     counts, version = join.counts, join.version
     alias = join.plan.outer.alias
-    asked = join.relation.asked if isinstance(join.relation, NodesRelation) else AskCounts()
+    asked = asked_of(join)
     return Report(
         arrived={alias: join.rows_in},
         late={alias: 0},

@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 import penstock
 from penstock.cli.main import app
 from penstock.spark_bridge import sql, watch
+from tests.host.node.kit import nodes_of
 from tests.spark_bridge.kit.lookups import DDL, customers, orders, renew, stored
 from tests.spark_bridge.kit.streams import put, stream_of
 
@@ -82,3 +83,38 @@ def test_figures(spark, tmp_path: Path, options):
         assert shown.exit_code == 0, shown.output
     finally:
         heard.close()
+
+
+def test_figures_name_the_nodes(spark, tmp_path: Path):
+    made = stored(tmp_path / "customers.rel")
+    (tmp_path / "source").mkdir()
+    given = [orders(60, seed=k, first=100 * k) for k in range(2)]
+    for number, rows in enumerate(given):
+        put(tmp_path / "source", number, rows)
+    frame = stream_of(spark, tmp_path / "source", DDL, None).repartition(2)
+    heard = watch(spark)
+    with nodes_of(made.name, 2) as nodes:
+        table = penstock.relation(made.name, nodes=True)
+        query = (
+            sql(spark, QUERY, {"orders": frame, "customers": table})
+            .writeStream.format("parquet")
+            .queryName("asked of nodes")
+            .option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(240)
+            assert heard.wait(query, 1, 120)
+            looked = [one.lookup for one in heard.batches(query)]
+            reported = heard.reports()["asked of nodes"].lookup
+        finally:
+            heard.close()
+    asked = sum((Counter(one.nodes) for one in looked), Counter())
+    assert asked
+    assert set(asked) <= {node.name for node in nodes}
+    entered = [node.forwarding.counts for node in nodes]
+    assert asked.total() == sum(one.own + one.hot + one.forwarded for one in entered)
+    assert reported.nodes == asked
+    assert reported.alone == reported.node_retries == 0
