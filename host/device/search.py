@@ -1,8 +1,10 @@
-"""Search tasks: range joins over window rows in the order (cell, position).
+"""Search tasks: range joins over window rows in the order (cell, key, position).
 
 The keys of a window are cut into boxes, the *cells*. A tuple can only match rows of the cells that
 its own bounds overlap, so in each *slab* of the window it visits those, and in each of them the
-rows of its range. What a device tests is then a few short ranges per tuple. Such a task brings its
+rows of its range. Where equalities choose the cell, the rows of a cell may lie by the hash of
+their key, and then by position: a tuple visits those of its own key alone. What a device tests is
+then a few short ranges per tuple. Such a task brings its
 rows with it, as a window join does: :meth:`.base.Kernel.submit` takes None for the buffer.
 """
 
@@ -28,6 +30,8 @@ MOST_UNCUT = 128
 LEAST_TASK = 1 << 24
 #: Most tuples of a task.
 MOST_TUPLES = 1 << 14
+#: Hashes of rows and tuples without keys.
+_NO_HASHES = np.zeros(0, np.uint64)
 #: Entries of a slab's directory beside those of its cells: one for rows that lie in no cell,
 #: and the end.
 MORE_STARTS = 2
@@ -35,7 +39,7 @@ MORE_STARTS = 2
 
 @dataclass(frozen=True, eq=False)
 class OrderedRows:
-    """Window rows in the order (cell, position), slab by slab.
+    """Window rows in the order (cell, position) or (cell, key, position), slab by slab.
 
     Parameters
     ----------
@@ -53,6 +57,9 @@ class OrderedRows:
         First place of each cell, counted from its slab's first place.
     columns : sequence of ndarray
         Window columns of the program in this order, with SPARE_ROWS more.
+    hashes : ndarray of uint64, shape (count,), optional
+        Hash of the key at each place, ascending in each cell; None if cells are in the order of
+        positions.
     """
 
     first: int
@@ -63,6 +70,7 @@ class OrderedRows:
     order: np.ndarray
     starts: np.ndarray
     columns: Sequence[np.ndarray]
+    hashes: np.ndarray | None = None
 
     @property
     def end(self) -> int:
@@ -71,8 +79,9 @@ class OrderedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of order and directory."""
-        return self.order.nbytes + self.starts.nbytes
+        """Bytes of order, hashes and directory."""
+        hashes = 0 if self.hashes is None else self.hashes.nbytes
+        return self.order.nbytes + self.starts.nbytes + hashes
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +89,15 @@ class Boxes:
     """The cells that each tuple visits: a range on the outer and one on the inner axis.
 
     All are uint32 of shape (n,); both ends belong to the range. Outer index o and inner index k
-    name cell ``o * inner + k``.
+    name cell ``o * inner + k``. Where the rows have hashes, ``key`` is the hash of each tuple's
+    key, uint64 of shape (n,).
     """
 
     outer_low: np.ndarray
     outer_high: np.ndarray
     inner_low: np.ndarray
     inner_high: np.ndarray
+    key: np.ndarray | None = None
 
     def of(self, rows: np.ndarray) -> Boxes:
         """The boxes of some tuples."""
@@ -94,7 +105,8 @@ class Boxes:
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        return self.outer_low, self.outer_high, self.inner_low, self.inner_high
+        found = self.outer_low, self.outer_high, self.inner_low, self.inner_high
+        return found if self.key is None else (*found, self.key)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,13 +245,15 @@ class RangeWalk:
         # Read-only arrays, and those with gaps, are other types to Numba: those are copied.
         floors = np.zeros(len(start), np.int64) if floor is None else floor
         self._tuples = (
-            *(np.require(own, np.uint32, ["C", "W"]) for own in boxes.arrays),
+            *(np.require(own, np.uint32, ["C", "W"]) for own in boxes.arrays[:4]),
             *(np.require(own, np.int64, ["C", "W"]) for own in (start, end, floors)),
         )
         self._ordered = (ordered.order, ordered.starts)
-        self._sizes = np.array(
-            [ordered.first, ordered.rows, ordered.count, ordered.cells, ordered.inner, apart]
-        )
+        keyed = ordered.hashes is not None and boxes.key is not None
+        keys = (boxes.key, ordered.hashes) if keyed else (_NO_HASHES, _NO_HASHES)
+        self._keys = tuple(np.require(own, np.uint64, ["C", "W"]) for own in keys)
+        sizes = ordered.first, ordered.rows, ordered.count, ordered.cells, ordered.inner
+        self._sizes = np.array([*sizes, apart, keyed])
         self._state = np.array([0, -1, -1, -1])
         #: Tuple, first place and end of each range, and whether all its rows are in the tuple's
         #: range of positions; what :meth:`next` has written.
@@ -250,7 +264,7 @@ class RangeWalk:
     def state(self) -> tuple[np.ndarray, ...]:
         """The arguments of :func:`next_ranges`, for compiled loops that call it themselves."""
         found = self.row, self.low, self.high, self.whole
-        return *self._tuples, *self._ordered, self._sizes, self._state, *found
+        return *self._tuples, *self._ordered, self._sizes, self._state, *found, *self._keys
 
     def next(self) -> int:
         """Write the next ranges, by tuple and then by place; return their number, 0 at the end."""
@@ -264,10 +278,10 @@ START, STOP, ORDER, SIZES, ROW, LOW, HIGH, WHOLE = 4, 5, 7, 9, 11, 12, 13, 14
 @kept()
 def next_ranges(
     outer_low, outer_high, inner_low, inner_high, start, end, floor, order, starts, sizes, state,
-    row, low, high, whole,
+    row, low, high, whole, key, hashes,
 ):  # fmt: skip
     """Write ranges that are not empty, as many as fit; ``state`` says where to go on."""
-    first, rows, count, cells, inner, apart = sizes
+    first, rows, count, cells, inner, apart, keyed = sizes
     i, slab, outer, at = state
     n = near = 0
     while i < len(start):
@@ -291,10 +305,18 @@ def next_ranges(
                         state[0], state[1], state[2], state[3] = i, slab, outer, at
                         return n
                     # Rows of neighbouring cells follow each other, but not in the order of time.
-                    last = at if apart else np.int64(inner_high[i])
+                    last = at if apart or keyed else np.int64(inner_high[i])
                     a, b = base + starts[cell + at], base + starts[cell + last + 1]
                     is_in = is_whole
-                    if not is_whole and (apart or b - a > MOST_UNCUT):
+                    if keyed:
+                        if a < b and (hashes[a] != key[i] or hashes[b - 1] != key[i]):
+                            a = _first_at(hashes, a, b, key[i])
+                            b = _first_beyond(hashes, a, b, key[i])
+                        if not is_whole and a < b:
+                            b = _first_at(order, a, b, e - base)
+                            a = _first_at(order, a, b, s - base)
+                        is_in = True
+                    elif not is_whole and (apart or b - a > MOST_UNCUT):
                         last = at
                         b = base + starts[cell + last + 1]
                         b = _first_at(order, a, b, e - base)
@@ -316,11 +338,23 @@ def next_ranges(
 
 
 @kept()
-def _first_at(order, low, high, position):
-    """The first of the places ``[low, high)`` with this position or a later one, or ``high``."""
+def _first_beyond(hashes, low, high, key):
+    """The first of the places ``[low, high)`` with a larger hash, or ``high``."""
     while low < high:
         middle = (low + high) >> 1
-        if order[middle] < position:
+        if hashes[middle] <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kept()
+def _first_at(values, low, high, least):
+    """The first of the places ``[low, high)`` with this value or a larger one, or ``high``."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < least:
             low = middle + 1
         else:
             high = middle

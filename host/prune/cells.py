@@ -56,12 +56,15 @@ class Grid:
         At most two; the last one is the inner one.
     null : int
         Code of NULL.
+    keyed : bool
+        Whether the rows of a cell lie by the hash of those equalities, and then by position.
     """
 
     hashed: tuple[int, ...]
     hash_bits: int
     axes: tuple[Axis, ...]
     null: int
+    keyed: bool = False
 
     @property
     def inner(self) -> int:
@@ -78,10 +81,14 @@ class Grid:
 
     def of(self, codes: Sequence[np.ndarray]) -> np.ndarray:
         """Cells of window rows: uint32, NO_CELL where a key is NULL."""
-        cells = self._parts(codes, len(codes[0]))
+        return self.located(codes)[0]
+
+    def located(self, codes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Cells of window rows, and hashes of their keys: uint64, none if the grid has no keys."""
+        cells, hashes = self._parts(codes, len(codes[0]))
         for axis in self.axes:
             axis.add(cells, codes[axis.test], self.null)
-        return cells
+        return cells, hashes if self.keyed else hashes[:0]
 
     def boxes(self, bounds: Sequence[np.ndarray]) -> Boxes:
         """Cells that stream tuples visit.
@@ -91,7 +98,7 @@ class Grid:
         bounds : sequence of ndarray
             ``lo_0, hi_0, lo_1, ...``, codes of all tests; no range is empty.
         """
-        part = self._parts(bounds[::2], len(bounds[0]))
+        part, hashes = self._parts(bounds[::2], len(bounds[0]))
         outer = part, part
         if len(self.axes) > 1:
             outer = part, part.copy()
@@ -99,7 +106,7 @@ class Grid:
         inner = np.zeros(len(part), np.uint32), np.zeros(len(part), np.uint32)
         if self.axes:
             self._both(self.axes[-1], inner, bounds)
-        return Boxes(*outer, *inner)
+        return Boxes(*outer, *inner, hashes if self.keyed else None)
 
     def _both(
         self, axis: Axis, ends: tuple[np.ndarray, np.ndarray], bounds: Sequence[np.ndarray]
@@ -107,14 +114,15 @@ class Grid:
         for own, codes in zip(ends, bounds[2 * axis.test : 2 * axis.test + 2], strict=True):
             axis.add(own, codes, self.null)
 
-    def _parts(self, codes: Sequence[np.ndarray], rows: int) -> np.ndarray:
+    def _parts(self, codes: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Parts of some keys, and their hashes, in the order of which the parts ascend."""
         cells = np.zeros(rows, np.uint32)
+        hashes = np.zeros(rows if self.hashed else 0, np.uint64)
         if self.hashed:
-            hashes = np.zeros(rows, np.uint64)
             for test in self.hashed:
                 _add_hash(hashes, cells, codes[test], np.uint64(self.null))
             _take_part(hashes, cells, np.uint64(64 - self.hash_bits))
-        return cells
+        return cells, hashes
 
 
 @kept()
@@ -141,12 +149,13 @@ def _add_hash(hashes, cells, codes, null):
 
 @kept()
 def _take_part(hashes, cells, shift):
-    """Cells by the highest bits of hashes; ``shift`` is 64 for a single part."""
+    """Cells by the highest bits of hashes, once those are spread; ``shift`` is 64 for one part."""
     for k in range(len(cells)):
+        hashes[k] *= _SPREAD
         if cells[k] != NO_CELL:
             part = np.uint64(0)
             if shift < np.uint64(64):
-                part = (hashes[k] * _SPREAD) >> shift
+                part = hashes[k] >> shift
             cells[k] = np.uint32(part)
 
 

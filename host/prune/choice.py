@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -163,7 +163,7 @@ def choose(
         Code of NULL.
     costs : Costs
     admitted : float
-        Rows of a tuple's range, which cuts the rows of a cell where cells are apart.
+        Rows of a tuple's range, which cuts the rows of a cell where cells are apart or lie by key.
     always : bool
         Whether to choose the grid that rules out most, whatever it costs.
     """
@@ -175,7 +175,8 @@ def choose(
     parts, matched = _parts(hashed, codes, rows)
     held = min(rows, admitted) if costs.apart else rows
     most = max(CELLS_PER_ROW * rows // parts, 1)
-    ranking = _Ranking(rows, held, matched, most, costs, always)
+    keyed = min(rows, admitted) if hashed else held
+    ranking = _Ranking(rows, held, keyed, matched, most, costs, always)
     if costs.apart and bands and not always:
         # In more cells the sample would seem to leave most empty.
         ranking = replace(ranking, most=min(most, max(len(codes[0]) // PER_CELL, 1)))
@@ -191,7 +192,9 @@ def choose(
     if share > MOST_SHARE and not always:
         return None
     made = tuple(_axis(key, n) for key, n in zip(axes, buckets, strict=True) if n > 1)
-    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, made, null)
+    # Between bands a tuple visits neighbouring cells together, which have a key each.
+    keyed = bool(hashed) and (costs.apart or not made)
+    grid = Grid(tuple(key.test for key in hashed), parts.bit_length() - 1, made, null, keyed)
     return Choice(grid, share, ranked)
 
 
@@ -202,7 +205,9 @@ class _Ranking:
     Parameters
     ----------
     rows, held : float
-        Rows of a slab, and those of them in a tuple's range.
+        Rows of a slab, and those of them that its keys have to rule out.
+    keyed : float
+        As ``held`` for a grid without bands, whose cells may lie by key.
     matched : float
         Share of the rows with the keys for equality of a tuple.
     most : int
@@ -211,6 +216,7 @@ class _Ranking:
 
     rows: int
     held: float
+    keyed: float
     matched: float
     most: int
     costs: Costs
@@ -235,7 +241,8 @@ class _Ranking:
         if self.always:
             return share + cells * 1e-9, share
         # The directory is made anew for each slab; of equally good ones the smallest.
-        cost = self.costs.of(1, ranges, self.held * share) + DIRECTORY_NS * cells / self.rows
+        held = cast("N", self.held + (self.keyed - self.held) * (cells == 1))
+        cost = self.costs.of(1, ranges, held * share) + DIRECTORY_NS * cells / self.rows
         return cost, share
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
 from ..windows.run import next_number
 from .cells import Grid, sort_by_cell, take
+from .key_order import highest_digit, sort_keys
 
 _T = TypeVar("_T")
 
@@ -43,9 +44,11 @@ class Ordering:
         self.number = next_number()
         self._order = np.empty(0, np.uint32)
         self._starts = np.empty(0, np.uint32)
+        #: Hash of the key at each place, if the grid has keys.
+        self._hashes = np.empty(0, np.uint64)
         self._columns: list[np.ndarray] = []
-        #: Columns and cells of the incomplete slab, in the order of positions.
-        self._youngest: tuple[list[np.ndarray], np.ndarray] | None = None
+        #: Columns, cells and hashes of the incomplete slab, in the order of positions.
+        self._youngest: tuple[list[np.ndarray], np.ndarray, np.ndarray] | None = None
         #: What :meth:`ordered` has given since the last rows came, and is still in use.
         self._readers: weakref.WeakSet[OrderedRows] = weakref.WeakSet()
 
@@ -67,8 +70,9 @@ class Ordering:
     @property
     def nbytes(self) -> int:
         """Bytes of main memory."""
-        columns, cells = self._youngest or ([], self._order[:0])
-        held = (self._order, self._starts, *self._columns, *columns, cells)
+        columns, cells, hashes = self._youngest or ([], self._order[:0], self._hashes[:0])
+        ordered = self._order, self._starts, self._hashes, *self._columns
+        held = (*ordered, *columns, cells, hashes)
         return sum(own.nbytes for own in held)
 
     def extend(self, end: int, read: Reader, threads: int, *, most: int = 0) -> None:
@@ -92,13 +96,14 @@ class Ordering:
         def fill(low: int, parts: int = 1) -> None:
             high = min(low + self.rows, end)
             columns, codes = head if low == begin else read(low, high)
-            cells = self._cells(codes, parts)
+            cells, hashes = self._located(codes, parts)
             if youngest is not None and low == begin:
                 columns = [np.concatenate(both) for both in zip(youngest[0], columns, strict=True)]
                 cells = np.concatenate([youngest[1], cells])
-            self._fill(low, columns, cells, parts)
+                hashes = np.concatenate([youngest[2], hashes])
+            self._fill(low, columns, cells, hashes, parts)
             if high - low < self.rows and end != most:
-                self._youngest = list(columns), cells
+                self._youngest = list(columns), cells, hashes
 
         if end - begin < LEAST_SHARED:
             threads = 1
@@ -113,6 +118,7 @@ class Ordering:
         """Forget everything; the next slab begins at a position."""
         self.first = self.end = first
         self._order, self._starts, self._columns = self._order[:0], self._starts[:0], []
+        self._hashes = self._hashes[:0]
         self._youngest = None
         self._readers.clear()
 
@@ -123,6 +129,7 @@ class Ordering:
             count = slabs * self.rows
             # Views: memory is given back when they move, in :meth:`_reserve`.
             self._order = self._order[count:]
+            self._hashes = self._hashes[count:]
             self._starts = self._starts[slabs * self._directory :]
             self._columns = [column[count:] for column in self._columns]
             self.first += count
@@ -140,6 +147,7 @@ class Ordering:
             self._order[:count],
             self._starts[: slabs * self._directory],
             self._columns,
+            self._hashes[:count] if self.grid.keyed else None,
         )
         self._readers.add(rows)
         return rows
@@ -169,19 +177,30 @@ class Ordering:
         self._order = moved(self._order, held, room)
         used = held // self.rows * self._directory
         self._starts = moved(self._starts, used, slabs * self._directory)
+        if self.grid.keyed:
+            self._hashes = moved(self._hashes, held, room)
         self._columns = [moved(column, held, room + SPARE_ROWS) for column in self._columns]
 
-    def _cells(self, codes: Sequence[np.ndarray], parts: int) -> np.ndarray:
-        """The cells of some rows; so many threads work on it."""
-        cells = np.empty(len(codes[0]), np.uint32)
+    def _located(self, codes: Sequence[np.ndarray], parts: int) -> tuple[np.ndarray, np.ndarray]:
+        """Cells of some rows, and hashes of their keys; so many threads work on it."""
+        rows = len(codes[0])
+        cells = np.empty(rows, np.uint32)
+        hashes = np.empty(rows if self.grid.keyed else 0, np.uint64)
 
         def locate(share: slice) -> None:
-            cells[share] = self.grid.of([own[share] for own in codes])
+            cells[share], hashes[share] = self.grid.located([own[share] for own in codes])
 
-        _each(locate, _shares(len(cells), parts), parts)
-        return cells
+        _each(locate, _shares(rows, parts), parts)
+        return cells, hashes
 
-    def _fill(self, low: int, columns: Sequence[np.ndarray], cells: np.ndarray, parts: int) -> None:
+    def _fill(
+        self,
+        low: int,
+        columns: Sequence[np.ndarray],
+        cells: np.ndarray,
+        hashes: np.ndarray,
+        parts: int,
+    ) -> None:
         """Sort a slab; so many threads work on it."""
         begin = low - self.first
         end = begin + len(cells)
@@ -196,7 +215,15 @@ class Ordering:
                 else:
                     take(own[begin:end][share], column, order[share])
 
+        def sort(share: slice) -> None:
+            sort_keys(
+                hashes, starts, share.start, share.stop, order, self._hashes[begin:end], digit
+            )
+
         sort_by_cell(cells, starts, order)
+        if self.grid.keyed:
+            digit = highest_digit(self.grid.hash_bits)
+            _each(sort, _shares(self.grid.cells, parts), parts)
         _each(gather, _shares(len(cells), parts), parts)
 
 

@@ -338,9 +338,12 @@ class Orderings:
         held, mean = window.end - window.first, ranges.evaluations / len(ranges.rows)
         keys = window.keys_at(spread(held, SAMPLE_ROWS) + window.first)
         sample = by.layout.window(keys[by.skip :])
+        tests = by.tests if self.sizes.bands else [d for d in by.tests if d in by.equal]
+        if not tests:
+            return []
         tuples = ranges.rows[spread(len(ranges.rows), SAMPLE_TUPLES)]
         some = [own[tuples] for own in by.bounds]
-        sides = by.tests, by.equal, sample, some
+        sides = tests, by.equal, sample, some
         options: dict[str, Any] = {
             "costs": self.costs,
             "admitted": mean,

@@ -26,12 +26,15 @@ class Pruning:
         two. A table is sorted in slabs as long as its ranges.
     always : bool
         Whether to use an order wherever there is one, worth it or not; for tests.
+    bands : bool
+        Whether to sort by bounds that are no equalities, too.
     """
 
     least_pairs: int = 1 << 24
     free_rows: int = 1 << 12
     run_rows: tuple[int, ...] = (4096, 32768, 262144)
     always: bool = False
+    bands: bool = True
 
     @property
     def portion(self) -> int:
@@ -41,7 +44,8 @@ class Pruning:
     def __post_init__(self) -> None:
         for name in ("least_pairs", "free_rows"):
             arguments.whole(name, getattr(self, name), least=-arguments.MOST)
-        arguments.instance(bool, "True or False")("always", self.always)
+        for name in ("always", "bands"):
+            arguments.instance(bool, "True or False")(name, getattr(self, name))
         if not isinstance(self.run_rows, tuple):
             raise arguments.refuse("run_rows", "a tuple of whole numbers", self.run_rows)
         for size in self.run_rows:

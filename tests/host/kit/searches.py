@@ -59,13 +59,16 @@ class Search:
         return SearchPiece(rows, self.join.start, self.join.end, 1.0, self.join.evaluations)
 
     def visited(self) -> np.ndarray:
-        """Whether each tuple visits each window row's cell, bool of shape (n, window)."""
+        """Whether each tuple visits each window row's cell and key, bool of shape (n, window)."""
         inner, boxes = np.int64(self.grid.inner), self.boxes
         outer_of, inner_of = np.divmod(self.cells.astype(np.int64), inner)
         low, high = boxes.outer_low[:, None], boxes.outer_high[:, None]
         seen = (low <= outer_of) & (outer_of <= high)
         low, high = boxes.inner_low[:, None], boxes.inner_high[:, None]
         seen &= (low <= inner_of) & (inner_of <= high) & (self.cells != NO_CELL)
+        if self.grid.keyed:
+            for d in self.grid.hashed:
+                seen &= self.join.stream[2 * d][:, None] == self.join.window[d]
         position = np.arange(len(self.cells))
         return seen & (self.ordered.first <= position) & (position < self.ordered.end)
 
@@ -96,7 +99,8 @@ def grid_of(
     taken = rng.permutation(others)[: rng.integers(0, 3)].tolist() if others else []
     axes = tuple(axis_of(rng, d, codes[d], int(rng.integers(1, most))) for d in taken)
     bits = int(rng.integers(0, 4)) if hashed else 0
-    return Grid(hashed, bits, axes, null_code(program.key_bits))
+    keyed = len(hashed) > 0 and rng.random() < 0.7
+    return Grid(hashed, bits, axes, null_code(program.key_bits), keyed)
 
 
 def axis_of(rng: np.random.Generator, test: int, codes: np.ndarray, buckets: int) -> Axis:
