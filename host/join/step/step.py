@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.expr.columns import evaluate_all
 from penstock.plan.plan import Output
 from penstock.plan.query import LEFT, RIGHT, JoinKind, JoinQuery, TimeWindow, named_by_side, other
 from penstock.plan.window import FOREVER, NEVER
@@ -17,11 +18,17 @@ from penstock.plan.window import FOREVER, NEVER
 from ...device.base import Device
 from ...execute.residence import Residence
 from ...execute.stats import Stats
+from ...keys.hashing import hash_keys
 from ...prune.sizes import DEFAULT_PRUNING, Pruning
-from ...rows.sides import Loaded
+from ...rows.sides import Loaded, SideRows
 from ...windows.probe import Watermarks
+from ..parts.choice import part_join
+from ..parts.held import HeldSide
 from ..table.table_join import TableJoin
 from .frontier import Frontier
+
+#: An odd multiplier that mixes the hashes of several keys.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Kept(ABC):
@@ -52,6 +59,26 @@ class Share:
         count = max(0, last - first)
         cuts = (count * k // self.lanes for k in (self.lane, self.lane + 1))
         return slice(*(first + cut for cut in cuts))
+
+    def chosen(self, side: str, rows: SideRows) -> slice | np.ndarray:
+        """Return this share of a side's rows, which probe a time window."""
+        return self.of(0, len(rows))
+
+    def grouped(self, side: str, rows: SideRows, groups: np.ndarray) -> np.ndarray:
+        """Return the indices of this share's rows, where rows are decided with their group.
+
+        Parameters
+        ----------
+        side : str
+        rows : SideRows
+        groups : ndarray of uint64, shape (rows,)
+            A hash of each row's group.
+        """
+        return np.flatnonzero(groups % np.uint64(self.lanes) == self.lane)
+
+    def places(self, side: str, rows: SideRows) -> np.ndarray:
+        """Return a place for each row, which tells rows of a group apart in every share."""
+        return np.arange(len(rows))
 
 
 class MicroBatch:
@@ -111,6 +138,19 @@ class MicroBatch:
             self.stats.count(join.stats)
         self.stats.stop()
 
+    def partials(self, kept: Kept, share: Share) -> Iterator[pa.RecordBatch]:
+        """Give partial aggregates of the groups whose rows are in several shares.
+
+        They are rows of :attr:`.PartialGroups.schema`, to be merged elsewhere. The share says which
+        rows; the groups of all others are given by :meth:`run`.
+
+        Raises
+        ------
+        DataError, DeviceError
+        """
+        yield from _OverTime(self, kept, share).partials()
+        self.stats.stop()
+
 
 class _Joins(ABC):
     """The joins of tables that make up a step."""
@@ -159,7 +199,7 @@ class _OverTime(_Joins):
     """Joins over a time window: rows meet if their times lie within given offsets."""
 
     def pairs(self) -> Iterator[TableJoin]:
-        new = {side: self._mine(self.kept.new(side)) for side in (LEFT, RIGHT)}
+        new = {side: self._mine(side, self.kept.new(side)) for side in (LEFT, RIGHT)}
         for side, own in new.items():
             yield from self._met(side, own, self._reached(side, own))
         yield from self._met(LEFT, new[LEFT], self.kept.entering(RIGHT))
@@ -186,17 +226,52 @@ class _OverTime(_Joins):
         if after.grouping is None:
             high = after.closed(side) - 1
             old = self.kept.old(side, before.closed(side), high)
-            return self._mine(Loaded.concat([old, new.between(NEVER, high)]))
-        rows = Loaded.concat([self.kept.old(side, NEVER, FOREVER), new.pick(slice(None))])
-        rows = rows.pick(np.flatnonzero(after.complete(rows.rows) & ~before.complete(rows.rows)))
-        # A whole group belongs to one lane.
-        keys = after.grouping.keys(rows.rows.columns, len(rows.rows))
-        _, group = np.unique(keys, return_inverse=True)
-        return rows.pick(np.flatnonzero(group % self.share.lanes == self.share.lane)).unnamed()
+            return self._mine(side, Loaded.concat([old, new.between(NEVER, high)]))
+        rows = self._complete(side)
+        return rows.pick(self.share.grouped(side, rows.rows, self._groups(side, rows.rows)))
 
-    def _mine(self, rows: Loaded) -> Loaded:
+    def _complete(self, side: str) -> Loaded:
+        """Return the rows whose groups have become complete in this step."""
+        before, after, new = self.step.before, self.step.after, self.kept.new(side)
+        rows = Loaded.concat([self.kept.old(side, NEVER, FOREVER), new.pick(slice(None))])
+        now = after.complete(rows.rows) & ~before.complete(rows.rows)
+        return rows.pick(np.flatnonzero(now)).unnamed()
+
+    def partials(self) -> Iterator[pa.RecordBatch]:
+        """Join the rows of this share, and fold what they meet into partial aggregates."""
+        (side,) = self.step.after.plan.decided_once
+        rows = self._complete(side)
+        chosen = self.share.grouped(side, rows.rows, self._groups(side, rows.rows))
+        own = rows.pick(chosen)
+        window = Loaded.concat([self._reached(side, own), self.kept.entering(other(side))])
+        if not len(own.rows) or not len(window.rows):
+            return
+        tables = {side: _table(own), other(side): _table(window)}
+        held = HeldSide(
+            self.query, side, tables[side], place=self.share.places(side, rows.rows)[chosen]
+        )
+        schemas = {name: table.schema for name, table in tables.items()}
+        made = part_join(self.query)
+        join = made(self.query, held, schemas, self.step.device, pruning=self.step.pruning)
+        places = self.share.places(other(side), window.rows)
+        yield from join.add(tables[other(side)], places)
+        yield from join.finish()
+        self.step.stats.count(join.stats)
+
+    def _groups(self, side: str, rows: SideRows) -> np.ndarray:
+        """Return a hash of each row's group, by those of its keys that the side has."""
+        assert self.query.aggregation is not None
+        keys = [key for key in self.query.aggregation.keys if key.sides <= {side}]
+        found = np.zeros(len(rows), np.uint64)
+        for key in evaluate_all(keys, rows.columns, len(rows)):
+            own, valid = hash_keys([key], len(rows))
+            # What stands where a key is NULL is arbitrary, and NULLs are one group.
+            found = found * _SPREAD + (own if valid is None else np.where(valid, own, np.uint64(0)))
+        return found >> np.uint64(32)
+
+    def _mine(self, side: str, rows: Loaded) -> Loaded:
         """Return this lane's share of probing rows, which are no window tuples."""
-        return rows.pick(self.share.of(0, len(rows.rows))).unnamed()
+        return rows.pick(self.share.chosen(side, rows.rows)).unnamed()
 
     def _reached(self, side: str, own: Loaded) -> Loaded:
         """Return rows of earlier steps that rows of a side can meet."""
@@ -205,6 +280,11 @@ class _OverTime(_Joins):
         if len(own.rows):
             first, last = self.query.window.reach(other(side), *own.rows.time[[0, -1]].tolist())
         return self.kept.old(other(side), first, last)
+
+
+def _table(loaded: Loaded) -> pa.Table:
+    """The rows of a table that are loaded, in the order of time."""
+    return loaded.table.take(pa.array(loaded.rows.row)).combine_chunks()
 
 
 class _OverRows(_Joins):

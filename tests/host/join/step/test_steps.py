@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import QueryError
 from penstock.host.device.base import Device
-from penstock.host.join.step import Frontier, MicroBatch
+from penstock.host.join.step import Frontier, MicroBatch, Share
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
@@ -114,6 +114,25 @@ def test_little_is_kept(device: Device) -> None:
         memory.end(Frontier(memory.query, after))
         assert [len(own) for own in memory.blocks.values()] == [1, 1]
         before = after
+
+
+def test_groups_of_one_time_are_in_several_lanes(device: Device) -> None:
+    sql = (
+        "SELECT a.t - a.t % 100 AS t, a.x AS x, count(*) AS k FROM a JOIN b ON a.x = b.x "
+        "AND abs(a.t - b.t) <= 3 GROUP BY a.t - a.t % 100, a.x"
+    )
+    query = compile_query(sql, SCHEMAS, time=TIME)
+    memory = Memory(query)
+    table = pa.Table.from_batches([batch_of([(k, 10, k % 20) for k in range(100)])])
+    for own in memory.query.sides:
+        memory.now[own.side] = Loaded.of(own, table, read_side(memory.query, own, table))
+    step = MicroBatch(query, device, {LEFT: NEVER, RIGHT: NEVER}, {LEFT: 500, RIGHT: 500})
+    lanes = [
+        [row["x"] for batch in step.run(memory, Share(lane, 3)) for row in batch.to_pylist()]
+        for lane in range(3)
+    ]
+    assert sorted(x for own in lanes for x in own) == list(range(20))
+    assert all(lanes)
 
 
 @pytest.mark.parametrize(
