@@ -1,0 +1,108 @@
+"""Keys of both sides that a join condition ties to each other, by which rows are dealt to lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from ..expr.node import Expr, Op, show
+from .band import Bound
+from .linear import Linear, linear, total
+from .query import LEFT, RIGHT, columns
+from .search import search_of
+from .time_bounds import conjuncts_of
+
+
+@dataclass(frozen=True)
+class RoutingKeys:
+    """What is equal, or differs by little, wherever a left and a right row match.
+
+    Parameters
+    ----------
+    left, right : tuple of Expr
+        The key of each side, over its own columns; of a match, values at the same place are equal.
+        Of a band there is one, an integer on each side. If one is NULL, the row matches nothing.
+    conjuncts : tuple of Expr
+        That say so.
+    band : (int, int), optional
+        Of a match, ``low <= right - left <= high``.
+    """
+
+    left: tuple[Expr, ...]
+    right: tuple[Expr, ...]
+    conjuncts: tuple[Expr, ...]
+    band: tuple[int, int] | None = None
+
+    def of(self, side: str) -> tuple[Expr, ...]:
+        """The key of a side."""
+        return self.left if side == LEFT else self.right
+
+    def names(self, side: str) -> set[str]:
+        """The columns that the key of a side needs."""
+        return {name for key in self.of(side) for _, name in columns(key)}
+
+    def text(self, names: Mapping[str, str]) -> str:
+        """The conjuncts, with the sides called by these names."""
+        return " AND ".join(show(conjunct, names) for conjunct in self.conjuncts)
+
+
+def routing_keys(
+    predicate: Expr, wanted: Mapping[str, frozenset[str]] | None = None
+) -> RoutingKeys | None:
+    """The keys of a predicate: all that it compares by =, or else its first band; None if none.
+
+    Parameters
+    ----------
+    predicate : Expr
+    wanted : mapping of side to set of columns, optional
+        Only keys over exactly these columns.
+    """
+
+    def suits(keys: RoutingKeys) -> bool:
+        return wanted is None or all(keys.names(side) == wanted[side] for side in (LEFT, RIGHT))
+
+    equal = list(_equalities(predicate))
+    if wanted is not None:
+        sides = (LEFT, RIGHT)
+        equal = [one for one in equal if all(one.names(side) <= wanted[side] for side in sides)]
+    candidates = [_all_of(equal)] if equal else []
+    return next(filter(suits, chain(candidates, _bands(predicate))), None)
+
+
+def _all_of(parts: Sequence[RoutingKeys]) -> RoutingKeys:
+    """Several equalities as one."""
+    left, right = (tuple(one.of(side)[0] for one in parts) for side in (LEFT, RIGHT))
+    return RoutingKeys(left, right, tuple(one.conjuncts[0] for one in parts))
+
+
+def _equalities(predicate: Expr) -> Iterator[RoutingKeys]:
+    """The equalities of the outermost AND."""
+    for conjunct in conjuncts_of(predicate):
+        if conjunct.op is not Op.EQ:
+            continue
+        for a, b in (conjunct.args, conjunct.args[::-1]):
+            if a.sides == {LEFT} and b.sides == {RIGHT}:
+                yield RoutingKeys((a,), (b,), (conjunct,))
+
+
+def _bands(predicate: Expr) -> Iterator[RoutingKeys]:
+    """Keys whose difference lies between two integers, also where that only follows."""
+    for key in search_of(predicate, RIGHT).keys:
+        own, found = key.test.key, _span(key.test.lo, key.test.hi)
+        if found is not None and own.type.is_integral and own.sides == {RIGHT}:
+            left, low, high = found
+            yield RoutingKeys((left,), (own,), (key.conjunct,), (low, high))
+
+
+def _span(lows: tuple[Bound, ...], highs: tuple[Bound, ...]) -> tuple[Expr, int, int] | None:
+    """A left key, and how far below and above it the bounds lie."""
+    for low in lows:
+        for high in highs:
+            if not all(b.expr.type.is_integral and not b.after for b in (low, high)):
+                continue
+            a, b = linear(low.expr), linear(high.expr)
+            if a.terms and dict(a.terms) == dict(b.terms):
+                # The bounds themselves may not belong to it, which is no matter.
+                return total(Linear(a.terms, 0)), a.constant, b.constant
+    return None
