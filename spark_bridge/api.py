@@ -63,8 +63,9 @@ def sql(
         the work is worth, at most ``spark.sql.shuffle.partitions`` unless a lane would hold too
         many rows.
     partitioning : str, optional
-        "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "auto" for the one that
-        sends fewer rows. With a relation: "in place" to join rows in the DataFrame's partitions,
+        "time" for slices of one side's time, "grid" for 1-Bucket-Theta, "rows" for the one of both
+        that sends fewer rows; "keys" for lanes that own keys; "auto", the default, for what costs
+        least. With a relation: "in place" to join rows in the DataFrame's partitions,
         "arcs" to send them to lanes, by default ``spark.sql.shuffle.partitions``, or "auto".
     ordered : bool
         Sort pairs by the arrival of their later row, then of their earlier one, and rows without
@@ -77,7 +78,8 @@ def sql(
         With a relation and a stream: the folder, or place in an object store, where tasks note
         which version a micro-batch reads. By default beside the relation, which is then written.
     **options
-        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
+        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``,
+        ``keys``; see
         :class:`penstock.spark_bridge.request.JoinOptions`.
 
     Returns
@@ -222,11 +224,9 @@ def _streaming(request: Request, lanes: int | None, partitioning: str | None) ->
             "penstock.relation(path) in its place, read both as streams, or join batches inside "
             "foreachBatch"
         )
-    if partitioning is not None:
-        raise UsageError("partitioning is for batch DataFrames; leave it out for streams")
     from .streaming.join import plan_stream
 
-    return plan_stream(request, lanes=lanes)
+    return plan_stream(request, lanes=lanes, partitioning=partitioning)
 
 
 def _text(names: tuple[str, str], on: str, how: str, select: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PREFIX = "spark.penstock."
+
+#: Cells whose rows a driver counts: two arrays, and as many rows of a small job.
+_MOST_CELLS = 1 << 20
 
 
 def _one_of(*values: str) -> Callable[[str], str]:
@@ -30,14 +34,27 @@ def _flag(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    rule = f"{least} or more" if most is None else f"{least} to {most}"
+
     def parse(text: str) -> int:
         # int() alone would name Python's reason, not the rule.
-        if not text.strip().lstrip("-").isdecimal() or int(text) < least:
-            raise ValueError(f"a whole number, {least} or more")
+        is_whole = text.strip().lstrip("-").isdecimal()
+        if not is_whole or int(text) < least or (most is not None and int(text) > most):
+            raise ValueError(f"a whole number, {rule}")
         return int(text)
 
     return parse
+
+
+def _tolerance(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found) or found < 0:
+        raise ValueError("a number, 0 or more, such as 0.05")
+    return found
 
 
 def _port(text: str) -> int | None:
@@ -83,6 +100,14 @@ class Conf:
         rows of the divided side that a lane holds in memory; more rows make more lanes
     part_rows : int
         rows of the other side that a lane reads at a time
+    routing_planner : str
+        how lanes get keys: `mnrt` splits as few keys as it can, `qmmp` moves as few rows, `hash`
+        splits and moves none, so that a frequent key makes a busy lane
+    routing_tolerance : float
+        how far a lane's work may be above the mean, as a share of it
+    routing_cells : int
+        cells of the hash of a key; a cell is what goes to one lane or is split, and rows with a
+        NULL key have one more
     pruning : bool
         whether pairs that cannot match are left out before the device sees them
     resident : bool
@@ -109,11 +134,16 @@ class Conf:
     fallback: str = key("device.fallback", "none", _one_of("none", "cpu"))
     device_tasks: int = key("device.tasks", 0, _whole(0))
     wait_seconds: int = key("device.waitSeconds", 600, _whole(1))
-    partitioning: str = key("batch.partitioning", "auto", _one_of("auto", "time", "grid"))
+    partitioning: str = key(
+        "batch.partitioning", "auto", _one_of("auto", "rows", "time", "grid", "keys")
+    )
     lanes: int = key("batch.lanes", 0, _whole(0))
     lane_rows: int = key("batch.laneRows", 1 << 16, _whole(1))
     most_lane_rows: int = key("batch.mostLaneRows", 1 << 21, _whole(1))
     part_rows: int = key("batch.partRows", 1 << 19, _whole(1))
+    routing_planner: str = key("routing.planner", "mnrt", _one_of("mnrt", "qmmp", "hash"))
+    routing_tolerance: float = key("routing.tolerance", 0.05, _tolerance)
+    routing_cells: int = key("routing.cells", 1024, _whole(1, _MOST_CELLS))
     pruning: bool = key("pruning", True, _flag)
     resident: bool = key("streaming.resident", True, _flag)
     resident_bytes: int = key("streaming.residentBytes", 1 << 29, _whole(0))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
@@ -126,3 +128,10 @@ def needs_places(query: JoinQuery) -> bool:
     """Whether the result depends on the order of rows of one time."""
     made = query.aggregation
     return query.is_rows or (made is not None and any(a.by is not None for a in made.aggregates))
+
+
+def computed(function: Callable[..., pa.Array], returns: str, columns: Sequence[Column]) -> Column:
+    """A column that a function computes in Python from Arrow arrays of other columns."""
+    # The overloads have no function of any number of columns.
+    arrow_udf: Any = F.arrow_udf
+    return arrow_udf(function, returns)(*columns)

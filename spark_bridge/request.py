@@ -17,6 +17,7 @@ from penstock.query.options import QueryOptions, Rows, Within
 from .compiled import Compiled
 from .conf import Conf
 from .devices import DeviceChoice
+from .key_choice import Wanted, wanted_keys
 from .ordering import PLACE, Ordering, with_places
 from .resources import await_slot, check_resources
 from .time_zone import session_zone
@@ -29,7 +30,8 @@ class CommonOptions(TypedDict, total=False):
     ``device`` names a device that the executors have, such as ``"cpu"`` or
     ``"remote?address=unix:///run/penstock.sock"``; docs/spark.md says which one is the default.
     ``device_options`` are arguments of the device's class. The CPU device gets ``threads=1``, since
-    Spark already runs a task per core.
+    Spark already runs a task per core. ``keys`` has a column or columns of each side, by alias:
+    lanes then own keys, of the conjunct over these columns.
     """
 
     within: Within | None
@@ -37,6 +39,7 @@ class CommonOptions(TypedDict, total=False):
     scale: Mapping[str, int] | None
     device: str | None
     device_options: Mapping[str, Any] | None
+    keys: Mapping[str, str | Sequence[str]] | None
 
 
 class JoinOptions(CommonOptions, total=False):
@@ -63,6 +66,8 @@ class Request:
     conf : Conf
     ordering : Ordering or None
         Order of the output. The query, and batch DataFrames, then have its columns.
+    wanted : Wanted or None
+        The argument ``keys`` of the call.
     """
 
     spark: SparkSession
@@ -74,6 +79,7 @@ class Request:
     device: DeviceChoice
     conf: Conf
     ordering: Ordering | None = None
+    wanted: Wanted | None = None
 
     @staticmethod
     def of(
@@ -95,6 +101,7 @@ class Request:
         """
         conf = Conf.read(spark)
         given, choice = call_options(spark, options, conf)
+        keys = given.pop("keys", None)
         frames = {name: frame_of(spark, name, table) for name, table in tables.items()}
         schemas = {name: arrow_schema(frame.schema) for name, frame in frames.items()}
         chosen = QueryOptions(**given, unique=unique, time_zone=session_zone(spark, text))
@@ -118,6 +125,7 @@ class Request:
             device=choice,
             conf=conf,
             ordering=ordering,
+            wanted=wanted_keys(query, keys),
         )
 
     @property

@@ -11,11 +11,9 @@ import numpy as np
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow, other
 
 from ..clock import Clock
+from ..costs import EVALUATIONS_PER_ROW
 from .shards import GridShards, Shards, TimeShards
-from .statistics import Atom, Spread, atoms, clocks_of
-
-#: Evaluations of the predicate that take as long as moving one row to its shard.
-EVALUATIONS_PER_ROW = 10_000
+from .statistics import Atom, Spread, atoms, clocks_of, pairs_in_window
 
 #: A stretch of time with more work than this many shards' shares gets shards of its own.
 _HEAVY = 1.5
@@ -64,13 +62,16 @@ class Choice:
     moved : float
         Estimate of the rows that are sent to shards, with copies.
     evaluations : float or None
-        Estimate of the pairs in the window; None if it is not known.
+        Estimate of the pairs in the window, by keys of those in one lane; None if it is not known.
+    keys : str
+        Why rows are not dealt by keys, if they could be.
     """
 
     shards: Shards
     reason: str
     moved: float
     evaluations: float | None
+    keys: str = ""
 
 
 def dividable(query: JoinQuery) -> list[str]:
@@ -211,11 +212,9 @@ def choose(
 ) -> Choice:
     """The shards of a join over a time window; one of ``sides`` is divided."""
     assert isinstance(query.window, TimeWindow)
-    timed, pairs = len(clocks_of(spreads)) == 2, None
-    if timed:
-        pairs = sum(a.pairs for a in atoms(spreads, LEFT, query.window))
+    pairs = pairs_in_window(spreads, query.window)
     grid = shards_of_grid(query, spreads, limits, pairs, sides)
-    if partitioning == "grid" or not timed:
+    if partitioning == "grid" or pairs is None:
         return grid
     slices = [shards_of_time(query, spreads, limits, side) for side in sides]
     best = min(slices, key=lambda c: c.moved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -14,7 +15,9 @@ from penstock.plan.query import LEFT, RIGHT, JoinKind
 
 from ..clock import Clock
 from ..inputs import TICKS, Input
+from ..key_choice import require_keys, why_not_by_keys
 from ..request import Request
+from .by_keys import better, choices_by_keys, may_be_better
 from .choose import Choice, Limits, choose, dividable, one_shard
 from .rows_shards import shards_of_rows
 from .shards import at_threshold
@@ -48,6 +51,8 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
             "the time of a side is computed in a way that Spark cannot follow, so it cannot be "
             'cut; compute it with withColumn, or use partitioning="grid"'
         )
+    if partitioning == "keys":
+        require_keys(query, request.wanted)
     is_full = query.aggregation is None and query.kind is JoinKind.FULL
     halves = [[LEFT], [RIGHT]] if is_full else [dividable(query)]
     most = conf.lanes or int(request.spark.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -66,12 +71,35 @@ def decide(request: Request, inputs: Mapping[str, Input]) -> tuple[Choice, ...]:
     limits = Limits(most, conf.lanes > 0, conf.lane_rows, conf.most_lane_rows)
     spreads = _spreads(inputs, most)
     if not query.is_rows:
-        return tuple(choose(query, spreads, limits, partitioning, sides) for sides in halves)
+        return _over_time(request, inputs, spreads, limits, halves)
     clocks = clocks_of(spreads)
     # Segments, and the rows around them, may begin at these times.
     edges = sorted({time for one in spreads.values() for time in one.times()})
     counts = _counts(inputs, clocks, edges)
     return tuple(shards_of_rows(query, clocks, edges, counts, limits, sides) for sides in halves)
+
+
+def _over_time(
+    request: Request,
+    inputs: Mapping[str, Input],
+    spreads: Mapping[str, Spread],
+    limits: Limits,
+    halves: Sequence[Sequence[str]],
+) -> tuple[Choice, ...]:
+    """The shards of each half of a join over a time window."""
+    query, partitioning, pruning = request.query, request.conf.partitioning, request.conf.pruning
+    if partitioning == "keys":
+        return choices_by_keys(request, inputs, spreads, limits, halves)
+    others = tuple(choose(query, spreads, limits, partitioning, sides) for sides in halves)
+    if partitioning != "auto":
+        return others
+    why = why_not_by_keys(query, request.wanted)
+    if why is None and may_be_better(query, spreads, others, pruning=pruning):
+        keys = choices_by_keys(request, inputs, spreads, limits, halves)
+        pairs = zip(keys, others, strict=True)
+        return tuple(better(own, other, pruning=pruning) for own, other in pairs)
+    why = why or "they could not save enough rows to be worth counting"
+    return tuple(replace(other, keys=f"not by keys: {why}") for other in others)
 
 
 def _spreads(inputs: Mapping[str, Input], most: int) -> dict[str, Spread]:

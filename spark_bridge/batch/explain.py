@@ -36,4 +36,5 @@ def _shards(query: JoinQuery, choice: Choice, number: int, halves: int) -> list[
     held = f"rows of {names[side]} are held, those of {names[other(side)]}"
     found = [("lanes", f"{shards.count} {noun}: {choice.reason}{what}")]
     moved = f"; about {choice.moved:.3g} rows are sent" if choice.moved else ""
-    return [*found, ("", f"{held} stream past them{moved}")]
+    found.append(("", f"{held} stream past them{moved}"))
+    return [*found, ("", choice.keys)] if choice.keys else found

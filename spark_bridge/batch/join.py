@@ -15,18 +15,18 @@ from penstock.host.emit.tables import table_delivery
 from penstock.plan.plan import plan
 from penstock.plan.query import Aggregation, JoinQuery, named_by_side
 
+from ..blobs import BLOB, BUCKET, SCHEMA
 from ..inputs import TICKS, Input, needs_places, union_of
+from ..merging import merge
 from ..request import Request
 from ..types import output_schema, spark_schema
-from .blobs import BLOB, BUCKET, SCHEMA
 from .choose import Choice
 from .decide import decide
-from .merge import merge
 from .reader import PLACE, SHARD, STREAMED
 from .shard import ShardJoin
 from .shards import RowsShards, Shards
 
-_PARTITIONINGS = ("auto", "time", "grid")
+_PARTITIONINGS = ("auto", "rows", "time", "grid", "keys")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class BatchPlan:
             )
         conf = request.conf
         lanes = conf.lanes if shards is None else shards
+        if partitioning is None and request.wanted is not None:
+            partitioning = "keys"
         conf = replace(conf, lanes=lanes, partitioning=partitioning or conf.partitioning)
         request = replace(request, conf=conf)
         query = request.query

@@ -11,7 +11,8 @@ import numpy as np
 from penstock.plan.query import LEFT, RIGHT, JoinQuery, RowsWindow, other
 
 from ..clock import Clock
-from .choose import EVALUATIONS_PER_ROW, Choice, Limits
+from ..costs import EVALUATIONS_PER_ROW
+from .choose import Choice, Limits
 from .shards import RowsShards, Stretch
 
 #: A segment has at least this many times the rows that it needs around it.

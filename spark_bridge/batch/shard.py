@@ -16,11 +16,11 @@ from penstock.host.join.parts.join import ExistenceParts, PartJoin
 from penstock.host.prune.sizes import pruning_sizes
 from penstock.plan.query import JoinQuery, other
 
+from ..blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice
 from ..rows import cast_to
-from .blobs import blobs_of
 from .reader import ShardReader
 from .shards import Stretch
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.plan.query import TimeWindow, other
+from penstock.plan.query import LEFT, TimeWindow, other
 
 from ..clock import Clock
 
@@ -65,6 +65,13 @@ class Atom:
 def clocks_of(spreads: Mapping[str, Spread]) -> dict[str, Clock]:
     """Clocks of the sides that have one."""
     return {side: one.clock for side, one in spreads.items() if one.clock is not None}
+
+
+def pairs_in_window(spreads: Mapping[str, Spread], window: TimeWindow) -> float | None:
+    """Estimate of the pairs in the window; None where a side's times are not known."""
+    if len(clocks_of(spreads)) < 2:
+        return None
+    return sum(one.pairs for one in atoms(spreads, LEFT, window))
 
 
 def atoms(spreads: Mapping[str, Spread], side: str, window: TimeWindow) -> list[Atom]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,14 +19,14 @@ from penstock.plan.plan import plan
 from penstock.query.compiler import compile_query
 from penstock.query.options import QueryOptions
 
-from ..batch.blobs import BLOB, BUCKET, SCHEMA
 from ..batch.join import joined_schema
-from ..batch.merge import merge
+from ..blobs import BLOB, BUCKET, SCHEMA
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import shared_device
 from ..filters import push
-from ..inputs import SideRows
+from ..inputs import SideRows, computed
+from ..merging import merge
 from ..metrics.lookups import observe, with_figures
 from ..request import JoinOptions, call_options, frame_of
 from ..resources import await_slot
@@ -118,6 +117,11 @@ class LookupCall:
         """
         conf, asked = Conf.read(spark), arguments.asked
         given, device = call_options(spark, options, conf)
+        if given.pop("keys", None) is not None:
+            raise UsageError(
+                "keys is for joins over a window; rows that are looked up are sent by the key of "
+                'the relation, with partitioning="arcs"; leave keys out'
+            )
         ((name, table),) = ((n, t) for n, t in tables.items() if isinstance(t, RelationTable))
         frames = {
             one: frame_of(spark, one, frame)
@@ -226,10 +230,8 @@ class LookupCall:
         def arc(*columns: pa.Array) -> pa.Array:
             return arc_of(columns)
 
-        # The overloads have no function of any number of columns.
-        arrow_udf: Any = F.arrow_udf
         slots = [F.col(f"`{self.rows.slot_of[name]}`") for name in self.plan.sought_columns]
-        return moved.repartitionById(lanes, arrow_udf(arc, "int")(*slots))
+        return moved.repartitionById(lanes, computed(arc, "int", slots))
 
 
 def refuse_without_relation(**given: object) -> None:

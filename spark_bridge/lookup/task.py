@@ -18,7 +18,7 @@ from penstock.host.relation import NodesRelation, Relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.query import JoinQuery, other
 
-from ..batch.blobs import blobs_of
+from ..blobs import blobs_of
 from ..compiled import Compiled
 from ..conf import Conf
 from ..devices import DeviceChoice

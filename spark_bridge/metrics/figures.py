@@ -113,6 +113,8 @@ class BatchFigures:
         read to the end, and some sinks do not do that.
     lookup : LookupFigures, optional
         Of a join with a relation. Its rows and memory are those of the window, and no row is late.
+    routing : mapping of str to number, optional
+        Of lanes that own keys, by field of :class:`penstock.host.metrics.report.RoutingReport`.
     """
 
     batch: int
@@ -129,6 +131,13 @@ class BatchFigures:
     seconds: float = 0.0
     is_whole: bool = True
     lookup: LookupFigures | None = None
+    routing: Mapping[str, Any] | None = None
+
+    @property
+    def busiest(self) -> float:
+        """Seconds of the busiest shard's device over the mean; 1 if none has worked."""
+        total = sum(self.busy_s.values())
+        return max(self.busy_s.values()) * len(self.busy_s) / total if total else 1.0
 
     @property
     def utilisation(self) -> float:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import FileError
 from penstock.host.metrics import LaneReport, MetricsServer, Report, serve_metrics
-from penstock.host.metrics.report import LookupReport
+from penstock.host.metrics.report import LookupReport, RoutingReport
 
 from ..conf import Conf
 from .figures import LOOKED_UP, SUMS, BatchFigures
@@ -112,6 +112,7 @@ class Query:
             latency_s={share: float(np.quantile(took, share)) for share in _QUANTILES},
             lanes=tuple(LaneReport(n, 0, s, 0, False) for n, s in sorted(self._busy.items())),
             lookup=self._lookup(latest),
+            routing=None if latest.routing is None else RoutingReport(**latest.routing),
         )
 
     def _lookup(self, latest: BatchFigures) -> LookupReport | None:

@@ -19,7 +19,7 @@ _KINDS = ("old", "new", "timeless", "late")
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFile(Block):
-    """Rows of one side in a file, in the order of time.
+    """Rows of one side in a file, in the order of time, or of cells and time.
 
     Parameters
     ----------
@@ -27,11 +27,31 @@ class StoredFile(Block):
         Within the folder of the rows.
     bytes : int
     checksum : str
+    cells : mapping, optional
+        Rows of each routing cell, as of :mod:`.cell_index`: then they are in the order of cells,
+        and only those of one cell in the order of time.
     """
 
     name: str
     bytes: int
     checksum: str
+    cells: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some cells of a file, which a lane reads together.
+
+    Parameters
+    ----------
+    name : str
+        Unique within the query.
+    stretches : sequence of (int, int)
+        First row, and the one after the last.
+    """
+
+    name: str
+    stretches: Sequence[tuple[int, int]]
 
 
 def _none() -> dict[str, list[StoredFile]]:
@@ -64,6 +84,9 @@ class Commit:
         Rows since the query began.
     heard : mapping of side to float
         When the driver last saw rows of a side, in seconds since 1970.
+    routing : mapping, optional
+        Which lane gets which rows, as of :class:`.routing.Routing`, or only the bounds of a
+        band's cells; None without keys.
     """
 
     batch: int = -1
@@ -78,6 +101,12 @@ class Commit:
     arrived: Mapping[str, int] = field(default_factory=_zeros)
     late_rows: Mapping[str, int] = field(default_factory=_zeros)
     heard: Mapping[str, float] = field(default_factory=dict)
+    routing: Mapping[str, Any] | None = None
+
+    @property
+    def routed(self) -> Mapping[str, Any] | None:
+        """``routing``, if lanes get rows by it: a table, and figures of its plan."""
+        return self.routing if self.routing is not None and "table" in self.routing else None
 
     def files(self) -> list[StoredFile]:
         """All files of the record."""

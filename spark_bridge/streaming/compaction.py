@@ -15,6 +15,7 @@ from penstock.plan.window import FOREVER, NEVER
 from .commit import Commit, StoredFile
 from .ingest import write
 from .probe import load
+from .routing import cells_to_write, known_cells
 from .spec import JoinSpec
 from .store import RowStore
 
@@ -96,7 +97,8 @@ def merge_files(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -
         loaded = loaded.pick(np.flatnonzero(~frontier.complete(loaded.rows)))
     if not len(loaded.rows):
         return None
-    return write(store, commit.batch, frontier, merge.side, loaded)
+    cell_of = cells_to_write(spec, known_cells(spec, commit), len(loaded.rows))
+    return write(store, commit.batch, frontier, merge.side, loaded, cell_of)
 
 
 def replace_merged(

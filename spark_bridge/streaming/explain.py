@@ -8,7 +8,9 @@ from penstock.plan.query import JoinQuery, other
 from penstock.plan.window import TimeWindow
 
 from ..explaining import Fact, devices, forms, show, subject
+from ..key_choice import why_not_by_keys
 from .microbatch import PAIRS_PER_SHARD
+from .routing import wanted_cells
 from .spec import JoinSpec
 
 
@@ -29,11 +31,37 @@ def describe(spec: JoinSpec, shards: int) -> str:
             "lanes",
             f"at most {shards} of a micro-batch, one per {PAIRS_PER_SHARD:,} pairs in the window",
         ),
+        *_routing(query, spec),
         ("evaluations", "the micro-batch's rows x the rows in their windows, before pruning"),
         *forms(query),
         *devices(spec.device),
     ]
     return show(facts)
+
+
+def _routing(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:
+    wanted = wanted_cells(spec)
+    if wanted is None:
+        why = why_not_by_keys(query, None, stepwise=True)
+        why = "partitioning is rows" if why is None else why
+        yield "", f"they share out the rows that probe by place, not by keys: {why}"
+        return
+    rules, conjunct = spec.routing, wanted.keys.text(query.names)
+    assert rules is not None
+    kind = (
+        "cells of a hash" if wanted.keys.band is None else "ranges, by quantiles of the first rows"
+    )
+    yield "", f"they own keys, by {conjunct}; {rules.cells} {kind}"
+    if rules.least_rows:
+        yield (
+            "",
+            f"in micro-batches of {rules.least_rows:,} new rows or more; others are cut by place",
+        )
+    yield (
+        "",
+        f"planned by {rules.planner} in each micro-batch, from exact counts, to at most "
+        f"{1 + rules.tolerance:g} times the mean work",
+    )
 
 
 def _disorder(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:

@@ -59,6 +59,7 @@ class FigureRecords:
             **commit.window(),
             watermark_lag={names[s]: spec.disorder[s] for s in (LEFT, RIGHT) if commit.arrived[s]},
             is_whole=len(told) == shards,
+            routing=None if commit.routed is None else commit.routed["figures"],
             **add_up(told),
         )
         self._files.put_json(_batch(commit.batch), figures.as_json())

@@ -17,7 +17,11 @@ from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import NEVER
 
+from ..cells import CellOf
+from .cell_index import index_of
 from .commit import StoredFile
+from .planning import Sample, sample
+from .routing import cells_to_write, wanted_cells
 from .spec import IS_RIGHT, JoinSpec
 from .store import TIME, RowStore
 
@@ -35,18 +39,22 @@ class Report:
         Largest time among them; ``NEVER`` if none has a time.
     files : mapping of str to StoredFile
         By field of :class:`Commit`; a field without rows is left out.
+    sample : Sample, optional
+        Of the key of a band whose cells have no bounds yet.
     """
 
     side: str
     arrived: int
     latest: int
     files: Mapping[str, StoredFile]
+    sample: Sample | None = None
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> Report:
         """From a dictionary."""
         files = {kind: StoredFile(**one) for kind, one in values["files"].items()}
-        return Report(**{**values, "files": files})
+        sampled = values["sample"] and Sample(**values["sample"])
+        return Report(**{**values, "files": files, "sample": sampled})
 
 
 @dataclass(frozen=True)
@@ -60,12 +68,15 @@ class Ingest:
     batch : int
     watermarks : mapping of side to int
         Watermarks before this batch; rows below them are late.
+    cells : CellOf, optional
+        Cells of the rows, where they are known.
     """
 
     spec: JoinSpec
     store: RowStore
     batch: int
     watermarks: Mapping[str, int]
+    cells: CellOf | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         """Write the rows of one partition; gives a :class:`Report`, as a dictionary, per side.
@@ -92,10 +103,14 @@ class Ingest:
         if len(taken.late):
             files["late"] = self._stored(table, taken.late)
         if len(loaded.rows):
-            files["new"] = write(self.store, self.batch, frontier, side, loaded)
+            cell_of = cells_to_write(self.spec, self.cells, len(loaded.rows))
+            files["new"] = write(self.store, self.batch, frontier, side, loaded, cell_of)
         if len(loaded.timeless):
             files["timeless"] = self._stored(table, loaded.timeless.row)
-        return Report(side, table.num_rows, taken.latest, files)
+        wanted, sampled = wanted_cells(self.spec), None
+        if wanted is not None and self.cells is None:
+            sampled = sample(wanted, side, loaded.rows)
+        return Report(side, table.num_rows, taken.latest, files, sampled)
 
     def _stored(self, table: pa.Table, rows: np.ndarray) -> StoredFile:
         """Rows as they came, whose times do not matter any more."""
@@ -145,7 +160,14 @@ def admit(frontier: Frontier, name: str, table: pa.Table) -> Admitted:
     return Admitted(loaded, late, int(times.max()) if len(times) else NEVER)
 
 
-def write(store: RowStore, batch: int, frontier: Frontier, side: str, loaded: Loaded) -> StoredFile:
+def write(
+    store: RowStore,
+    batch: int,
+    frontier: Frontier,
+    side: str,
+    loaded: Loaded,
+    cell_of: CellOf | None = None,
+) -> StoredFile:
     """Store rows of one side, of which there is at least one.
 
     Parameters
@@ -156,12 +178,18 @@ def write(store: RowStore, batch: int, frontier: Frontier, side: str, loaded: Lo
     frontier : Frontier
     side : str
     loaded : Loaded
+    cell_of : CellOf, optional
+        Rows are stored in the order of their cells, and then of time.
     """
     rows, table, group = loaded.rows, loaded.table, None
     if frontier.grouping is not None and side in frontier.plan.decided_once:
         group = int(frontier.grouping.keys(rows.columns, len(rows)).max())
+    block, index = Block(len(rows), int(rows.time[0]), int(rows.time[-1]), group), None
+    if cell_of is not None:
+        cells = cell_of.of_columns(side, rows.columns, len(rows))
+        index = index_of(cell_of.identity, cells, cell_of.cells + 1)
+        rows = rows.pick(np.argsort(cells, kind="stable"))
     if len(rows) < table.num_rows or np.any(rows.row[1:] < rows.row[:-1]):
         table = table.take(pa.array(rows.row))
     timed = table.add_column(0, pa.field(TIME, pa.int64(), nullable=False), [rows.time])
-    block = Block(len(rows), int(rows.time[0]), int(rows.time[-1]), group)
-    return store.add(batch, timed, block)
+    return store.add(batch, timed, block, index)

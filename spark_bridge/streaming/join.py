@@ -22,6 +22,7 @@ from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
 from penstock.plan.window import FOREVER
 
 from ..inputs import SideRows, union_of
+from ..key_choice import require_keys, why_not_by_keys
 from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
 from ..request import JoinOptions, Request
@@ -31,11 +32,16 @@ from .explain import describe
 from .identity import check_folder
 from .microbatch import output_of, shards_of
 from .place import Place
-from .spec import IS_RIGHT, JoinSpec
+from .spec import IS_RIGHT, JoinSpec, Rules
 from .state import with_state
 from .writer import StreamingJoinWriter, parallelism
 
 DESIGNS = ("files", "state")
+PARTITIONINGS = ("auto", "rows", "keys")
+
+#: New rows of a micro-batch from which on ``auto`` deals by keys. A lane that reads all of fewer
+#: rows is done sooner than one that reads its own from parts of files.
+LEAST_ROWS = 1 << 15
 
 #: Metadata in which Spark keeps the delay that withWatermark was given.
 _DELAY_MS = "spark.watermarkDelayMs"
@@ -52,6 +58,7 @@ def stream(
     pruning: bool | Pruning = True,
     lanes: int | None = None,
     design: str = "files",
+    partitioning: str | None = None,
     ordered: bool = False,
     memory_bytes: int | None = None,
     pins: str | None = None,
@@ -85,12 +92,17 @@ def stream(
         not change.
     design : str
         "files", or "state": the window in Spark's own state store; see docs/spark-streaming.md.
+    partitioning : str, optional
+        "rows" shares out the rows that probe by their place, and each lane reads the whole window;
+        with "keys" lanes own keys, and frequent ones are split; "auto", the default, takes keys
+        where it can and a micro-batch has many rows. For the files design.
     ordered : bool
         Sort the rows of each micro-batch, as :func:`penstock.spark_bridge.sql` does, by time alone.
     memory_bytes, pins
         With a relation, as for :func:`penstock.spark_bridge.sql`.
     **options
-        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``; see
+        ``time``, ``rows``, ``within``, ``params``, ``scale``, ``device``, ``device_options``,
+        ``keys``; see
         :class:`penstock.spark_bridge.request.JoinOptions`.
 
     Returns
@@ -143,7 +155,19 @@ def stream(
     refuse_without_relation(memory_bytes=memory_bytes, pins=pins)
     frames = cast("Mapping[str, DataFrame | str]", tables)
     request = Request.of(spark, query, frames, options, unique=unique, ordered=ordered)
-    made = plan_stream(request, disorder=disorder, idle=idle, pruning=pruning, lanes=lanes)
+    if design == "state" and (partitioning == "keys" or request.wanted is not None):
+        raise UsageError(
+            "lanes of the state design keep what they got, and would not agree on a table of keys "
+            "that changes; leave partitioning and keys out, or take the files design"
+        )
+    made = plan_stream(
+        request,
+        disorder=disorder,
+        idle=idle,
+        pruning=pruning,
+        lanes=lanes,
+        partitioning="rows" if design == "state" else partitioning,
+    )
     return made if design == "files" else with_state(spark, made.spec, made.rows, lanes or 1)
 
 
@@ -154,6 +178,7 @@ def plan_stream(
     idle: timedelta | None = None,
     pruning: bool | Pruning = True,
     lanes: int | None = None,
+    partitioning: str | None = None,
 ) -> StreamingJoin:
     """The join of a request over streams; arguments and errors as for :func:`stream`."""
     if lanes is not None and lanes < 1:
@@ -178,6 +203,7 @@ def plan_stream(
         request.device,
         pruning_sizes(pruning),
         None if idle is None else idle.total_seconds(),
+        _rules(request, partitioning),
     )
     if request.conf.metrics_port is not None:
         watch(request.spark)
@@ -246,6 +272,35 @@ class StreamingJoin:
         last = latest.following({}, {}, after=ended, old=latest.blocks())
         shards = shards_of(last, self.lanes or parallelism(self.spark))
         return output_of(self.spark, self.spec, store, last, shards)
+
+
+def _rules(request: Request, partitioning: str | None) -> Rules | None:
+    """How lanes get keys; None if they do not.
+
+    Raises
+    ------
+    UsageError
+        The partitioning is unknown, or impossible.
+    """
+    if partitioning is None:
+        partitioning = "auto" if request.wanted is None else "keys"
+    if partitioning not in PARTITIONINGS:
+        raise UsageError(
+            f"partitioning of a stream must be one of {', '.join(PARTITIONINGS)}, not "
+            f"{partitioning!r}"
+        )
+    query, wanted, conf = request.query, request.wanted, request.conf
+    if partitioning == "keys":
+        require_keys(query, wanted, stepwise=True)
+    if partitioning == "rows" or why_not_by_keys(query, wanted, stepwise=True) is not None:
+        return None
+    return Rules(
+        conf.routing_planner,
+        conf.routing_tolerance,
+        conf.routing_cells,
+        wanted,
+        LEAST_ROWS if partitioning == "auto" else 0,
+    )
 
 
 def _disorder(

@@ -12,8 +12,11 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import FileError
 from penstock.host.join.step import Frontier, Share
+from penstock.plan.plan import plan
 from penstock.plan.query import LEFT, RIGHT
 
+from ..blobs import BUCKET, SCHEMA
+from ..merging import merge
 from ..task import partition
 from ..types import spark_schema
 from .commit import Commit, Files, StoredFile
@@ -22,7 +25,9 @@ from .figures import FigureRecords
 from .identity import NUMBER, require_of, require_position
 from .ingest import Ingest, Report
 from .place import Place
+from .planning import planned
 from .probe import run_share
+from .routing import Routing, known_cells
 from .spec import JoinSpec
 from .store import LOST, Store
 
@@ -93,14 +98,15 @@ class MicroBatch:
                 sink(self._late(spark, commit, side), batch)
         records, shards = FigureRecords(self.store.folder), shards_of(commit, self.shards)
         self.sink(output_of(spark, self.spec, self.store, commit, shards, records), batch)
-        records.put(self.spec, before, commit, shards)
+        tasks = 2 * shards if are_merged(self.spec, commit) else shards
+        records.put(self.spec, before, commit, tasks)
         self.store.clean(commit, before)
 
     # -- taking rows in ---------------------------------------------------------------------------
 
     def _taken_in(self, rows: DataFrame, batch: int, before: Commit) -> Commit:
         store = self.store
-        ingest = Ingest(self.spec, store, batch, before.after)
+        ingest = Ingest(self.spec, store, batch, before.after, known_cells(self.spec, before))
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             written = list(ingest.run(batches))
@@ -126,7 +132,15 @@ class MicroBatch:
             late=late,
             heard=heard,
         )
+        commit = self._routed(before, commit, reports)
         return self._merged(rows.sparkSession, frontier, commit)
+
+    def _routed(self, before: Commit, commit: Commit, reports: Reports) -> Commit:
+        """The commit, with its routes."""
+        larger = max(reports, key=lambda side: sum(one.arrived for one in reports[side]))
+        samples = [one.sample for one in reports[larger] if one.sample is not None]
+        lanes = shards_of(commit, self.shards)
+        return replace(commit, routing=planned(self.spec, before, commit, samples, lanes))
 
     def _heard(self, before: Commit, arrived: Mapping[str, int]) -> dict[str, float]:
         """When rows of each side last came, or else when the query was started."""
@@ -176,6 +190,8 @@ class MicroBatch:
 
 def shards_of(commit: Commit, most: int) -> int:
     """Number of tasks of a commit's output."""
+    if commit.routed is not None:
+        return commit.routed["table"]["lanes"]
     old, new = _rows(commit.old), _rows(commit.new)
     pairs = sum(new[s] * (old[o] + new[o]) for s, o in ((LEFT, RIGHT), (RIGHT, LEFT)))
     if commit.before != commit.after:
@@ -197,8 +213,38 @@ def output_of(
         return run_share(spec, store, commit, Share(shard, shards), records)
 
     rows = _tasks(spark, shards, run, spark_schema(spec.output))
+    if are_merged(spec, commit):
+        rows = rows.union(_merged_groups(spark, spec, store, commit, shards, records))
     ordering = spec.compiled.ordering
     return rows if ordering is None else ordering.sort(rows, spec.query())
+
+
+def are_merged(spec: JoinSpec, commit: Commit) -> bool:
+    """Whether groups of a commit are in several lanes, and merged in a second stage."""
+    if plan(spec.query()).closing_key is None:
+        return False
+    routing = Routing.of(spec, commit)
+    return routing is not None and len(routing.table.split) > 0
+
+
+def _merged_groups(
+    spark: SparkSession,
+    spec: JoinSpec,
+    store: Store,
+    commit: Commit,
+    shards: int,
+    records: FigureRecords | None,
+) -> DataFrame:
+    """Groups of split cells: each lane's partial aggregates, merged by key."""
+
+    def run(shard: int) -> Iterator[pa.RecordBatch]:
+        return run_share(spec, store, commit, Share(shard, shards), records, is_partial=True)
+
+    def merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return merge(spec.compiled, spec.output, spec.device.conf.output_rows, batches)
+
+    found = _tasks(spark, shards, run, spark_schema(SCHEMA))
+    return found.repartitionById(shards, BUCKET).mapInArrow(merged, spark_schema(spec.output))
 
 
 def _tasks(

@@ -13,16 +13,20 @@ from penstock.host.device.base import Device
 from penstock.host.execute.residence import Residence
 from penstock.host.execute.resident_cache import BlockCache
 from penstock.host.execute.stats import Stats
+from penstock.host.join.parts.groups import merged_groups
 from penstock.host.join.step import Kept, MicroBatch, Share
 from penstock.host.rows.sides import Loaded, read_side
 from penstock.host.rows.stretches import NamedBlock
 from penstock.plan.window import FOREVER, NEVER
 
+from ..blobs import blobs_of
 from ..devices import stays_open
 from ..metrics.figures import ShardFigures
 from ..rows import in_batches
 from .commit import Commit, StoredFile
 from .figures import FigureRecords
+from .parts import LaneParts, Part, part_names
+from .routing import CellShare, Routing
 from .spec import JoinSpec
 from .store import RowStore, Store
 
@@ -40,7 +44,9 @@ class StoredRows(Kept):
     store : RowStore
     commit : Commit
     residence : Residence, optional
-        Where blocks are kept prepared; each file is a block.
+        Where blocks are kept prepared; each file, or part of one, is a block.
+    parts : LaneParts, optional
+        What is read of each file; by default all.
     found : dict of side to Loaded
         New rows that have been read.
     """
@@ -49,6 +55,7 @@ class StoredRows(Kept):
     store: RowStore
     commit: Commit
     residence: Residence | None = None
+    parts: LaneParts | None = None
     found: dict[str, Loaded] = field(default_factory=dict)
 
     def old(self, side: str, low: int, high: int) -> Loaded:
@@ -66,21 +73,30 @@ class StoredRows(Kept):
         self, side: str, files: Sequence[StoredFile], low: int, high: int, others: list[pa.Table]
     ) -> Loaded:
         """Rows of files with ``low <= time <= high``, and other tables of rows."""
+        pieces = [(f, part) for f in files for part in self._parts(side, f)]
         if self.residence is None:
-            tables = [self.store.between(f, low, high) for f in files]
+            tables = [self.store.between(f, low, high, part) for f, part in pieces]
             return load(self.spec, side, [*tables, *others])
-        parts = [Loaded.of_block(*self.block(side, f), low, high) for f in files]
-        return Loaded.concat([load(self.spec, side, others), *parts])
+        blocks = [Loaded.of_block(*self.block(side, *piece), low, high) for piece in pieces]
+        return Loaded.concat([load(self.spec, side, others), *blocks])
 
-    def block(self, side: str, file: StoredFile) -> tuple[NamedBlock, pa.Table]:
-        """A file as a block, and its rows without the column of their time."""
+    def _parts(self, side: str, file: StoredFile) -> Sequence[Part | None]:
+        """What is read of a file; None stands for all of it."""
+        found = None if self.parts is None else self.parts.of(side, file)
+        return [None] if found is None else found
+
+    def block(
+        self, side: str, file: StoredFile, part: Part | None = None
+    ) -> tuple[NamedBlock, pa.Table]:
+        """A file, or a part of it, as a block, and its rows without the column of their time."""
         assert self.residence is not None
+        name = file.name if part is None else part.name
 
         def read() -> tuple[NamedBlock, pa.Table]:
-            loaded = load(self.spec, side, [self.store.between(file, NEVER, FOREVER)])
-            return NamedBlock(file.name, loaded.rows), loaded.table
+            loaded = load(self.spec, side, [self.store.between(file, NEVER, FOREVER, part)])
+            return NamedBlock(name, loaded.rows), loaded.table
 
-        return self.residence.cache.block(self.residence.scope, file.name, read)
+        return self.residence.cache.block(self.residence.scope, name, read)
 
 
 def load(spec: JoinSpec, side: str, tables: Sequence[pa.Table]) -> Loaded:
@@ -96,8 +112,13 @@ def run_share(
     commit: Commit,
     share: Share,
     records: FigureRecords | None = None,
+    *,
+    is_partial: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Output rows of one share of a commit; its figures go to the records.
+
+    With ``is_partial``, the partial aggregates of groups in split cells, as rows of
+    :func:`.blobs.blobs_of` with a bucket for each lane.
 
     Raises
     ------
@@ -106,10 +127,34 @@ def run_share(
 
     def done(stats: Stats) -> None:
         if records is not None:
-            records.put_shard(commit.batch, ShardFigures.of(share.lane, stats))
+            number = share.lane + (share.lanes if is_partial else 0)
+            records.put_shard(commit.batch, ShardFigures.of(number, stats))
 
-    rows = partial(StoredRows, spec, store, commit)
-    return run_step(spec, store.scope, commit, rows, done, share)
+    rows, names = partial(StoredRows, spec, store, commit), [file.name for file in commit.kept()]
+    routing = Routing.of(spec, commit)
+    if routing is not None:
+        share = CellShare(share.lane, share.lanes, routing=routing, is_split=is_partial)
+        rows = partial(rows, parts=LaneParts(routing, share.lane))
+        names += part_names(routing, commit)
+    give = _partials if is_partial else _output
+    return run_step(spec, store.scope, commit, rows, done, share, names, give)
+
+
+#: Batches for Spark, of a step, its rows, and a share.
+Give = Callable[[MicroBatch, Kept, Share, JoinSpec], Iterator[pa.RecordBatch]]
+
+
+def _output(step: MicroBatch, rows: Kept, share: Share, spec: JoinSpec) -> Iterator[pa.RecordBatch]:
+    for batch in step.run(rows, share):
+        yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
+
+
+def _partials(
+    step: MicroBatch, rows: Kept, share: Share, spec: JoinSpec
+) -> Iterator[pa.RecordBatch]:
+    keys = merged_groups(spec.query(), spec.compiled.by_side()).keys
+    for batch in step.partials(rows, share):
+        yield from blobs_of(batch, keys, share.lanes)
 
 
 def run_step(
@@ -119,6 +164,8 @@ def run_step(
     rows: Callable[[Residence | None], Kept],
     done: Callable[[Stats], None],
     share: Share | None = None,
+    names: Sequence[str] | None = None,
+    give: Give = _output,
 ) -> Iterator[pa.RecordBatch]:
     """Output rows of a step, on the device of the task that calls.
 
@@ -134,6 +181,10 @@ def run_step(
         Gets the counts of the step after its last row.
     share : Share, optional
         All of it by default.
+    names : sequence of str, optional
+        Blocks that a later step may read; by default the commit's files.
+    give : callable
+        Gives the step's batches; by default its output.
 
     Raises
     ------
@@ -143,11 +194,10 @@ def run_step(
     def run(device: Device) -> Iterator[pa.RecordBatch]:
         home = _residence(spec, scope, device)
         if home is not None:
-            home.keep(device, [file.name for file in commit.kept()])
+            home.keep(device, names or [file.name for file in commit.kept()])
         watermarks = commit.before, commit.after
         step = MicroBatch(spec.query(), device, *watermarks, pruning=spec.pruning, residence=home)
-        for batch in step.run(rows(home), share or Share()):
-            yield from in_batches(batch, spec.output, spec.device.conf.output_rows)
+        yield from give(step, rows(home), share or Share(), spec)
         done(step.stats)
 
     with spec.device.open() as device:

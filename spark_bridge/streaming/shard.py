@@ -44,14 +44,16 @@ class StateRows(RowStore):
         self._map = handle.getMapState("rows", "number long", "rows binary")
         self.following = 0
 
-    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
+    def add(
+        self, batch: int, table: pa.Table, block: Block, cells: Mapping[str, str] | None = None
+    ) -> StoredFile:
         message, number = message_of(table), self.following
         self.following += 1
         self._map.updateValue((number,), (message,))
         # A failed attempt has used this number too, perhaps for other rows.
         name = f"{number}-{uuid.uuid4().hex}"
         seen = {"bytes": len(message), "checksum": checksum(message)}
-        return StoredFile(**asdict(block), name=name, **seen)
+        return StoredFile(**asdict(block), name=name, cells=cells, **seen)
 
     def read(self, file: StoredFile) -> pa.Table:
         number = _number(file)
@@ -139,7 +141,7 @@ class ShardProcessor(StatefulProcessor):
         keeps = {side: one.kept.loaded for side, one in arrived.items()}
 
         def read(home: Residence | None) -> ShardRows:
-            return ShardRows(self.spec, self._rows, commit, home, new, keeps)
+            return ShardRows(self.spec, self._rows, commit, home, found=new, keeps=keeps)
 
         ended: list[Stats] = []
         for batch in run_step(self.spec, self._scope, commit, read, ended.append):

@@ -12,10 +12,33 @@ from penstock.plan.query import JoinQuery
 
 from ..compiled import Compiled
 from ..devices import DeviceChoice
+from ..key_choice import Wanted
 from ..rows import from_slots, used_schema
 
 #: Column of the rows on their way to the tasks that says which side they are of.
 IS_RIGHT = "is_right"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How keys are dealt to lanes; may change from start to start.
+
+    Parameters
+    ----------
+    planner : str
+    tolerance : float
+    cells : int
+        Of hashes, or about as many ranges of a band.
+    wanted : Wanted or None
+    least_rows : int
+        Micro-batches of fewer new rows are shared out by place.
+    """
+
+    planner: str
+    tolerance: float
+    cells: int
+    wanted: Wanted | None
+    least_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,6 +57,8 @@ class JoinSpec:
     pruning : Pruning or None
     idle_s : float, optional
         Seconds after which output no longer waits for a source that sends nothing.
+    routing : Rules, optional
+        How lanes get keys; None shares rows out by place.
     """
 
     compiled: Compiled
@@ -43,6 +68,7 @@ class JoinSpec:
     device: DeviceChoice
     pruning: Pruning | None
     idle_s: float | None = None
+    routing: Rules | None = None
 
     def query(self) -> JoinQuery:
         """The compiled query, over tables named by side."""

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from math import inf
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.errors import FileError
@@ -25,7 +26,7 @@ from penstock.host.rows.file_store import FileStore
 from penstock.plan.ranges import place
 
 from ..sources.ledger import AGAIN
-from .commit import Commit, StoredFile
+from .commit import Commit, Part, StoredFile
 
 #: Name of the column that stored rows begin with: their time in the window's unit.
 TIME = "time"
@@ -59,21 +60,36 @@ class RowStore(ABC):
     """A store of rows."""
 
     @abstractmethod
-    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
-        """Store rows of a batch; ``block`` describes them."""
+    def add(
+        self, batch: int, table: pa.Table, block: Block, cells: Mapping[str, str] | None = None
+    ) -> StoredFile:
+        """Store rows of a batch; ``block`` describes them, ``cells`` is their index."""
 
     @abstractmethod
     def read(self, file: StoredFile) -> pa.Table:
         """Rows of a file."""
 
-    def between(self, file: StoredFile, low: int, high: int) -> pa.Table:
-        """Rows of a file with ``low <= time <= high``, without the column of their time."""
+    def between(self, file: StoredFile, low: int, high: int, part: Part | None = None) -> pa.Table:
+        """Rows of a file, or of a part of it, with ``low <= time <= high``, in the order of time.
+
+        The column of their time is left out.
+        """
         table = self.read(file)
+        if part is not None:
+            slices = [table.slice(first, last - first) for first, last in part.stretches]
+            table = pa.concat_tables(slices).combine_chunks()
+        if file.cells is not None:
+            order = np.argsort(_times(table), kind="stable")
+            table = table.take(pa.array(order))
         if not (low <= file.low and file.high <= high):
-            times = table.column(0).chunk(0).to_numpy()
-            first, last = place(times, low), place(times, high, after=True)
-            table = table.slice(first, last - first)
+            first, last = place(_times(table), low), place(_times(table), high, after=True)
+            table = table.slice(first, max(0, last - first))
         return table.remove_column(0)
+
+
+def _times(table: pa.Table) -> np.ndarray:
+    """The first column of stored rows, in one chunk."""
+    return table.column(0).chunk(0).to_numpy()
 
 
 @dataclass(frozen=True)
@@ -114,7 +130,9 @@ class Store(RowStore):
 
     # -- rows -------------------------------------------------------------------------------------
 
-    def add(self, batch: int, table: pa.Table, block: Block) -> StoredFile:
+    def add(
+        self, batch: int, table: pa.Table, block: Block, cells: Mapping[str, str] | None = None
+    ) -> StoredFile:
         """Write rows into a new file.
 
         Raises
@@ -127,7 +145,7 @@ class Store(RowStore):
             # One chunk per column, so that they can be used in place.
             writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
         written = self.files.put(f"{_ROWS}/{name}", sink.getvalue())
-        return StoredFile(**asdict(block), name=name, **written._asdict())
+        return StoredFile(**asdict(block), name=name, cells=cells, **written._asdict())
 
     def read(self, file: StoredFile) -> pa.Table:
         """The rows of a file; in a folder, mapped into memory.

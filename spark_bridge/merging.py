@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from penstock.host.join.parts.groups import merged_groups
 
-from ..compiled import Compiled
-from ..rows import in_batches
 from .blobs import tables_of
+from .compiled import Compiled
+from .rows import in_batches
 
 
 def merge(

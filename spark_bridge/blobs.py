@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..rows import message_of, table_of
+from .rows import message_of, table_of
 
 #: Columns of the rows, and their types.
 BUCKET, BLOB = "bucket", "blob"

@@ -1,0 +1,161 @@
+"""Shards of a batch join by key: whether they are possible, worth while, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.plan.query import LEFT, RIGHT, JoinQuery, TimeWindow
+
+from ..cells import CellOf, bounds_of
+from ..costs import EVALUATIONS_PER_ROW
+from ..inputs import Input, computed
+from ..request import Request
+from .choose import Choice, Limits, decides_rows, one_shard
+from .key_plan import CellRows, KeyPlan
+from .key_shards import KeyRoutes, KeyShards
+from .statistics import Spread, pairs_in_window
+
+#: Quantiles that Spark is asked for at most.
+_MOST_RANGES = 1 << 12
+#: Of quantiles: ranges are equal to one in this many rows.
+_ACCURACY = 20_000
+
+#: ``auto`` deals by keys if that costs less than this share of the best other way: keys are hashed
+#: in Python, once to count them and once to send the rows.
+_WORTH = 0.8
+
+
+def pairs_of(query: JoinQuery, spreads: Mapping[str, Spread]) -> float:
+    """Estimate of the pairs in the window; all pairs, where a side's times are not known."""
+    assert isinstance(query.window, TimeWindow)
+    known = pairs_in_window(spreads, query.window)
+    return float(spreads[LEFT].rows) * spreads[RIGHT].rows if known is None else known
+
+
+def may_be_better(
+    query: JoinQuery, spreads: Mapping[str, Spread], others: Sequence[Choice], *, pruning: bool
+) -> bool:
+    """Whether keys could cost enough less than other choices that it is worth to count cells."""
+    rows = spreads[LEFT].rows + spreads[RIGHT].rows
+    # Pruning leaves out pairs of different keys in any lane.
+    work = 0.0 if pruning else pairs_of(query, spreads) / EVALUATIONS_PER_ROW
+    return any(
+        one.shards.count > 1 and rows + work / one.shards.count < _WORTH * (one.moved + work)
+        for one in others
+    )
+
+
+def better(keys: Choice, other: Choice, *, pruning: bool) -> Choice:
+    """The choice of which rows sent, and evaluations, cost less; it says why not keys."""
+    if keys.evaluations is None:
+        return replace(other, keys=f"not by keys: {keys.reason}")
+    known = other.evaluations
+    # Of an unknown number of pairs, as many are counted for both.
+    evaluated = keys.evaluations if pruning or known is None else known
+    cost = keys.moved + keys.evaluations / EVALUATIONS_PER_ROW
+    if cost < _WORTH * (other.moved + evaluated / EVALUATIONS_PER_ROW):
+        return keys
+    why = f"not by keys: about {keys.moved:.3g} rows would be sent; {keys.reason}"
+    return replace(other, keys=why)
+
+
+def choices_by_keys(
+    request: Request,
+    inputs: Mapping[str, Input],
+    spreads: Mapping[str, Spread],
+    limits: Limits,
+    halves: Sequence[Sequence[str]],
+) -> tuple[Choice, ...]:
+    """The shards by key of each half of a join, from one job that counts the rows of cells."""
+    cell_of = CellOf(request.compiled, request.conf.routing_cells, wanted=request.wanted)
+    columns = {
+        side: tuple(one.column(name) for name in cell_of.names(side))
+        for side, one in inputs.items()
+    }
+    if cell_of.keys.band is not None:
+        # The larger side is the one that should be cut evenly.
+        side = max(inputs, key=lambda side: spreads[side].rows)
+        cell_of = replace(cell_of, bounds=_bounds(inputs[side], cell_of, side, columns[side]))
+    counts = _counts(inputs, columns, cell_of)
+    return tuple(
+        _choice(request, cell_of, columns, counts, spreads, limits, sides) for sides in halves
+    )
+
+
+def _bounds(one: Input, cell_of: CellOf, side: str, columns: Sequence[Column]) -> tuple[int, ...]:
+    """Bounds of a band's cells: quantiles of one side's values, from a job."""
+
+    def value(*arrays: pa.Array) -> pa.Array:
+        return cell_of.values(side, arrays)
+
+    steps = min(cell_of.hashed, _MOST_RANGES)
+    fractions = [k / steps for k in range(steps + 1)]
+    quantiles = F.percentile_approx("value", fractions, _ACCURACY)
+    values = computed(value, "long", columns).alias("value")
+    found = one.frame.select(values).agg(quantiles)
+    return bounds_of(found.collect()[0][0] or [])
+
+
+def _counts(
+    inputs: Mapping[str, Input], columns: Mapping[str, Sequence[Column]], cell_of: CellOf
+) -> dict[str, np.ndarray]:
+    """Exact numbers of rows of both sides in each cell."""
+    asked = []
+    for side, one in inputs.items():
+        cells = one.frame.select(_cell(cell_of, side, columns[side]).alias("cell"))
+        asked.append(cells.groupBy("cell").count().withColumn("side", F.lit(side)))
+    counts = {side: np.zeros(cell_of.cells + 1, np.int64) for side in inputs}
+    for row in reduce(DataFrame.union, asked).collect():
+        if row["cell"] >= 0:
+            counts[row["side"]][row["cell"]] = row["count"]
+    return counts
+
+
+def _cell(cell_of: CellOf, side: str, columns: Sequence[Column]) -> Column:
+    def cell(*arrays: pa.Array) -> pa.Array:
+        return pa.array(cell_of(side, arrays))
+
+    return computed(cell, "long", columns)
+
+
+def _choice(
+    request: Request,
+    cell_of: CellOf,
+    columns: Mapping[str, tuple[Column, ...]],
+    counts: Mapping[str, np.ndarray],
+    spreads: Mapping[str, Spread],
+    limits: Limits,
+    sides: Sequence[str],
+) -> Choice:
+    query, conf = request.query, request.conf
+    is_decided = decides_rows(query)
+    held = max(sides, key=lambda side: int(counts[side].sum()))
+    keeps_null = is_decided and held in query.kind.unmatched
+    # Cells that a band ties to each other must divide one side.
+    is_free = not is_decided and cell_of.keys.band is None
+    rows = CellRows.of(cell_of, counts, None if is_free else held, keeps_null)
+    known = float(spreads[LEFT].rows) * spreads[RIGHT].rows
+    met = min(1.0, pairs_of(query, spreads) / known) if known else 0.0
+    taken = float(rows.divided.sum() + rows.others.sum())
+    work = taken + float(rows.pairs.sum()) * met / EVALUATIONS_PER_ROW
+    wanted = limits.shards(work, int(counts[held].sum()))
+    if wanted == 1:
+        return one_shard(held, f"one lane is enough for {taken:.3g} rows and their pairs")
+    made = KeyPlan.of(cell_of, rows, met, wanted, conf.routing_planner, conf.routing_tolerance)
+    table = made.plan.table
+    shards = KeyShards(held, KeyRoutes(cell_of, table, rows.is_left, keeps_null), columns)
+    conjunct = cell_of.keys.text(query.names)
+    kind = "cells" if cell_of.keys.band is None else "ranges"
+    text = (
+        f"by {conjunct}; {cell_of.cells} {kind}, placed by {conf.routing_planner}, "
+        f"{len(table.split)} of them split; the busiest lane has {made.imbalance:.2f} times the "
+        "mean work"
+    )
+    return Choice(shards, text, made.moved, made.pairs * met)

@@ -1,0 +1,98 @@
+"""Whether rows of a query can be dealt to lanes by keys, and by which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import UsageError
+from penstock.plan.plan import plan
+from penstock.plan.query import JoinQuery
+from penstock.plan.routing_keys import RoutingKeys, routing_keys
+
+#: Columns of the key of each side, by side: the argument ``keys`` of a call.
+Wanted = tuple[tuple[str, frozenset[str]], ...]
+
+
+def wanted_keys(query: JoinQuery, keys: Mapping[str, str | Sequence[str]] | None) -> Wanted | None:
+    """The argument ``keys`` of a call: a column or columns by alias or table of each side.
+
+    Raises
+    ------
+    UsageError
+        A side is missing, or named that the query does not have.
+    """
+    if keys is None:
+        return None
+    given = {
+        name.lower(): (own,) if isinstance(own, str) else tuple(own) for name, own in keys.items()
+    }
+    found = []
+    for side in query.sides:
+        name = next((n for n in (side.alias.lower(), side.table.lower()) if n in given), None)
+        columns = () if name is None else given.pop(name)
+        if not columns:
+            raise UsageError(
+                f"keys has no column of {side.alias}; give one of each side, as in "
+                f"keys={{{query.left.alias!r}: 'user', {query.right.alias!r}: 'user'}}"
+            )
+        found.append((side.side, frozenset(columns)))
+    if given:
+        aliases = " and ".join(side.alias for side in query.sides)
+        raise UsageError(f"keys names {next(iter(given))}, but the query joins {aliases}")
+    return tuple(found)
+
+
+def find_keys(query: JoinQuery, wanted: Wanted | None) -> RoutingKeys | None:
+    """The keys of a query, over the wanted columns if there are any; None if it has none."""
+    return routing_keys(query.predicate, None if wanted is None else dict(wanted))
+
+
+def why_not_by_keys(
+    query: JoinQuery, wanted: Wanted | None, *, stepwise: bool = False
+) -> str | None:
+    """Why a query's rows cannot be dealt by keys, in batch or in steps; None if they can be."""
+    if query.is_rows:
+        return "places in a ROWS window count rows of all keys"
+    keys = find_keys(query, wanted)
+    if keys is not None:
+        return _why_not_stepwise(query, keys) if stepwise else None
+    if wanted is not None:
+        shown = [
+            ", ".join(f"{query.names[side]}.{name}" for name in sorted(own)) for side, own in wanted
+        ]
+        return f"no conjunct of its condition ties {shown[0]} to {shown[1]} alone"
+    left, right = query.left.alias, query.right.alias
+    return (
+        f"no conjunct of its condition has the form `f({left}) = g({right})`, with columns of one "
+        f"side on each side of =, or keeps two integers close, as `abs({left}.x - {right}.x) < 5`"
+    )
+
+
+def _why_not_stepwise(query: JoinQuery, keys: RoutingKeys) -> str | None:
+    """Why a stream's groups cannot be dealt by keys; None if they can be, or there are none."""
+    if query.aggregation is None:
+        return None
+    first = next((one for one in query.aggregation.aggregates if one.by is not None), None)
+    if keys.band is not None and first is not None:
+        return f"{first.text} decides ties by the order of rows, which ranges do not keep"
+    planned = plan(query)
+    (side,) = planned.decided_once
+    if planned.closing_key is not None and not set(keys.of(side)) <= set(query.aggregation.keys):
+        return "they are no keys of its groups, of which each must leave from one lane"
+    return None
+
+
+def require_keys(query: JoinQuery, wanted: Wanted | None, *, stepwise: bool = False) -> None:
+    """Refuse a query whose rows cannot be dealt by keys.
+
+    Raises
+    ------
+    UsageError
+    """
+    why = why_not_by_keys(query, wanted, stepwise=stepwise)
+    if why is not None:
+        remedy = "" if query.is_rows or query.aggregation is not None else "add one with AND, or "
+        raise UsageError(
+            f"rows cannot be dealt to lanes by keys, since {why}; {remedy}leave partitioning and "
+            "keys out"
+        )

@@ -1,0 +1,175 @@
+"""Which lane gets which rows of a micro-batch, as its record says.
+
+A probing row is in one lane, by its cell and, where the cell is split, by its place among the
+cell's rows. A lane reads all window rows of the cells that its probing rows reach, so what it gives
+is exact whatever the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from penstock.host.join.step import Share
+from penstock.host.routing.table import RoutingTable
+from penstock.host.rows.sides import SideRows
+from penstock.plan.query import LEFT, RIGHT, other
+
+from ..cells import CellOf
+from .commit import Commit
+from .spec import JoinSpec
+
+#: Files of a micro-batch that just has enough rows to be dealt by keys.
+_FILES = 32
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The routes of a micro-batch.
+
+    Parameters
+    ----------
+    cell_of : CellOf
+    table : RoutingTable
+    figures : mapping of str to number
+        By field of :class:`penstock.host.metrics.report.RoutingReport`.
+    """
+
+    cell_of: CellOf
+    table: RoutingTable
+    figures: Mapping[str, Any]
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes."""
+        return self.table.lanes
+
+    @cached_property
+    def homes(self) -> np.ndarray:
+        """Base routing: the home of each cell, ndarray of int64, NULL's last."""
+        return self.cell_of.homes(self.lanes)
+
+    @cached_property
+    def reads(self) -> dict[str, np.ndarray]:
+        """Which cells of a side each lane reads: those with rows that probe there, and in reach.
+
+        By side, ndarray of bool, shape (lanes, cells + 1).
+        """
+        count = self.cell_of.cells + 1
+        offsets, lanes = self.table.probe(np.arange(count))
+        cells = np.repeat(np.arange(count), np.diff(offsets))
+        found = {}
+        for side in (LEFT, RIGHT):
+            low, high = self.cell_of.reach(other(side), cells)
+            steps = np.zeros((self.lanes, count + 1), np.int64)
+            for begin, end in ((low, high), (cells, cells)):
+                np.add.at(steps, (lanes, begin), 1)
+                np.add.at(steps, (lanes, end + 1), -1)
+            found[side] = np.cumsum(steps[:, :-1], axis=1) > 0
+        return found
+
+    @staticmethod
+    def of(spec: JoinSpec, commit: Commit) -> Routing | None:
+        """The routes that a record has, if it has any."""
+        wanted, cell_of, record = wanted_cells(spec), known_cells(spec, commit), commit.routed
+        if wanted is None or cell_of is None or record is None:
+            return None
+        if record["keys"] != wanted.identity:
+            return None
+        table = RoutingTable.from_json(record["table"], cell_of.homes(record["table"]["lanes"]))
+        return Routing(cell_of, table, record["figures"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellShare(Share):
+    """The rows that probe in a lane, by their cells.
+
+    Parameters
+    ----------
+    routing : Routing
+    is_split : bool
+        Of groups: whether it has those of split cells, which are merged, or those of whole ones.
+    """
+
+    routing: Routing
+    is_split: bool = False
+
+    def chosen(self, side: str, rows: SideRows) -> np.ndarray:
+        """Indices of this lane's rows; all rows of each cell of the lane must be there."""
+        return np.flatnonzero(self._lanes(self._cells(side, rows)) == self.lane)
+
+    def grouped(self, side: str, rows: SideRows, groups: np.ndarray) -> np.ndarray:
+        """Indices of this lane's rows, whose groups lie in one cell each."""
+        cells = self._cells(side, rows)
+        is_mine = self._lanes(cells) == self.lane
+        return np.flatnonzero(is_mine & (self._are_split(cells) == self.is_split))
+
+    def places(self, side: str, rows: SideRows) -> np.ndarray:
+        """Number of each row among those of its cell and time.
+
+        A lane may read fewer times of a cell than another one, but all rows of each time.
+        """
+        cells = self._cells(side, rows)
+        return _numbers(np.lexsort((rows.time, cells)), cells, rows.time)
+
+    def _cells(self, side: str, rows: SideRows) -> np.ndarray:
+        return self.routing.cell_of.of_columns(side, rows.columns, len(rows))
+
+    def _are_split(self, cells: np.ndarray) -> np.ndarray:
+        is_split = np.zeros(len(self.routing.homes), bool)
+        is_split[self.routing.table.split] = True
+        return is_split[cells]
+
+    def _lanes(self, cells: np.ndarray) -> np.ndarray:
+        """The lane in which each row probes: rows of a split cell by their place among them."""
+        rows = np.flatnonzero(self._are_split(cells))
+        own = cells[rows]
+        ordinals, counts = np.zeros(len(cells), np.int64), np.ones(len(cells), np.int64)
+        ordinals[rows] = _numbers(np.argsort(own, kind="stable"), own)
+        counts[rows] = np.bincount(own, minlength=len(self.routing.homes))[own]
+        return self.routing.table.store(cells, ordinals, counts)
+
+
+def _numbers(order: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+    """Number of each row among those with its keys, from 0 on; ``order`` sorts rows by them."""
+    is_first = np.zeros(len(order), bool)
+    is_first[:1] = True
+    for key in keys:
+        is_first[1:] |= np.diff(key[order]) != 0
+    places = np.arange(len(order))
+    found = np.empty(len(order), np.int64)
+    found[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+    return found
+
+
+def wanted_cells(spec: JoinSpec) -> CellOf | None:
+    """The cells by which a query is to be routed, without bounds; None if it is not."""
+    rules = spec.routing
+    if rules is None:
+        return None
+    return CellOf(spec.compiled, rules.cells, wanted=rules.wanted)
+
+
+def known_cells(spec: JoinSpec, commit: Commit) -> CellOf | None:
+    """The cells of a record's files; None if the bounds of a band's are not known yet."""
+    cell_of = wanted_cells(spec)
+    if cell_of is None or cell_of.keys.band is None:
+        return cell_of
+    record = commit.routing
+    if record is None or record["keys"] != cell_of.identity or not record["bounds"]:
+        return None
+    return replace(cell_of, bounds=tuple(record["bounds"]))
+
+
+def cells_to_write(spec: JoinSpec, known: CellOf | None, rows: int) -> CellOf | None:
+    """The cells in whose order a file of so many rows is written; None for the order of time.
+
+    A short file is soon read whole, and in the order of time it need not be sorted for that.
+    """
+    if spec.routing is None or rows < spec.routing.least_rows // _FILES:
+        return None
+    return known
