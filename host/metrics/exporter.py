@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
 
-from .report import LookupReport, Report
+from .report import LookupReport, Report, RoutingReport
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,21 @@ def _series(report: Report) -> Iterator[Series]:
         yield Series(f"penstock_lane_{name}", text, by_lane, ("lane",), total)
     if report.lookup is not None:
         yield from _lookup_series(report.lookup)
+    if report.routing is not None:
+        yield from _routing_series(report.routing)
+
+
+def _routing_series(routing: RoutingReport) -> Iterator[Series]:
+    """Metrics of keys on lanes."""
+    for name, text, number in (
+        ("busiest", "Planned work of the busiest lane over the mean.", routing.busiest),
+        ("entries", "Cells of keys in the routing table.", routing.entries),
+        ("split", "Cells of keys that several lanes have.", routing.split),
+        ("copies", "Work of split cells, once per lane but the first.", routing.copies),
+        ("moved_rows", "Window rows of cells that moved with the latest plan.", routing.moved),
+        ("seconds", "That the latest plan took.", routing.seconds),
+    ):
+        yield Series(f"penstock_routing_{name}", text, {(): float(number)})
 
 
 def _lookup_series(lookup: LookupReport) -> Iterator[Series]:

@@ -76,6 +76,32 @@ class LookupReport:
     alone: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class RoutingReport:
+    """How keys were dealt to lanes, by the latest plan.
+
+    Parameters
+    ----------
+    busiest : float
+        The busiest lane's planned work over the mean.
+    entries, split : int
+        Cells of keys in the routing table, and those of them that several lanes have.
+    copies : int
+        Work of split cells, in rows, once for each lane but the first.
+    moved : int
+        Window rows of the cells that moved.
+    seconds : float
+        That the plan took.
+    """
+
+    busiest: float
+    entries: int
+    split: int
+    copies: int
+    moved: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Report:
     """A join.
@@ -100,6 +126,8 @@ class Report:
     lanes : tuple of LaneReport
     lookup : LookupReport, optional
         Of a join with a relation.
+    routing : RoutingReport, optional
+        Of a join whose lanes own keys.
     """
 
     arrived: Mapping[str, int]
@@ -114,3 +142,4 @@ class Report:
     latency_s: Mapping[float, float]
     lanes: tuple[LaneReport, ...]
     lookup: LookupReport | None = None
+    routing: RoutingReport | None = None

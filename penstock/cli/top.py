@@ -139,8 +139,24 @@ def _join(before: Values, now: Values, seconds: float) -> Group:
     memory = Text(
         "memory " + "   ".join(f"{part} {size / 1e6:.1f} MB" for part, size in parts.items())
     )
-    looked_up = [_lookup(now, rate)] if "lookup_version" in now else []
-    return Group(head, latency, memory, *looked_up, sources, lanes)
+    more = [_lookup(now, rate)] if "lookup_version" in now else []
+    more += [_routing(now, rate)] if "routing_busiest" in now else []
+    return Group(head, latency, memory, *more, sources, lanes)
+
+
+def _routing(now: Values, rate: Callable[[str, str], float]) -> Text:
+    """Show how keys were dealt to lanes."""
+    busy = [rate("lane_busy_seconds_total", name) for name in now["lane_queue"]]
+    mean = sum(busy) / len(busy) if busy else 0.0
+    return Text.assemble(
+        "keys on lanes   busiest ", (f"{now['routing_busiest']['']:.2f}", "bold"), " planned, ",
+        (f"{max(busy) / mean:.2f}" if mean else "-", "bold"), " by its seconds   ",
+        (count(int(now["routing_entries"][""])), "bold"), " entries, ",
+        (count(int(now["routing_split"][""])), "bold"), " cells split, ",
+        (count(int(now["routing_copies"][""])), "bold"), " copies, ",
+        (count(int(now["routing_moved_rows"][""])), "bold"), " rows moved   plan ",
+        (f"{now['routing_seconds'][''] * 1e3:.1f} ms", "bold"),
+    )  # fmt: skip
 
 
 def _lookup(now: Values, rate: Callable[[str], float]) -> Text:
