@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bench.pictures import INK, OTHER, OURS, THEIRS, save
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -23,7 +24,10 @@ def draw(figures: Mapping[str, Any], out: Path) -> list[Path]:
             plt.subplots(figsize=(8, 4.5)), figures["windows"]
         )
     if "keys" in figures:
-        made["spark_streaming_keys"] = lambda: _keys(plt.subplots(figsize=(7, 3)), figures["keys"])
+        made["spark_streaming_keys"] = lambda: _keys(
+            plt.subplots(len(figures["keys"]), figsize=(7, 7), layout="constrained"),
+            figures["keys"],
+        )
     return save(made, out)
 
 
@@ -56,16 +60,16 @@ def _latency(made: tuple[Figure, Axes], found: list[dict]) -> Figure:
     return figure
 
 
-def _keys(made: tuple[Figure, Axes], found: Mapping[str, float]) -> Figure:
-    """Rows per second of a join of equal keys."""
-    figure, axes = made
-    names = list(found)
-    colours = [OURS if name.startswith("Penstock") else THEIRS for name in names]
-    bars = axes.barh(names, [found[name] for name in names], color=colours)
-    axes.bar_label(bars, fmt="{:,.0f}", padding=3)
-    axes.invert_yaxis()
-    axes.margins(x=0.2)
-    axes.set_xlabel("rows per second")
-    axes.set_title("equal keys within 5 s: Spark runs it itself", color=INK)
-    figure.tight_layout()
+def _keys(made: tuple[Figure, np.ndarray], found: list[dict]) -> Figure:
+    """Rows per second of joins of equal keys, by skew."""
+    figure, rows = made
+    for axes, one in zip(rows, found, strict=True):
+        names = list(one["rates"])
+        colours = [OURS if name.startswith("Penstock") else THEIRS for name in names]
+        bars = axes.barh(names, list(one["rates"].values()), color=colours)
+        axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+        axes.invert_yaxis()
+        axes.margins(x=0.2)
+        axes.set_xlabel("rows per second")
+        axes.set_title(one["join"], color=INK)
     return figure

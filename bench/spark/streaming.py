@@ -11,7 +11,7 @@ windows
     Latency of a micro-batch against window size and lanes, both designs, with and without windows
     that stay resident, in the workers and in a device server.
 keys
-    An interval join of equal keys, which Spark runs itself.
+    Interval joins of equal keys, which Spark runs itself, by skew; and its counts of each key.
 pruning
     Share of a micro-batch of 60,000 rows against a window of a million in which devices work,
     pruning on and off.
@@ -34,7 +34,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.spark import pictures
-from bench.spark.native import equal_constants, equal_keys
+from bench.spark.keyed import CONTENDERS, Keyed, counted, joined
+from bench.spark.native import equal_constants
 from bench.spark.streams import PROVIDER, ROCKSDB, THETA, points, seconds, source
 from bench.spark.windows import Case, cases, measured
 from penstock.sim.local_spark.session import local_session
@@ -43,6 +44,8 @@ from penstock.spark_bridge.streaming import stream
 TARGET_RATE, TARGET_RATIO, TARGET_ROWS = 3e10, 1e3, 5e5
 #: Largest share of a micro-batch in which a device works, pruning on.
 TARGET_SHARE = 0.05
+#: Least rate of skewed keys with a band beside, over Spark's.
+TARGET_SKEWED = 10
 PARTS = ("rates", "rows", "windows", "keys", "pruning")
 OUT = Path("build/bench")
 
@@ -55,16 +58,24 @@ class Scale:
     #: Rows of a micro-batch against it.
     rows: tuple[int, ...]
     batches: int
-    #: Rows of a micro-batch through a small window, and with equal keys.
+    #: Rows of a micro-batch through a small window.
     many: int
-    keyed: int
+    #: Joins of equal keys.
+    keyed: tuple[Keyed, ...]
     work_around_s: float
     windows: tuple[int, ...]
     few: int
 
 
-FULL = Scale(1_000_000, (60_000, 240_000), 4, 2_000_000, 200_000, 60, (100_000, 1_000_000), 2_000)
-QUICK = Scale(100_000, (6_000, 24_000), 2, 200_000, 20_000, 10, (10_000, 100_000), 1_000)
+def _keyed(rows: int) -> tuple[Keyed, ...]:
+    """Joins of equal keys; the skewed one has fewer rows, which Spark can still join."""
+    return Keyed(rows, 4, 0), Keyed(rows, 4, 0.8), Keyed(rows // 5, 4, 1.2, is_near=True)
+
+
+FULL = Scale(
+    1_000_000, (60_000, 240_000), 4, 2_000_000, _keyed(200_000), 60, (100_000, 1_000_000), 2_000
+)
+QUICK = Scale(100_000, (6_000, 24_000), 2, 200_000, _keyed(20_000), 10, (10_000, 100_000), 1_000)
 
 
 def through(spark: SparkSession, folder: Path, design: str, rows: int, batches: int) -> float:
@@ -139,18 +150,25 @@ def windows(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> li
     return found
 
 
-def keys(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> dict:
-    """Rows per second of an interval join of equal keys."""
-    found = {}
-    for who, name in (
-        ("default", "Spark, default state store"),
-        ("rocksdb", "Spark, RocksDB"),
-        ("files", "Penstock, files design"),
-    ):
-        rate, pairs = equal_keys(spark, folder / who, who, scale.keyed, scale.batches)
-        found[name] = rate
-        what = f"equal keys within an interval, {scale.keyed:,} rows per batch, {pairs:,} pairs"
-        table.add_row(f"{what}: {name}", f"{rate:,.0f} rows/s", "")
+def keys(spark: SparkSession, folder: Path, scale: Scale, table: Table) -> list[dict]:
+    """Rows per second of interval joins of equal keys, and of Spark's counts of each key."""
+    found = []
+    for k, keyed in enumerate(scale.keyed):
+        rates = {}
+        for who in CONTENDERS:
+            rates[who], pairs = joined(spark, folder / f"{k}{who}", keyed, who)
+            table.add_row(f"{keyed}, {pairs:,} pairs: {who}", f"{rates[who]:,.0f} rows/s", "")
+        ours, theirs = rates["Penstock, lanes by key"], max(list(rates.values())[:2])
+        table.add_row(
+            "lanes by key over the better of Spark's",
+            f"{ours / theirs:.1f}",
+            f">= {TARGET_SKEWED}" if keyed.is_near else "",
+        )
+        count = counted(spark, folder / f"{k} count", keyed)
+        table.add_row(
+            f"count of each key in Spark, z {keyed.exponent:g}", f"{count:,.0f} rows/s", ""
+        )
+        found.append({"join": str(keyed), "rates": rates, "count": count})
     return found
 
 
