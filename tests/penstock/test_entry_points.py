@@ -89,7 +89,7 @@ for _name in ("latency_s", "memory_bytes", "idle_s", "push_timeout_s", "running"
     CALLS[f"flow {_name}"] = lambda v, name=_name: flowing(**{name: v})
 for _name in ("ordered", "policy", "task_evaluations", "timeout_s", "depth", "most_failures"):
     CALLS[f"running {_name}"] = lambda v, name=_name: running(**{name: v})
-for _name in ("least_pairs", "free_rows", "run_rows", "always"):
+for _name in ("least_pairs", "free_rows", "run_rows", "always", "bands"):
     CALLS[f"pruning {_name}"] = lambda v, name=_name: penstock.Pruning(**{name: v})
 
 

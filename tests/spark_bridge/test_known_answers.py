@@ -32,6 +32,7 @@ def check(spark, name: str, lanes: int, partitioning: str = "auto") -> None:
     ("Z1", 5, "time"),
     ("S2", 2, "grid"),
     ("U3", 5, "auto"),
+    ("U2", 5, "keys"),
 ])  # fmt: skip
 def test_known_answer(spark, name, lanes, partitioning):
     check(spark, name, lanes, partitioning)
@@ -48,3 +49,11 @@ def test_every_known_answer(spark, name, lanes):
 @pytest.mark.parametrize("name", ["B1", "N2", "G3"])
 def test_known_answers_of_a_grid(spark, name):
     check(spark, name, 5, "grid")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("lanes", [1, 2, 5, 8])
+@pytest.mark.parametrize("name", ["B1", "Z1", "Z2", "G1", "G3", "S2", "N2", "U1", "U2", "A1"])
+def test_known_answers_by_keys(spark, name, lanes):
+    check(spark, name, lanes, "keys")

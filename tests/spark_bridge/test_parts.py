@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from penstock.spark_bridge import devices
-from penstock.spark_bridge.batch.blobs import blobs_of, tables_of
 from penstock.spark_bridge.batch.choose import Limits, choose, dividable
 from penstock.spark_bridge.batch.rows_shards import shards_of_rows
 from penstock.spark_bridge.batch.shards import GridShards, TimeShards
 from penstock.spark_bridge.batch.statistics import Spread
+from penstock.spark_bridge.blobs import blobs_of, tables_of
 from penstock.spark_bridge.clock import Clock
 from penstock.spark_bridge.filters import push
 from penstock.spark_bridge.types import arrow_schema, spark_schema

@@ -73,7 +73,7 @@ REFUSED = {
         f"SELECT a.id {ON}",
         {"partitioning": "hash"},
         UsageError,
-        "partitioning must be one of auto, time, grid, not 'hash'",
+        "partitioning must be one of auto, rows, time, grid, keys, not 'hash'",
     ),
     "a grid of ROWS": (
         "SELECT a.id FROM a [ROWS 2], b [ROWS 2] WHERE a.id < b.id",

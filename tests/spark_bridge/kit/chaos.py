@@ -78,6 +78,8 @@ class Chaos:
         Of the rows, what is killed and when.
     daemons : sequence of int
         Processes of a standalone cluster, which start the executors there.
+    partitioning : str
+        Of the files design.
     """
 
     folder: Path
@@ -85,6 +87,7 @@ class Chaos:
     master: str
     seed: int = 0
     daemons: Sequence[int] = ()
+    partitioning: str = "rows"
     killed: list[str] = field(default_factory=list)
     starts: int = 0
     failures: int = 0
@@ -195,6 +198,7 @@ class Chaos:
     def _started(self) -> subprocess.Popen:
         self.starts += 1
         given = [str(self.folder), self.design, self.master, self.server.address]
+        given.append(self.partitioning)
         log = open(self.folder / f"app{self.starts}.log", "wb")  # noqa: SIM115
         with log:
             return subprocess.Popen(
@@ -260,10 +264,15 @@ def main() -> int:
     )
     parser.add_argument("--design", choices=DESIGNS, help="only this one")
     parser.add_argument("--master", choices=TARGETS, help="only this one")
+    parser.add_argument(
+        "--partitioning", choices=("rows", "keys"), help="of the files design, and only that one"
+    )
     given = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):  # nothing it has started outlives it
         signal.signal(number, signal.default_int_handler)
     designs = [given.design] if given.design else list(DESIGNS)
+    if given.partitioning:
+        designs = ["files"]
     masters = [given.master] if given.master else list(TARGETS)
     killed, failed = 0, 0
     _say("| seed | design | master | killed | starts: driver, server | rows | lost | doubled | s |")
@@ -275,6 +284,7 @@ def main() -> int:
         targets = targets_of(master, min(5, given.kills - killed), Random(seed))
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             chaos = Chaos(Path(folder), design, master, seed)
+            chaos.partitioning = given.partitioning or "rows"
             chaos.run(targets)
             found = chaos.outcome()
         killed += len(chaos.killed)

@@ -22,10 +22,10 @@ QUERIES = {
 LOOKUP = "SELECT a.n AS a, b.m AS b, b.v AS v FROM a LEFT JOIN b ON a.n % 50 = b.k"
 
 
-def main(folder: Path, design: str, master: str, server: str) -> None:
+def main(folder: Path, design: str, master: str, server: str, partitioning: str) -> None:
     """Join what comes into the folder, from where the checkpoint is, until its last file."""
     import penstock
-    from penstock.spark_bridge.streaming import compaction, stream
+    from penstock.spark_bridge.streaming import compaction, microbatch, stream
     from penstock.spark_bridge.streaming.output import FolderSink
 
     compaction.MOST_FILES = 5  # files are merged, too
@@ -42,7 +42,11 @@ def main(folder: Path, design: str, master: str, server: str) -> None:
         joined = stream(spark, LOOKUP, tables, lanes=2, **options)
     else:
         tables = {side: stream_of(spark, folder / side) for side in "ab"}
-        joined = stream(spark, QUERIES[design], tables, lanes=2, design=design, **options)
+        if partitioning == "keys":
+            microbatch.PAIRS_PER_SHARD = 1  # lanes come with far more rows than these
+            spark.conf.set("spark.penstock.routing.cells", 8)
+            options |= {"partitioning": partitioning, "lanes": 3}
+        joined = stream(spark, QUERIES[design], tables, design=design, **{"lanes": 2, **options})
     writer = joined.writeStream.option("checkpointLocation", checkpoint)
     # Each batch replaces what it wrote before, also where Spark's own sink could be used.
     writer = writer.foreachBatch(FolderSink(output, "parquet"))

@@ -125,6 +125,38 @@ def test_figures(spark, tmp_path, monkeypatch, listener, design, lanes):
     assert re.search(rf"^a +0 +{ROWS + LATE} +{LATE} ", shown.output, re.M)
 
 
+def test_figures_of_keys_on_lanes(spark, tmp_path, monkeypatch, listener):
+    monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 1)
+    for seed, side in enumerate("ab"):
+        parts = cut(drawn(seed), BATCHES)
+        written(tmp_path / side, [table([*map(list, part)]) for part in parts])
+    tables = {side: stream_of(spark, tmp_path / side) for side in "ab"}
+    text = f"{TEXT} AND a.x = b.x"
+    joined = stream(spark, text, tables, lanes=3, partitioning="keys")
+    assert "they own keys, by a.x = b.x; 1024 cells of a hash" in joined.explain()
+    writer = joined.writeStream.foreachBatch(lambda rows, batch: rows.collect())
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).queryName("keyed")
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    heard = listener()
+    assert heard.wait(query, BATCHES - 1, 120)
+    for one in heard.batches(query):
+        assert one.routing is not None
+        assert 1 <= one.routing["busiest"] <= 1.05
+        assert one.routing["entries"] >= one.routing["split"]
+        assert len(one.busy_s) == 3
+        assert one.busiest >= 1
+    latest = heard.batches(query)[-1].routing
+    assert latest["entries"] > 0
+    with urllib.request.urlopen(f"http://127.0.0.1:{heard.port}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    entries = rf'^penstock_routing_entries\{{query="keyed"\}} {latest["entries"]}.0$'
+    assert re.search(entries, text, re.M)
+    shown = CliRunner().invoke(app, ["top", str(heard.port), "--once"])
+    assert shown.exit_code == 0, shown.output
+    assert re.search(r"keys on lanes +busiest 1\.0\d planned, .* cells split", shown.output)
+
+
 @pytest.mark.parametrize(
     ("device", "options", "design"),
     [

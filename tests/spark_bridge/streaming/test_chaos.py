@@ -24,7 +24,8 @@ def java():
 @pytest.mark.parametrize(
     ("design", "master", "targets"),
     [
-        ("files", "local[2,3]", ["driver"]),
+        ("keys", "local[2,3]", ["driver"]),
+        pytest.param("files", "local[2,3]", ["driver"], marks=pytest.mark.slow),
         ("lookup", "local[2,3]", ["worker", "driver"]),
         pytest.param("files", "local[2,3]", ["server", "driver"], marks=pytest.mark.slow),
         pytest.param(
@@ -42,7 +43,10 @@ def java():
     ],
 )
 def test_every_row_once(tmp_path, design, master, targets):
+    """``keys`` is the files design with lanes that own keys."""
     chaos = Chaos(tmp_path, design, master)
+    if design == "keys":
+        chaos = Chaos(tmp_path, "files", master, partitioning="keys")
     chaos.run(targets)
     found = chaos.outcome()
     assert found == Outcome(found.rows, lost=0, doubled=0)

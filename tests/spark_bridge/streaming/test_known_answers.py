@@ -8,11 +8,13 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
+from penstock.host.routing.plan import PLANNERS
 from penstock.spark_bridge.streaming import stream
 from tests.kit.effort import effort
 from tests.spark_bridge.kit.answers import (
@@ -25,6 +27,7 @@ from tests.spark_bridge.kit.answers import (
     options_of,
     text_of,
 )
+from tests.spark_bridge.kit.planners import at_random
 from tests.spark_bridge.kit.streams import PROVIDER, ROCKSDB, written
 
 pytestmark = needs_data
@@ -46,7 +49,9 @@ def after_all(whole: pa.Table, time: str) -> pa.Table:
     return rows.set_column(at, field, pa.array([latest + 1_000_000] * LAST, field.type))
 
 
-def played(spark, folder: Path, name: str, batches: int, lanes: int, design: str) -> None:
+def played(
+    spark, folder: Path, name: str, batches: int, lanes: int, design: str, partitioning="rows"
+) -> None:
     """Run a query in micro-batches, and compare what leaves with its known answer."""
     whole, disorder = arrivals(name)
     tables = {}
@@ -58,7 +63,7 @@ def played(spark, folder: Path, name: str, batches: int, lanes: int, design: str
         source = spark.readStream.schema(spark.read.parquet(str(path)).schema)
         tables[alias] = source.option("maxFilesPerTrigger", 1).parquet(str(path))
     options = {**options_of(name), "disorder": disorder, "lanes": lanes, "design": design}
-    joined = stream(spark, text_of(name), tables, **options)
+    joined = stream(spark, text_of(name), tables, partitioning=partitioning, **options)
     answer, checkpoint = Answer(), str(folder / "checkpoint")
     writer = joined.writeStream.foreachBatch(answer).trigger(availableNow=True)
     assert writer.option("checkpointLocation", checkpoint).start().awaitTermination(3600)
@@ -87,6 +92,29 @@ def test_one_known_answer(spark, tmp_path):
 @pytest.mark.parametrize("lanes", [5, 2, 1])
 def test_every_known_answer(spark, tmp_path, name, lanes):
     played(spark, tmp_path, name, 20, lanes, "files")
+
+
+#: Queries with an equality, and with a band.
+KEYED = ("B1", "Z1", "Z2", "G1", "G3", "S2", "N2", "U1", "U2", "A1")
+
+
+def test_one_known_answer_by_keys(spark, tmp_path):
+    played(spark, tmp_path, "S2", 8, 5, "files", "keys")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", KEYED)
+@pytest.mark.parametrize("planner", ["random", "mnrt", "qmmp", "hash"])
+def test_every_known_answer_by_keys(spark, tmp_path, monkeypatch, name, planner):
+    if planner == "random":
+        monkeypatch.setitem(PLANNERS, "mnrt", at_random(np.random.default_rng()))
+    spark.conf.set("spark.penstock.routing.planner", planner.replace("random", "mnrt"))
+    try:
+        for lanes in (8, 5, 2, 1):
+            played(spark, tmp_path / str(lanes), name, 10, lanes, "files", "keys")
+    finally:
+        spark.conf.unset("spark.penstock.routing.planner")
 
 
 @pytest.mark.slow

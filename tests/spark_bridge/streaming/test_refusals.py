@@ -55,6 +55,35 @@ def test_queries(spark, tables):
         stream(spark, TEXT, tables, lanes=0)
 
 
+TUMBLING = (
+    "SELECT window(a.t, '10 seconds').start AS w, a.n AS n, count(*) AS k FROM a JOIN b "
+    f"ON {NEAR} GROUP BY window(a.t, '10 seconds'), a.n"
+)
+
+
+FIRST = (
+    "SELECT a.x AS x, min_by(b.n, b.n % 2) AS f FROM a JOIN b ON abs(a.x - b.x) < 3 AND "
+    "b.t BETWEEN a.t - INTERVAL 3 SECONDS AND a.t GROUP BY a.x, window(a.t, '10 seconds')"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (TEXT, {"design": "state"}, "would not agree on a table of keys.*take the files design"),
+        (TEXT.replace("a.x = b.x", "(a.x = b.x OR a.n = b.n)"), {}, "no conjunct .* add one with"),
+        (TEXT, {"keys": {"a": "n", "b": "n"}}, "ties a.n to b.n alone"),
+        (TEXT, {"partitioning": "time"}, "must be one of auto, rows, keys, not 'time'"),
+        (FIRST, {}, "decides ties by the order of rows, which ranges do not keep"),
+        (TUMBLING, {}, "no keys of its groups.*; leave partitioning"),
+        ("SELECT a.n AS n FROM a JOIN b ON a.x = b.x", {"rows": 5}, "count rows of all keys"),
+    ],
+)
+def test_rows_that_cannot_be_dealt_by_keys(spark, tables, text, options, message):
+    with pytest.raises(UsageError, match=message):
+        stream(spark, text, tables, **{"partitioning": "keys", **options})
+
+
 def test_a_folder_that_the_driver_does_not_share(spark, tmp_path, tables):
     made = stream(spark, TEXT, tables)
     store = Place(str(tmp_path / "elsewhere")).store

@@ -43,6 +43,8 @@ SPECS = {
         {},
     ),
 }
+for _name in ("full", "semi", "tumbling"):
+    SPECS[f"{_name} by keys"] = SPECS[_name][0], {"partitioning": "keys"}
 BATCHES = effort(5, 4)
 
 
@@ -84,7 +86,7 @@ def played(spark, folder: Path, name: str, *, lanes: int, late: int = 0) -> None
         assert sorted(came.column("n").to_pylist()) == [1000 + k for k in range(late)]
 
 
-@pytest.mark.parametrize("name", ["full", "rows", "tumbling"])
+@pytest.mark.parametrize("name", ["full", "rows", "tumbling", "tumbling by keys"])
 def test_streams(spark, tmp_path, monkeypatch, name):
     # Lanes and merges of files come with far more rows than these.
     monkeypatch.setattr("penstock.spark_bridge.streaming.microbatch.PAIRS_PER_SHARD", 100)
