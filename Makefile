@@ -143,8 +143,10 @@ bench-lookup: setup ## Measure lookups of a stream in a relation larger than mem
 	$(BIN)/python -m bench.lookup $(ARGS)
 
 .PHONY: bench-routing
-bench-routing: setup ## Measure plans of lanes by key: what they split and move, and how long they take
+bench-routing: setup ## Measure lanes by key: plans, streams, and the key-splitting paper's figures redrawn
 	$(BIN)/python -m bench.routing.plans $(ARGS)
+	$(BIN)/python -m bench.routing.streams $(ARGS)
+	$(BIN)/python -m bench.routing.figures $(ARGS)
 
 .PHONY: bench-boards
 bench-boards: setup ## Write what fits on each board into docs/resources.md
