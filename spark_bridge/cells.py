@@ -44,7 +44,7 @@ class CellOf:
         Cells of hashes, where keys are equal.
     bounds : tuple of int
         Of a band: the least value of each cell but the first, rising.
-    wanted : Wanted, optional
+    wanted, stepwise
         As for :func:`.key_choice.find_keys`.
     """
 
@@ -52,6 +52,7 @@ class CellOf:
     hashed: int
     bounds: tuple[int, ...] = ()
     wanted: Wanted | None = None
+    stepwise: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         # What was found out of them does not travel.
@@ -60,7 +61,7 @@ class CellOf:
     @cached_property
     def keys(self) -> RoutingKeys:
         """The keys of the query."""
-        found = find_keys(self.compiled.query(), self.wanted)
+        found = find_keys(self.compiled.query(), self.wanted, stepwise=self.stepwise)
         assert found is not None, "whoever asks has looked"
         return found
 
@@ -68,6 +69,12 @@ class CellOf:
     def cells(self) -> int:
         """Number of cells, without that of NULL, whose number this is."""
         return self.hashed if self.keys.band is None else len(self.bounds) + 1
+
+    @cached_property
+    def sides(self) -> tuple[str, ...]:
+        """Sides whose rows have cells; rows of any cell can match all rows of another side."""
+        grouped = self.keys.grouped
+        return (LEFT, RIGHT) if grouped is None else (grouped,)
 
     @cached_property
     def identity(self) -> str:
@@ -88,7 +95,10 @@ class CellOf:
         return np.append(ByRanges(cells).homes(np.arange(cells), lanes), lanes - 1)
 
     def reach(self, side: str, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and last cell of the other side's rows that rows of some cells can match."""
+        """First and last cell of the other side's rows that rows of some cells can match.
+
+        Both sides have cells.
+        """
         if self.keys.band is None:
             return cells, cells
         low, high = self.keys.band if side == LEFT else (-self.keys.band[1], -self.keys.band[0])
@@ -125,7 +135,12 @@ class CellOf:
         return found
 
     def of_columns(self, side: str, given: Columns, rows: int) -> np.ndarray:
-        """The cell of each row, ndarray of int64, by columns that are loaded."""
+        """The cell of each row, ndarray of int64, by columns that are loaded.
+
+        Rows of a side without cells count as of the first one.
+        """
+        if side not in self.sides:
+            return np.zeros(rows, np.int64)
         if self.keys.band is None:
             hashes, valid = hash_keys(evaluate_all(self.keys.of(side), given, rows), rows)
             cells = cells_of_hashes(hashes, self.hashed)
