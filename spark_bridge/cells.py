@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Columns, evaluate_all, evaluate_columns
+from penstock.host.emit.groups.floats import ordered
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.routing.base import ByRanges, cells_of_hashes
 from penstock.host.routing.table import RoutingTable
@@ -24,6 +25,7 @@ from penstock.plan.query import LEFT, RIGHT, columns
 from penstock.plan.routing_keys import RoutingKeys
 
 from .compiled import Compiled
+from .float_cells import reach_of_floats
 from .key_choice import Wanted, find_keys
 
 #: In place of the cell of a row that its side's filter leaves out.
@@ -102,9 +104,12 @@ class CellOf:
         if self.keys.band is None:
             return cells, cells
         low, high = self.keys.band if side == LEFT else (-self.keys.band[1], -self.keys.band[0])
-        bounds = np.array(self.bounds, object)
-        lows = np.searchsorted(bounds, np.append(_INT64.min, bounds) + low, "right")
-        highs = np.searchsorted(bounds, np.append(bounds, _INT64.max + 1) - 1 + high, "right")
+        if self.keys.share is None:
+            bounds = np.array(self.bounds, object)
+            lows = np.searchsorted(bounds, np.append(_INT64.min, bounds) + low, "right")
+            highs = np.searchsorted(bounds, np.append(bounds, _INT64.max + 1) - 1 + high, "right")
+        else:
+            lows, highs = reach_of_floats(self.bounds, low, high, self.keys.share)
         # NULL matches nothing, and stays where it is.
         lows, highs = np.append(lows, self.cells), np.append(highs, self.cells)
         return lows[cells], highs[cells]
@@ -189,7 +194,9 @@ def bounds_of(quantiles: Sequence[int]) -> tuple[int, ...]:
 
 
 def _int64(values: np.ndarray) -> np.ndarray:
-    """Integers in 64 bits; larger ones become the largest, which keeps their order."""
+    """Numbers as 64 bits in their order; integers that are larger become the largest."""
+    if values.dtype.kind == "f":
+        return ordered(values)
     if values.dtype == object:
         values = np.clip(values, _INT64.min, _INT64.max)
     return values.astype(np.int64)

@@ -73,7 +73,7 @@ def why_not_by_keys(
     left, right = query.left.alias, query.right.alias
     return (
         f"no conjunct of its condition has the form `f({left}) = g({right})`, with columns of one "
-        f"side on each side of =, or keeps two integers close, as `abs({left}.x - {right}.x) < 5`"
+        f"side on each side of =, or keeps two numbers close, as `abs({left}.x - {right}.x) < 5`"
     )
 
 

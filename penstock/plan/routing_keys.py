@@ -8,6 +8,7 @@ from itertools import chain
 
 from ..expr.node import Expr, Op, show
 from .band import Bound
+from .float_bands import float_bands
 from .linear import Linear, linear, total
 from .plan import plan
 from .query import LEFT, RIGHT, JoinQuery, columns
@@ -23,11 +24,14 @@ class RoutingKeys:
     ----------
     left, right : tuple of Expr
         The key of each side, over its own columns; of a match, values at the same place are equal.
-        Of a band there is one, an integer on each side. If one is NULL, the row matches nothing.
+        Of a band there is one on each side, integers or floats. If one is NULL, the row matches
+        nothing.
     conjuncts : tuple of Expr
         That say so.
-    band : (int, int), optional
+    band : (int, int) or (float, float), optional
         Of a match, ``low <= right - left <= high``.
+    share : float, optional
+        Of a band of floats: it holds but for this share of either key, which rounding may hide.
     grouped : str, optional
         The side whose groups these are keys of, where the condition ties none: rows of the other
         side have no key, and may match any of them.
@@ -36,7 +40,8 @@ class RoutingKeys:
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
     conjuncts: tuple[Expr, ...]
-    band: tuple[int, int] | None = None
+    band: tuple[float, float] | None = None
+    share: float | None = None
     grouped: str | None = None
 
     def of(self, side: str) -> tuple[Expr, ...]:
@@ -82,7 +87,7 @@ def routing_keys(
         sides = (LEFT, RIGHT)
         equal = [one for one in equal if all(one.names(side) <= wanted[side] for side in sides)]
     candidates = [_all_of(equal)] if equal else []
-    return next(filter(suits, chain(candidates, _bands(predicate))), None)
+    return next(filter(suits, chain(candidates, _bands(predicate), _float_bands(predicate))), None)
 
 
 def group_keys(query: JoinQuery) -> RoutingKeys | None:
@@ -126,6 +131,12 @@ def _bands(predicate: Expr) -> Iterator[RoutingKeys]:
         if found is not None and own.type.is_integral and own.sides == {RIGHT}:
             left, low, high = found
             yield RoutingKeys((left,), (own,), (key.conjunct,), (low, high))
+
+
+def _float_bands(predicate: Expr) -> Iterator[RoutingKeys]:
+    for one in float_bands(predicate):
+        band = (one.low, one.high)
+        yield RoutingKeys((one.left,), (one.right,), one.conjuncts, band, one.share)
 
 
 def _span(lows: tuple[Bound, ...], highs: tuple[Bound, ...]) -> tuple[Expr, int, int] | None:

@@ -89,6 +89,7 @@ WAYS = [
     (2, "qmmp", "a.s = b.s"),
     (8, "hash", "a.k + 1 = b.k AND a.x < b.x"),
     (5, "mnrt", "abs(a.x - b.x) <= 3 AND a.s <> b.s"),
+    (5, "qmmp", "abs(CAST(a.x AS DOUBLE) / 2 - b.x) <= 2.5"),
 ]
 
 

@@ -43,6 +43,7 @@ CONDITIONS = [
     "a.k = b.k AND a.x <= b.x",
     "abs(a.x - b.x) <= 4",
     "b.x - a.x BETWEEN -2 AND 9 AND a.k <> b.k",
+    "abs(CAST(a.x AS DOUBLE) / 2 - b.x) <= 2.5",
 ]
 #: A failing example takes seconds, and shrinking it minutes.
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
