@@ -25,6 +25,7 @@ BATCHES, LANES = 5, 64
 def driver(tmp_path, keys: int) -> tuple[int, int]:
     """Bytes of the last record, and of the memory that its plan needs at most."""
     steps = Steps(tmp_path / str(keys), TEXT, {"a": SCHEMA, "b": SCHEMA}, "t", 8, resident=False)
+    before = steps.commit
     own = keys // (2 * BATCHES)
     for batch in range(BATCHES):
         before = steps.commit
