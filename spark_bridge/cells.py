@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.expr.columns import Columns, evaluate_all, evaluate_columns
+from penstock.host.emit.groups.floats import ordered
 from penstock.host.keys.hashing import hash_keys
 from penstock.host.routing.base import ByRanges, cells_of_hashes
 from penstock.host.routing.table import RoutingTable
@@ -24,6 +25,7 @@ from penstock.plan.query import LEFT, RIGHT, columns
 from penstock.plan.routing_keys import RoutingKeys
 
 from .compiled import Compiled
+from .float_cells import reach_of_floats
 from .key_choice import Wanted, find_keys
 
 #: In place of the cell of a row that its side's filter leaves out.
@@ -44,7 +46,7 @@ class CellOf:
         Cells of hashes, where keys are equal.
     bounds : tuple of int
         Of a band: the least value of each cell but the first, rising.
-    wanted : Wanted, optional
+    wanted, stepwise
         As for :func:`.key_choice.find_keys`.
     """
 
@@ -52,6 +54,7 @@ class CellOf:
     hashed: int
     bounds: tuple[int, ...] = ()
     wanted: Wanted | None = None
+    stepwise: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         # What was found out of them does not travel.
@@ -60,7 +63,7 @@ class CellOf:
     @cached_property
     def keys(self) -> RoutingKeys:
         """The keys of the query."""
-        found = find_keys(self.compiled.query(), self.wanted)
+        found = find_keys(self.compiled.query(), self.wanted, stepwise=self.stepwise)
         assert found is not None, "whoever asks has looked"
         return found
 
@@ -68,6 +71,12 @@ class CellOf:
     def cells(self) -> int:
         """Number of cells, without that of NULL, whose number this is."""
         return self.hashed if self.keys.band is None else len(self.bounds) + 1
+
+    @cached_property
+    def sides(self) -> tuple[str, ...]:
+        """Sides whose rows have cells; rows of any cell can match all rows of another side."""
+        grouped = self.keys.grouped
+        return (LEFT, RIGHT) if grouped is None else (grouped,)
 
     @cached_property
     def identity(self) -> str:
@@ -88,13 +97,19 @@ class CellOf:
         return np.append(ByRanges(cells).homes(np.arange(cells), lanes), lanes - 1)
 
     def reach(self, side: str, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and last cell of the other side's rows that rows of some cells can match."""
+        """First and last cell of the other side's rows that rows of some cells can match.
+
+        Both sides have cells.
+        """
         if self.keys.band is None:
             return cells, cells
         low, high = self.keys.band if side == LEFT else (-self.keys.band[1], -self.keys.band[0])
-        bounds = np.array(self.bounds, object)
-        lows = np.searchsorted(bounds, np.append(_INT64.min, bounds) + low, "right")
-        highs = np.searchsorted(bounds, np.append(bounds, _INT64.max + 1) - 1 + high, "right")
+        if self.keys.share is None:
+            bounds = np.array(self.bounds, object)
+            lows = np.searchsorted(bounds, np.append(_INT64.min, bounds) + low, "right")
+            highs = np.searchsorted(bounds, np.append(bounds, _INT64.max + 1) - 1 + high, "right")
+        else:
+            lows, highs = reach_of_floats(self.bounds, low, high, self.keys.share)
         # NULL matches nothing, and stays where it is.
         lows, highs = np.append(lows, self.cells), np.append(highs, self.cells)
         return lows[cells], highs[cells]
@@ -125,7 +140,12 @@ class CellOf:
         return found
 
     def of_columns(self, side: str, given: Columns, rows: int) -> np.ndarray:
-        """The cell of each row, ndarray of int64, by columns that are loaded."""
+        """The cell of each row, ndarray of int64, by columns that are loaded.
+
+        Rows of a side without cells count as of the first one.
+        """
+        if side not in self.sides:
+            return np.zeros(rows, np.int64)
         if self.keys.band is None:
             hashes, valid = hash_keys(evaluate_all(self.keys.of(side), given, rows), rows)
             cells = cells_of_hashes(hashes, self.hashed)
@@ -174,7 +194,9 @@ def bounds_of(quantiles: Sequence[int]) -> tuple[int, ...]:
 
 
 def _int64(values: np.ndarray) -> np.ndarray:
-    """Integers in 64 bits; larger ones become the largest, which keeps their order."""
+    """Numbers as 64 bits in their order; integers that are larger become the largest."""
+    if values.dtype.kind == "f":
+        return ordered(values)
     if values.dtype == object:
         values = np.clip(values, _INT64.min, _INT64.max)
     return values.astype(np.int64)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.errors import UsageError
-from penstock.plan.plan import plan
 from penstock.plan.query import JoinQuery
-from penstock.plan.routing_keys import RoutingKeys, routing_keys
+from penstock.plan.routing_keys import RoutingKeys, group_keys, routing_keys
 
 #: Columns of the key of each side, by side: the argument ``keys`` of a call.
 Wanted = tuple[tuple[str, frozenset[str]], ...]
@@ -42,9 +41,19 @@ def wanted_keys(query: JoinQuery, keys: Mapping[str, str | Sequence[str]] | None
     return tuple(found)
 
 
-def find_keys(query: JoinQuery, wanted: Wanted | None) -> RoutingKeys | None:
-    """The keys of a query, over the wanted columns if there are any; None if it has none."""
-    return routing_keys(query.predicate, None if wanted is None else dict(wanted))
+def find_keys(
+    query: JoinQuery, wanted: Wanted | None, *, stepwise: bool = False
+) -> RoutingKeys | None:
+    """The keys of a query, over the wanted columns if there are any; None if it has none.
+
+    In steps, the keys of its groups stand in where the condition has none that will do.
+    """
+    keys = routing_keys(query.predicate, None if wanted is None else dict(wanted))
+    if not stepwise or wanted is not None:
+        return keys
+    if keys is not None and _why_not_stepwise(query, keys) is None:
+        return keys
+    return group_keys(query) or keys
 
 
 def why_not_by_keys(
@@ -53,7 +62,7 @@ def why_not_by_keys(
     """Why a query's rows cannot be dealt by keys, in batch or in steps; None if they can be."""
     if query.is_rows:
         return "places in a ROWS window count rows of all keys"
-    keys = find_keys(query, wanted)
+    keys = find_keys(query, wanted, stepwise=stepwise)
     if keys is not None:
         return _why_not_stepwise(query, keys) if stepwise else None
     if wanted is not None:
@@ -64,22 +73,19 @@ def why_not_by_keys(
     left, right = query.left.alias, query.right.alias
     return (
         f"no conjunct of its condition has the form `f({left}) = g({right})`, with columns of one "
-        f"side on each side of =, or keeps two integers close, as `abs({left}.x - {right}.x) < 5`"
+        f"side on each side of =, or keeps two numbers close, as `abs({left}.x - {right}.x) < 5`"
     )
 
 
 def _why_not_stepwise(query: JoinQuery, keys: RoutingKeys) -> str | None:
-    """Why a stream's groups cannot be dealt by keys; None if they can be, or there are none."""
+    """Why a stream's aggregates would not be those of whole tables; None if they are."""
     if query.aggregation is None:
         return None
     first = next((one for one in query.aggregation.aggregates if one.by is not None), None)
-    if keys.band is not None and first is not None:
-        return f"{first.text} decides ties by the order of rows, which ranges do not keep"
-    planned = plan(query)
-    (side,) = planned.decided_once
-    if planned.closing_key is not None and not set(keys.of(side)) <= set(query.aggregation.keys):
-        return "they are no keys of its groups, of which each must leave from one lane"
-    return None
+    if first is None or (keys.band is None and keys.are_keys_of_groups(query)):
+        return None
+    what = "other keys than those of its groups" if keys.band is None else "ranges"
+    return f"{first.text} decides ties by the order of rows, which {what} do not keep"
 
 
 def require_keys(query: JoinQuery, wanted: Wanted | None, *, stepwise: bool = False) -> None:
@@ -91,7 +97,8 @@ def require_keys(query: JoinQuery, wanted: Wanted | None, *, stepwise: bool = Fa
     """
     why = why_not_by_keys(query, wanted, stepwise=stepwise)
     if why is not None:
-        remedy = "" if query.is_rows or query.aggregation is not None else "add one with AND, or "
+        has_none = not query.is_rows and find_keys(query, wanted, stepwise=stepwise) is None
+        remedy = "add one with AND, or " if has_none else ""
         raise UsageError(
             f"rows cannot be dealt to lanes by keys, since {why}; {remedy}leave partitioning and "
             "keys out"

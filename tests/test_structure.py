@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -81,3 +82,24 @@ def test_no_two_public_classes_of_the_host_share_a_name():
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     homes[node.name].append(module)
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def outside(source: str) -> set[str]:
+    """Packages that are not Python's own that a module imports, without those of its folder."""
+    named = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level != 1:
+            named.add("." * node.level + (node.module or ""))
+    return {name for name in named if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def test_plans_of_keys_need_numpy_alone():
+    """And errors: no device, no Arrow, no Spark, no compiler."""
+    own = [file for name, file in MODULES.items() if name.startswith("penstock.host.routing.")]
+    assert len(own) > 10
+    for file in own:
+        found = outside(file.read_text(encoding="utf-8"))
+        assert found <= {"numpy", "penstock.errors"}, file
+    assert outside("import numba.core\nfrom ..rows import columns") == {"numba.core", "..rows"}

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..device.search import MORE_STARTS, SPARE_ROWS, OrderedRows
+from ..device.ranges import MORE_STARTS
+from ..device.search import SPARE_ROWS, OrderedRows
 from ..windows.run import next_number
 from .cells import Grid, sort_by_cell, take
 from .key_order import highest_digit, sort_keys

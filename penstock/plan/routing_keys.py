@@ -8,8 +8,10 @@ from itertools import chain
 
 from ..expr.node import Expr, Op, show
 from .band import Bound
+from .float_bands import float_bands
 from .linear import Linear, linear, total
-from .query import LEFT, RIGHT, columns
+from .plan import plan
+from .query import LEFT, RIGHT, JoinQuery, columns
 from .search import search_of
 from .time_bounds import conjuncts_of
 
@@ -22,17 +24,25 @@ class RoutingKeys:
     ----------
     left, right : tuple of Expr
         The key of each side, over its own columns; of a match, values at the same place are equal.
-        Of a band there is one, an integer on each side. If one is NULL, the row matches nothing.
+        Of a band there is one on each side, integers or floats. If one is NULL, the row matches
+        nothing.
     conjuncts : tuple of Expr
         That say so.
-    band : (int, int), optional
+    band : (int, int) or (float, float), optional
         Of a match, ``low <= right - left <= high``.
+    share : float, optional
+        Of a band of floats: it holds but for this share of either key, which rounding may hide.
+    grouped : str, optional
+        The side whose groups these are keys of, where the condition ties none: rows of the other
+        side have no key, and may match any of them.
     """
 
     left: tuple[Expr, ...]
     right: tuple[Expr, ...]
     conjuncts: tuple[Expr, ...]
-    band: tuple[int, int] | None = None
+    band: tuple[float, float] | None = None
+    share: float | None = None
+    grouped: str | None = None
 
     def of(self, side: str) -> tuple[Expr, ...]:
         """The key of a side."""
@@ -43,8 +53,18 @@ class RoutingKeys:
         return {name for key in self.of(side) for _, name in columns(key)}
 
     def text(self, names: Mapping[str, str]) -> str:
-        """The conjuncts, with the sides called by these names."""
+        """The conjuncts, or keys of groups, with the sides called by these names."""
+        if self.grouped is not None:
+            return "groups of " + ", ".join(show(key, names) for key in self.of(self.grouped))
         return " AND ".join(show(conjunct, names) for conjunct in self.conjuncts)
+
+    def are_keys_of_groups(self, query: JoinQuery) -> bool:
+        """Whether all rows of a group have one key; so of rows that wait for a time key."""
+        planned = plan(query)
+        if query.aggregation is None or planned.closing_key is None:
+            return True
+        (side,) = planned.decided_once
+        return set(self.of(side)) <= set(query.aggregation.keys)
 
 
 def routing_keys(
@@ -67,7 +87,25 @@ def routing_keys(
         sides = (LEFT, RIGHT)
         equal = [one for one in equal if all(one.names(side) <= wanted[side] for side in sides)]
     candidates = [_all_of(equal)] if equal else []
-    return next(filter(suits, chain(candidates, _bands(predicate))), None)
+    return next(filter(suits, chain(candidates, _bands(predicate), _float_bands(predicate))), None)
+
+
+def group_keys(query: JoinQuery) -> RoutingKeys | None:
+    """The keys of a stream's groups, by which rows that wait for them are dealt; None without any.
+
+    What says when groups are complete is left out where there are other keys, so that groups of one
+    key stay together from time to time.
+    """
+    planned = plan(query)
+    closing = planned.closing_key
+    if closing is None or query.aggregation is None:
+        return None
+    (side,) = planned.decided_once
+    named = [key for key in query.aggregation.keys if key.sides == {side}]
+    own = tuple(key for key in named if key is not query.aggregation.keys[closing.index])
+    own = own or tuple(named)
+    left, right = (own, ()) if side == LEFT else ((), own)
+    return RoutingKeys(left, right, (), grouped=side)
 
 
 def _all_of(parts: Sequence[RoutingKeys]) -> RoutingKeys:
@@ -93,6 +131,12 @@ def _bands(predicate: Expr) -> Iterator[RoutingKeys]:
         if found is not None and own.type.is_integral and own.sides == {RIGHT}:
             left, low, high = found
             yield RoutingKeys((left,), (own,), (key.conjunct,), (low, high))
+
+
+def _float_bands(predicate: Expr) -> Iterator[RoutingKeys]:
+    for one in float_bands(predicate):
+        band = (one.low, one.high)
+        yield RoutingKeys((one.left,), (one.right,), one.conjuncts, band, one.share)
 
 
 def _span(lows: tuple[Bound, ...], highs: tuple[Bound, ...]) -> tuple[Expr, int, int] | None:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from penstock.errors import QueryError, UsageError
 from penstock.host.join.lookup.source import RelationTable
 from penstock.host.prune.sizes import pruning_sizes
-from penstock.host.relation import FolderRelation, Relation, open_relation
+from penstock.host.relation import open_relation
 from penstock.plan.lookup import LookupPlan
 from penstock.plan.plan import plan
 from penstock.query.compiler import compile_query
@@ -33,11 +33,9 @@ from ..resources import await_slot
 from ..time_zone import session_zone
 from ..types import arrow_schema, check_used, output_schema, spark_schema
 from .arcs import ArcOf, Asked, Place
+from .pinning import version_of
 from .task import SOME_COLUMN, LookupTask
-from .versions import DRIVER, FixedVersion, OwnSnapshot, PinnedVersion
-
-#: Spark's setting of how many micro-batches a query can go back to.
-_RETAINED = "spark.sql.streaming.minBatchesToRetain"
+from .versions import OwnSnapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +147,7 @@ class LookupCall:
                 ordered=arguments.ordered,
                 pruning=pruning_sizes(conf.pruning),
             )
-            versions = _versions(spark, frame, table, stored, arguments.pins)
+            versions = version_of(spark, frame, table, stored, arguments.pins)
             compiled = Compiled(text, schemas, chosen)
             task = LookupTask(
                 compiled,
@@ -250,39 +248,6 @@ def _mapped(frame: DataFrame, task: LookupTask, schema: pa.Schema) -> DataFrame:
 
 def _shuffled(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions", None) or "200")
-
-
-def _versions(
-    spark: SparkSession,
-    frame: DataFrame,
-    table: RelationTable,
-    stored: Relation,
-    pins: str | None,
-) -> FixedVersion | OwnSnapshot | PinnedVersion:
-    """What chooses the version that rows meet.
-
-    Raises
-    ------
-    UsageError, FileError
-    """
-    if not isinstance(stored, FolderRelation):
-        if frame.isStreaming or pins is not None:
-            raise UsageError(
-                f"{stored.name} has no versions that could be pinned, so a micro-batch that Spark "
-                "repeats could meet other rows: join the batch DataFrame that foreachBatch gives, "
-                "or store a copy with `penstock relation build`"
-            )
-        return OwnSnapshot()
-    if frame.isStreaming:
-        fixed = stored.newest() if table.refresh == "start" else None
-        kept = int(spark.conf.get(_RETAINED, None) or "100")
-        return PinnedVersion(table.location, pins, fixed, kept)
-    if pins is not None:
-        raise UsageError(
-            "pins is for streams: the version that a batch query reads is fixed when it is built; "
-            "leave it out"
-        )
-    return FixedVersion(DRIVER.pin_newest(stored))
 
 
 def _check_groups(lookup_plan: LookupPlan, is_streaming: bool, ordered: bool) -> None:

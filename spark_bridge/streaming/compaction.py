@@ -97,7 +97,7 @@ def merge_files(spec: JoinSpec, store: RowStore, commit: Commit, merge: Merge) -
         loaded = loaded.pick(np.flatnonzero(~frontier.complete(loaded.rows)))
     if not len(loaded.rows):
         return None
-    cell_of = cells_to_write(spec, known_cells(spec, commit), len(loaded.rows))
+    cell_of = cells_to_write(spec, known_cells(spec, commit), merge.side, len(loaded.rows))
     return write(store, commit.batch, frontier, merge.side, loaded, cell_of)
 
 

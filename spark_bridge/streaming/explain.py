@@ -52,6 +52,11 @@ def _routing(query: JoinQuery, spec: JoinSpec) -> Iterator[Fact]:
         "cells of a hash" if wanted.keys.band is None else "ranges, by quantiles of the first rows"
     )
     yield "", f"they own keys, by {conjunct}; {rules.cells} {kind}"
+    if wanted.keys.grouped is not None:
+        whole = query.names[other(wanted.keys.grouped)]
+        yield "", f"each lane reads all of {whole}; groups of split cells are merged"
+    elif not wanted.keys.are_keys_of_groups(query):
+        yield "", "groups have other keys, so lanes give parts of them, which are merged"
     if rules.least_rows:
         yield (
             "",

@@ -103,7 +103,7 @@ class Ingest:
         if len(taken.late):
             files["late"] = self._stored(table, taken.late)
         if len(loaded.rows):
-            cell_of = cells_to_write(self.spec, self.cells, len(loaded.rows))
+            cell_of = cells_to_write(self.spec, self.cells, side, len(loaded.rows))
             files["new"] = write(self.store, self.batch, frontier, side, loaded, cell_of)
         if len(loaded.timeless):
             files["timeless"] = self._stored(table, loaded.timeless.row)

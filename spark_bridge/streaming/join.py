@@ -16,13 +16,12 @@ from penstock.errors import UsageError
 from penstock.host.emit.opening import open_delivery
 from penstock.host.join.lookup.source import RelationTable, relation_of
 from penstock.host.prune.sizes import Pruning, pruning_sizes
-from penstock.host.windows.source import Source, Span, check_names
+from penstock.host.windows.source import Span
 from penstock.plan.plan import plan
-from penstock.plan.query import LEFT, RIGHT, JoinQuery, Side
+from penstock.plan.query import LEFT, RIGHT
 from penstock.plan.window import FOREVER
 
 from ..inputs import SideRows, union_of
-from ..key_choice import require_keys, why_not_by_keys
 from ..lookup.join import LookupArguments, LookupCall, refuse_without_relation
 from ..metrics.listener import watch
 from ..request import JoinOptions, Request
@@ -30,21 +29,15 @@ from ..types import output_schema, spark_schema
 from .commit import Commit
 from .explain import describe
 from .identity import check_folder
+from .lateness import disorder_of
 from .microbatch import output_of, shards_of
 from .place import Place
-from .spec import IS_RIGHT, JoinSpec, Rules
+from .rules import rules_of
+from .spec import IS_RIGHT, JoinSpec
 from .state import with_state
 from .writer import StreamingJoinWriter, parallelism
 
 DESIGNS = ("files", "state")
-PARTITIONINGS = ("auto", "rows", "keys")
-
-#: New rows of a micro-batch from which on ``auto`` deals by keys. A lane that reads all of fewer
-#: rows is done sooner than one that reads its own from parts of files.
-LEAST_ROWS = 1 << 15
-
-#: Metadata in which Spark keeps the delay that withWatermark was given.
-_DELAY_MS = "spark.watermarkDelayMs"
 
 
 def stream(
@@ -197,13 +190,13 @@ def plan_stream(
     sides = [SideRows(compiled, side, frames[side.table]) for side in compiled.sides]
     spec = JoinSpec(
         request.compiled,
-        _disorder(compiled, frames, disorder),
+        disorder_of(compiled, frames, disorder),
         {one.name: one.slot_of for one in sides},
         output_schema(open_delivery(planned, inputs).schema),
         request.device,
         pruning_sizes(pruning),
         None if idle is None else idle.total_seconds(),
-        _rules(request, partitioning),
+        rules_of(request, partitioning),
     )
     if request.conf.metrics_port is not None:
         watch(request.spark)
@@ -272,70 +265,3 @@ class StreamingJoin:
         last = latest.following({}, {}, after=ended, old=latest.blocks())
         shards = shards_of(last, self.lanes or parallelism(self.spark))
         return output_of(self.spark, self.spec, store, last, shards)
-
-
-def _rules(request: Request, partitioning: str | None) -> Rules | None:
-    """How lanes get keys; None if they do not.
-
-    Raises
-    ------
-    UsageError
-        The partitioning is unknown, or impossible.
-    """
-    if partitioning is None:
-        partitioning = "auto" if request.wanted is None else "keys"
-    if partitioning not in PARTITIONINGS:
-        raise UsageError(
-            f"partitioning of a stream must be one of {', '.join(PARTITIONINGS)}, not "
-            f"{partitioning!r}"
-        )
-    query, wanted, conf = request.query, request.wanted, request.conf
-    if partitioning == "keys":
-        require_keys(query, wanted, stepwise=True)
-    if partitioning == "rows" or why_not_by_keys(query, wanted, stepwise=True) is not None:
-        return None
-    return Rules(
-        conf.routing_planner,
-        conf.routing_tolerance,
-        conf.routing_cells,
-        wanted,
-        LEAST_ROWS if partitioning == "auto" else 0,
-    )
-
-
-def _disorder(
-    query: JoinQuery, tables: Mapping[str, DataFrame], given: Span | Mapping[str, Span] | None
-) -> dict[str, int]:
-    """Disorder per side, in the window's unit.
-
-    Raises
-    ------
-    UsageError
-        Nothing says how far out of order a source may be.
-    """
-    check_names(given, query.sides)
-    named, default = (given, None) if isinstance(given, Mapping) else ({}, given)
-    spans = {name.lower(): span for name, span in named.items()}
-    found = {}
-    for side in query.sides:
-        span = spans.get(side.alias.lower(), spans.get(side.table.lower(), default))
-        if span is None:
-            span = _delay(side, tables[side.table])
-        found[side.side] = Source(side, {side.alias: span}).disorder
-    return found
-
-
-def _delay(side: Side, table: DataFrame) -> timedelta:
-    """The delay that ``withWatermark`` was given for a side's time."""
-    column = Source(side, 0).column
-    assert column is not None
-    name = column.attr[1]
-    metadata = next(f.metadata for f in table.schema if f.name == name)
-    if _DELAY_MS not in metadata:
-        raise UsageError(
-            f"{side.alias} has no watermark on {name}, so it is not known when a window is "
-            f'complete: give table {side.table} as frame.withWatermark("{name}", "5 minutes"), '
-            f"or say disorder={{'{side.alias}': timedelta(minutes=5)}} (for a time column of "
-            "integers: a number in its unit)"
-        )
-    return timedelta(milliseconds=metadata[_DELAY_MS])

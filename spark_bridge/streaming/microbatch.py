@@ -224,7 +224,7 @@ def are_merged(spec: JoinSpec, commit: Commit) -> bool:
     if plan(spec.query()).closing_key is None:
         return False
     routing = Routing.of(spec, commit)
-    return routing is not None and len(routing.table.split) > 0
+    return routing is not None and bool(routing.is_merged.any())
 
 
 def _merged_groups(
@@ -235,7 +235,7 @@ def _merged_groups(
     shards: int,
     records: FigureRecords | None,
 ) -> DataFrame:
-    """Groups of split cells: each lane's partial aggregates, merged by key."""
+    """Groups in several lanes: each lane's partial aggregates, merged by key."""
 
     def run(shard: int) -> Iterator[pa.RecordBatch]:
         return run_share(spec, store, commit, Share(shard, shards), records, is_partial=True)

@@ -7,8 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from penstock.plan.query import LEFT, RIGHT
-
 from .cell_index import counts_of
 from .commit import Commit, Part, StoredFile
 from .routing import Routing
@@ -32,6 +30,8 @@ class LaneParts:
 
     def of(self, side: str, file: StoredFile) -> list[Part] | None:
         """The parts of a file of a side; None if it has no such cells, and is read whole."""
+        if side not in self.routing.cell_of.sides:
+            return None
         counts = counts_of(file, self.routing.cell_of.identity)
         if counts is None:
             return None
@@ -46,10 +46,10 @@ class LaneParts:
 
     @cached_property
     def names(self) -> dict[str, list[tuple[str, list[tuple[int, int]]]]]:
-        """Names of parts and their stretches of cells, by side."""
+        """Names of parts and their stretches of cells, by side that has cells."""
         is_home = self.routing.homes == self.lane
         found = {}
-        for side in (LEFT, RIGHT):
+        for side in self.routing.cell_of.sides:
             reads = self.routing.reads[side][self.lane]
             parts = []
             if (reads & is_home).any():
@@ -70,7 +70,8 @@ def part_names(routing: Routing, commit: Commit) -> list[str]:
     """Names of the parts of a commit's files, of all lanes."""
     identity, found = routing.cell_of.identity, []
     lanes = [LaneParts(routing, lane) for lane in range(routing.lanes)]
-    for side, files in commit.blocks().items():
+    for side in routing.cell_of.sides:
+        files = commit.blocks()[side]
         names = {name for lane in lanes for name, _ in lane.names[side]}
         celled = [file for file in files if file.cells and file.cells["of"] == identity]
         found += [f"{file.name}/{name}" for file in celled for name in names]

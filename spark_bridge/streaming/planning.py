@@ -72,7 +72,8 @@ def planned(
     record = {"keys": wanted.identity, "bounds": list(cell_of.bounds)}
     counted = [file for own in commit.new.values() for file in own]
     is_small = sum(file.rows for file in counted) < spec.routing.least_rows
-    if lanes == 1 or is_small or any(file.cells is None for file in counted):
+    own = [file for side in cell_of.sides for file in commit.new[side]]
+    if lanes == 1 or is_small or any(file.cells is None for file in own):
         return record
     made = _plan(spec, cell_of, before, commit, lanes)
     return record | {"table": made.table.to_json(), "figures": figures_of(made)}
@@ -114,6 +115,11 @@ def _work(cell_of: CellOf, commit: Commit) -> tuple[np.ndarray, np.ndarray]:
         (side,) = planned.decided_once
         probing = [(side, old[side] + new[side], old[other(side)] + new[other(side)])]
     work, cells = np.zeros(count), np.arange(count)
+    if cell_of.keys.grouped is not None:
+        ((side, rows, _),) = probing
+        window = sum(file.rows for file in commit.blocks()[other(side)])
+        work = rows + rows.astype(np.float64) * window / EVALUATIONS_PER_ROW
+        return np.ceil(work).astype(np.int64), old[side]
     for side, rows, met in probing:
         low, high = cell_of.reach(side, cells)
         total = np.concatenate([[0], np.cumsum(met)])

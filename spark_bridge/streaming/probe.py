@@ -117,7 +117,7 @@ def run_share(
 ) -> Iterator[pa.RecordBatch]:
     """Output rows of one share of a commit; its figures go to the records.
 
-    With ``is_partial``, the partial aggregates of groups in split cells, as rows of
+    With ``is_partial``, the partial aggregates of groups in several lanes, as rows of
     :func:`.blobs.blobs_of` with a bucket for each lane.
 
     Raises
@@ -133,7 +133,7 @@ def run_share(
     rows, names = partial(StoredRows, spec, store, commit), [file.name for file in commit.kept()]
     routing = Routing.of(spec, commit)
     if routing is not None:
-        share = CellShare(share.lane, share.lanes, routing=routing, is_split=is_partial)
+        share = CellShare(share.lane, share.lanes, routing=routing, is_partial=is_partial)
         rows = partial(rows, parts=LaneParts(routing, share.lane))
         names += part_names(routing, commit)
     give = _partials if is_partial else _output

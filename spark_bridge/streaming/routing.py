@@ -17,7 +17,7 @@ import numpy as np
 from penstock.host.join.step import Share
 from penstock.host.routing.table import RoutingTable
 from penstock.host.rows.sides import SideRows
-from penstock.plan.query import LEFT, RIGHT, other
+from penstock.plan.query import other
 
 from ..cells import CellOf
 from .commit import Commit
@@ -57,19 +57,35 @@ class Routing:
     def reads(self) -> dict[str, np.ndarray]:
         """Which cells of a side each lane reads: those with rows that probe there, and in reach.
 
-        By side, ndarray of bool, shape (lanes, cells + 1).
+        By side that has cells, ndarray of bool, shape (lanes, cells + 1).
         """
         count = self.cell_of.cells + 1
         offsets, lanes = self.table.probe(np.arange(count))
         cells = np.repeat(np.arange(count), np.diff(offsets))
         found = {}
-        for side in (LEFT, RIGHT):
-            low, high = self.cell_of.reach(other(side), cells)
+        for side in self.cell_of.sides:
+            low, high = cells, cells
+            if other(side) in self.cell_of.sides:
+                low, high = self.cell_of.reach(other(side), cells)
             steps = np.zeros((self.lanes, count + 1), np.int64)
             for begin, end in ((low, high), (cells, cells)):
                 np.add.at(steps, (lanes, begin), 1)
                 np.add.at(steps, (lanes, end + 1), -1)
             found[side] = np.cumsum(steps[:, :-1], axis=1) > 0
+        return found
+
+    @cached_property
+    def is_merged(self) -> np.ndarray:
+        """Whether groups of a cell are in several lanes, ndarray of bool, shape (cells + 1,)."""
+        if not self.cell_of.keys.are_keys_of_groups(self.cell_of.compiled.query()):
+            return np.ones(len(self.homes), bool)
+        return self.is_split
+
+    @cached_property
+    def is_split(self) -> np.ndarray:
+        """Whether a cell is in several lanes, ndarray of bool, shape (cells + 1,)."""
+        found = np.zeros(len(self.homes), bool)
+        found[self.table.split] = True
         return found
 
     @staticmethod
@@ -91,22 +107,22 @@ class CellShare(Share):
     Parameters
     ----------
     routing : Routing
-    is_split : bool
-        Of groups: whether it has those of split cells, which are merged, or those of whole ones.
+    is_partial : bool
+        Of groups: whether it has those that are merged, or those that are in one lane.
     """
 
     routing: Routing
-    is_split: bool = False
+    is_partial: bool = False
 
     def chosen(self, side: str, rows: SideRows) -> np.ndarray:
         """Indices of this lane's rows; all rows of each cell of the lane must be there."""
         return np.flatnonzero(self._lanes(self._cells(side, rows)) == self.lane)
 
     def grouped(self, side: str, rows: SideRows, groups: np.ndarray) -> np.ndarray:
-        """Indices of this lane's rows, whose groups lie in one cell each."""
+        """Indices of this lane's rows, by whether their groups are in several lanes."""
         cells = self._cells(side, rows)
         is_mine = self._lanes(cells) == self.lane
-        return np.flatnonzero(is_mine & (self._are_split(cells) == self.is_split))
+        return np.flatnonzero(is_mine & (self.routing.is_merged[cells] == self.is_partial))
 
     def places(self, side: str, rows: SideRows) -> np.ndarray:
         """Number of each row among those of its cell and time.
@@ -119,14 +135,9 @@ class CellShare(Share):
     def _cells(self, side: str, rows: SideRows) -> np.ndarray:
         return self.routing.cell_of.of_columns(side, rows.columns, len(rows))
 
-    def _are_split(self, cells: np.ndarray) -> np.ndarray:
-        is_split = np.zeros(len(self.routing.homes), bool)
-        is_split[self.routing.table.split] = True
-        return is_split[cells]
-
     def _lanes(self, cells: np.ndarray) -> np.ndarray:
         """The lane in which each row probes: rows of a split cell by their place among them."""
-        rows = np.flatnonzero(self._are_split(cells))
+        rows = np.flatnonzero(self.routing.is_split[cells])
         own = cells[rows]
         ordinals, counts = np.zeros(len(cells), np.int64), np.ones(len(cells), np.int64)
         ordinals[rows] = _numbers(np.argsort(own, kind="stable"), own)
@@ -151,7 +162,7 @@ def wanted_cells(spec: JoinSpec) -> CellOf | None:
     rules = spec.routing
     if rules is None:
         return None
-    return CellOf(spec.compiled, rules.cells, wanted=rules.wanted)
+    return CellOf(spec.compiled, rules.cells, wanted=rules.wanted, stepwise=True)
 
 
 def known_cells(spec: JoinSpec, commit: Commit) -> CellOf | None:
@@ -165,11 +176,11 @@ def known_cells(spec: JoinSpec, commit: Commit) -> CellOf | None:
     return replace(cell_of, bounds=tuple(record["bounds"]))
 
 
-def cells_to_write(spec: JoinSpec, known: CellOf | None, rows: int) -> CellOf | None:
+def cells_to_write(spec: JoinSpec, known: CellOf | None, side: str, rows: int) -> CellOf | None:
     """The cells in whose order a file of so many rows is written; None for the order of time.
 
     A short file is soon read whole, and in the order of time it need not be sorted for that.
     """
     if spec.routing is None or rows < spec.routing.least_rows // _FILES:
         return None
-    return known
+    return known if known is not None and side in known.sides else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs pip install 'penstock[spark]'")
 
 from penstock.errors import UsageError
 from penstock.spark_bridge import explain, sql
+from tests.spark_bridge.kit.duck import by_duckdb
 
 TIME = {"a": "t", "b": "t"}
 WINDOW = "b.t BETWEEN a.t - 40 AND a.t + 25"
@@ -63,16 +63,16 @@ def settings_of(spark, **values):
 
 
 def wanted(query: str) -> Counter:
-    with duckdb.connect() as connection:
-        for name, rows in TABLES.items():
-            connection.register(name, rows)
-        text = query.replace("LEFT SEMI", "SEMI").replace("LEFT ANTI", "ANTI")
-        return Counter(connection.execute(text).fetchall())
+    return as_counter(by_duckdb(query, TABLES))
+
+
+def as_counter(rows: pa.Table) -> Counter:
+    return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
 def got(spark, query, frames, lanes, partitioning="keys") -> Counter:
     made = sql(spark, query, frames, time=TIME, lanes=lanes, partitioning=partitioning)
-    return Counter(zip(*(column.to_pylist() for column in made.toArrow().columns), strict=True))
+    return as_counter(made.toArrow())
 
 
 KINDS = {
@@ -89,6 +89,7 @@ WAYS = [
     (2, "qmmp", "a.s = b.s"),
     (8, "hash", "a.k + 1 = b.k AND a.x < b.x"),
     (5, "mnrt", "abs(a.x - b.x) <= 3 AND a.s <> b.s"),
+    (5, "qmmp", "abs(CAST(a.x AS DOUBLE) * 0.5 - b.x) <= 2.5"),
 ]
 
 

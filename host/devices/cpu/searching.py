@@ -7,19 +7,8 @@ from numba import njit
 
 from ...device import search as device_search
 from ...device.base import Pause, Result
-from ...device.search import (
-    HIGH,
-    LOW,
-    ORDER,
-    ROW,
-    SIZES,
-    START,
-    STOP,
-    WHOLE,
-    RangeWalk,
-    SearchTask,
-    next_ranges,
-)
+from ...device.ranges import HIGH, LOW, ORDER, ROW, SIZES, START, STOP, WHOLE, next_ranges
+from ...device.search import RangeWalk, SearchTask
 from ...kept_code import kept
 from . import folds, loops, reduce, vector
 from .folds import EXISTS, fold

@@ -6,7 +6,8 @@ share its work.
 """
 
 from .frontier import Frontier
+from .kept import Kept, Share
 from .retention import Block, needed, oldest
-from .step import Kept, MicroBatch, Share
+from .step import MicroBatch
 
 __all__ = ["Block", "Frontier", "Kept", "MicroBatch", "Share", "needed", "oldest"]

@@ -32,7 +32,7 @@ from penstock.host.relation.folder.reading import file_store
 from tests.spark_bridge.kit.apps import ENV, ROOT
 from tests.spark_bridge.kit.chaos_app import LAST, LOOKUP, QUERIES, RELATION
 from tests.spark_bridge.kit.outcome import Outcome
-from tests.spark_bridge.kit.processes import command, kill, marked, tree
+from tests.spark_bridge.kit.processes import command, kill, marked, tree, wait
 from tests.spark_bridge.kit.streams import cut, drawn, put, table
 from tests.spark_bridge.kit.supervised import Supervised
 
@@ -153,8 +153,8 @@ class Chaos:
                 app = self._restarted(app)
             if time.monotonic() > deadline:
                 raise AssertionError(f"no batch, or no {target}, within {PATIENCE_S} s")
-            _wait(app, _POLL_S)
-        _wait(app, self.rng.uniform(0, _LATEST_S))
+            wait(app, _POLL_S)
+        wait(app, self.rng.uniform(0, _LATEST_S))
         victims = self._victims(app, target)
         if victims:
             kill(victims if target == "driver" else [self.rng.choice(victims)])
@@ -236,13 +236,6 @@ class Chaos:
             assert seen <= {pin["version"]}, (batch, seen, pin)
             met |= seen
         assert len(met) > 1
-
-
-def _wait(app: subprocess.Popen, seconds: float) -> None:
-    try:
-        app.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return
 
 
 def targets_of(master: str, count: int, rng: Random) -> list[str]:

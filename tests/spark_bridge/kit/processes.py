@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -53,3 +54,11 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
+
+
+def wait(app: subprocess.Popen, seconds: float) -> None:
+    """Wait until a process ends, so long at most."""
+    try:
+        app.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return

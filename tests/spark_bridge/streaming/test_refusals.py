@@ -74,14 +74,36 @@ FIRST = (
         (TEXT.replace("a.x = b.x", "(a.x = b.x OR a.n = b.n)"), {}, "no conjunct .* add one with"),
         (TEXT, {"keys": {"a": "n", "b": "n"}}, "ties a.n to b.n alone"),
         (TEXT, {"partitioning": "time"}, "must be one of auto, rows, keys, not 'time'"),
-        (FIRST, {}, "decides ties by the order of rows, which ranges do not keep"),
-        (TUMBLING, {}, "no keys of its groups.*; leave partitioning"),
+        (FIRST, {"keys": {"a": "x", "b": "x"}}, "the order of rows, which ranges do not keep"),
+        (
+            FIRST.replace("abs(a.x - b.x) < 3", "a.n = b.n"),
+            {"keys": {"a": "n", "b": "n"}},
+            "which other keys than those of its groups do not keep; leave partitioning and keys",
+        ),
+        (
+            TUMBLING.replace("a.x = b.x", "(a.x = b.x OR a.n = b.n)"),
+            {"keys": {"a": "x", "b": "x"}},
+            "ties a.x to b.x alone; add one with AND",
+        ),
         ("SELECT a.n AS n FROM a JOIN b ON a.x = b.x", {"rows": 5}, "count rows of all keys"),
     ],
 )
 def test_rows_that_cannot_be_dealt_by_keys(spark, tables, text, options, message):
     with pytest.raises(UsageError, match=message):
         stream(spark, text, tables, **{"partitioning": "keys", **options})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TUMBLING, ["by a.x = b.x", "groups have other keys, so lanes give parts of them"]),
+        (TUMBLING.replace("a.x = b.x", "a.x < b.x"), ["by groups of a.n", "reads all of b"]),
+        (FIRST, ["by groups of a.x", "groups of split cells are merged"]),
+    ],
+)
+def test_groups_are_dealt_by_keys_all_the_same(spark, tables, text, said):
+    shown = stream(spark, text, tables, partitioning="keys").explain()
+    assert all(one in shown for one in said), shown
 
 
 def test_a_folder_that_the_driver_does_not_share(spark, tmp_path, tables):
