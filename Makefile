@@ -148,6 +148,10 @@ bench-routing: setup ## Measure lanes by key: plans, streams, and the key-splitt
 	$(BIN)/python -m bench.routing.streams $(ARGS)
 	$(BIN)/python -m bench.routing.figures $(ARGS)
 
+.PHONY: bench-workers
+bench-workers: setup ## Measure groups of streams on workers beside DuckDB, Polars and Spark
+	$(BIN)/python -m bench.workers $(ARGS)
+
 .PHONY: bench-boards
 bench-boards: setup ## Write what fits on each board into docs/resources.md
 	$(BIN)/python -m bench.boards $(ARGS)

@@ -52,14 +52,14 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
         Two contenders, or two turns of one, gave different groups.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
-    first: dict[str, Answer] = {}
+    first: Answer | None = None
     for number in range(rounds + 1):
         # Every other round runs backwards, so that nobody always follows the same one.
         order = list(contenders) if number % 2 == 0 else list(reversed(contenders))
         for name in order:
             turn = contenders[name]()
-            agree({**first, name: turn.answer})
-            first[name] = turn.answer
+            first = first or turn.answer
+            agree({"the first": first, name: turn.answer})
             if number:
                 seconds[name].append(turn.seconds)
-    return Times(next(iter(first.values())).rows, seconds)
+    return Times(first.rows if first else 0, seconds)

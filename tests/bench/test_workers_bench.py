@@ -1,0 +1,113 @@
+"""Contenders of bench/workers give the same groups, and other groups are noticed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("duckdb", reason="a peer")
+pytest.importorskip("polars", reason="a peer")
+
+from bench.workers import hand, peers
+from bench.workers.jobs import Job, agree, answer, nb7, result, ysb
+from bench.workers.turns import Turn, take_turns, timed
+from penstock.errors import PenstockError
+
+ROWS = 60_000
+JOBS = [
+    pytest.param(ysb(ROWS, ads=20_000), id="ysb"),
+    pytest.param(nb7(ROWS, auctions=5000), id="nb7"),
+]
+
+
+def expected(job: Job, rows: pa.Table) -> dict[tuple[int, int], int]:
+    """Values by key and window, row after row."""
+    found: dict[tuple[int, int], int] = {}
+    columns = [rows[name].cast(pa.int64()).to_pylist() for name in job.read]
+    for key, t, last in zip(*columns, strict=True):
+        group = key, t // job.window_ms * job.window_ms
+        if job.stream == "bids":
+            found[group] = max(last, found.get(group, 0))
+        elif last == 0:
+            found[group] = found.get(group, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
+    batches = job.batches(0)
+    rows = pa.Table.from_batches(batches)
+    assert rows.schema == job.schema
+    assert rows.num_rows == ROWS
+    assert not rows.equals(pa.Table.from_batches(job.batches(1)))
+    wanted = expected(job, rows)
+    by_hand = job.by_hand(job.arrays(batches)).to_pydict()
+    keys = list(zip(by_hand["key"], by_hand["w"], strict=True))
+    assert len(set(keys)) == len(keys)
+    assert dict(zip(keys, by_hand["value"], strict=True)) == wanted
+    runs = {"by hand": lambda: job.by_hand(job.arrays(batches)), **peers.contenders(job, rows)}
+    assert len(runs) == 5
+    times = take_turns({name: timed(run) for name, run in runs.items()}, 1)
+    assert times.rows == len(wanted)
+    assert all(len(own) == 1 for own in times.seconds.values())
+
+
+def test_peers_cut_windows():
+    # Windows of a second in 2.5 s: rows at both ends of each.
+    job = ysb(2_500_000, window_s=1, ads=50)
+    rows = pa.Table.from_batches(job.batches(0)).slice(900_000, 300_000)
+    tables = {name: run() for name, run in peers.contenders(job, rows).items()}
+    agree({name: answer(table) for name, table in tables.items()})
+    assert result(tables["DuckDB"]).num_rows == 2 * 50
+
+
+def test_the_loop_by_hand_has_one_window():
+    job = ysb(ROWS, ads=100)
+    arrays = job.arrays(job.batches(0))
+    begin = int(arrays[0][1][0])
+    with pytest.raises(PenstockError, match="outside of the loop's one window"):
+        hand.group(hand.count_views, arrays, 100, begin, begin + 10)
+    # A table as full as it may be: each key is found again behind others.
+    keys = np.arange(8) * (1 << 40)
+    columns = (np.tile(keys, 3), np.zeros(24, np.int64), np.zeros(24, np.int8))
+    found = hand.group(hand.count_views, [columns], 8, 0, 1).to_pydict()
+    assert sorted(found["key"]) == keys.tolist()
+    assert found["value"] == [3] * 8
+
+
+def test_answers():
+    table = pa.table({"k": [1, 2, 3], "w": [0, 0, 10], "n": [3, 1, 2]})
+    assert answer(table) == answer(table.take([2, 0, 1]))
+    assert answer(table) != answer(table[:2])
+    for name, values in (("k", [2, 1, 3]), ("w", [0, 10, 0]), ("n", [1, 3, 2])):
+        place = table.schema.get_field_index(name)
+        assert answer(table) != answer(table.set_column(place, name, pa.array(values)))
+    # However a contender calls its columns, and in whatever unit windows begin.
+    begins = pa.array([0, 0, 10_000], pa.timestamp("us", "UTC"))
+    other = pa.table({"ad": pa.array([1, 2, 3]), "w": begins, "n": pa.array([3, 1, 2])})
+    assert answer(other) == answer(table)
+
+
+def test_other_groups_are_an_error():
+    table = pa.table({"k": [1], "w": [0], "n": [2]})
+    other = pa.table({"k": [1], "w": [0], "n": [3]})
+    runs = {"a": timed(lambda: table), "b": timed(lambda: other)}
+    with pytest.raises(PenstockError, match="different groups"):
+        take_turns(runs, 1)
+    tables = iter([table, other])
+    with pytest.raises(PenstockError, match="different groups"):
+        take_turns({"a": timed(lambda: next(tables))}, 1)
+
+
+def test_every_other_round_runs_backwards_and_the_first_does_not_count():
+    calls: list[str] = []
+    same = answer(pa.table({"k": [1], "w": [0], "n": [2]}))
+
+    def run(name: str) -> Turn:
+        calls.append(name)
+        return Turn(float(len(calls)), same)
+
+    times = take_turns({name: lambda name=name: run(name) for name in "ab"}, 3)
+    assert "".join(calls) == "ab" + "ba" + "ab" + "ba"
+    assert times.seconds == {"a": [4, 5, 8], "b": [3, 6, 7]}
