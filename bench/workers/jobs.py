@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class Job:
     read : tuple of str
         Columns that the query reads, the key first, then ``t``.
     made : callable
-        The workload, from a number of seconds and a seed.
+        The workload, from ``seconds`` and ``seed``.
     where, aggregate : str
         In SQL; no condition if empty.
     loop : callable
@@ -55,7 +55,7 @@ class Job:
     stream: str
     key: str
     read: tuple[str, ...]
-    made: Callable[[float, int], Ads | Bids]
+    made: Callable[..., Ads | Bids]
     where: str
     aggregate: str
     loop: Callable[..., int]
@@ -68,7 +68,7 @@ class Job:
     @cached_property
     def workload(self) -> Ads | Bids:
         """The rows of the first worker."""
-        return self.made(self.rows / PER_SECOND, 1)
+        return self.made(seconds=self.rows / PER_SECOND, seed=1)
 
     @property
     def sql(self) -> str:
@@ -83,7 +83,7 @@ class Job:
 
     def batches(self, worker: int) -> list[pa.RecordBatch]:
         """Rows of one worker: the columns that the query reads, of the whole record."""
-        work: Workload = self.made(self.rows / PER_SECOND, 1 + worker)
+        work: Workload = self.made(seconds=self.rows / PER_SECOND, seed=1 + worker)
         read = list(self.read)
         return [batch.select(read) for batch in work.batches(self.stream, rows=BATCH_ROWS)]
 
@@ -107,7 +107,7 @@ def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:
         stream="ads",
         key="ad",
         read=("ad", "t", "kind"),
-        made=lambda seconds, seed: Ads(seconds=seconds, rate=PER_SECOND, ads=ads, seed=seed),
+        made=partial(Ads, rate=PER_SECOND, ads=ads),
         where="kind = 0",
         aggregate="count(*)",
         loop=hand.count_views,
@@ -124,9 +124,7 @@ def nb7(rows: int, window_s: int = 60, auctions: int = 1_000_000) -> Job:
         stream="bids",
         key="auction",
         read=("auction", "t", "price"),
-        made=lambda seconds, seed: Bids(
-            seconds=seconds, rate=PER_SECOND, auctions=auctions, seed=seed
-        ),
+        made=partial(Bids, rate=PER_SECOND, auctions=auctions),
         where="",
         aggregate="max(price)",
         loop=hand.highest_prices,

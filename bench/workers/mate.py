@@ -8,7 +8,7 @@ protocol and their channels; here is only the loop that a process of an engine w
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,10 +17,11 @@ from bench.peers.turns import Answer
 from bench.workers.jobs import Job, answer, result
 from bench.workers.one import compiled
 from penstock.errors import PenstockError
-from penstock.host.channel import Consumer, Doorbell, Producer
+from penstock.host.channel import Consumer, Doorbell, Kind, Producer
 from penstock.host.emit.groups.closing import Closing
 from penstock.host.state import GroupState
-from penstock.host.workers.protocol.messages import DealtRows, Promise, decode, encode
+from penstock.host.workers.protocol.coding import decode, encode
+from penstock.host.workers.protocol.messages import DealtRows, Promise
 from penstock.host.workers.protocol.worker import Worker
 from penstock.plan.closing import require_closing
 from penstock.plan.window import FOREVER
@@ -80,6 +81,8 @@ class Mate:
         self._bell = bell
         self._incarnation = 0
         self._sent_bytes = 0
+        # Whether a message of each channel is sent in part.
+        self._is_cut = [False] * size
 
     def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
         """Fold rows, and give all groups that this worker leads."""
@@ -125,7 +128,7 @@ class Mate:
         worker.end_epoch()
         self._until(worker, lambda: worker.may_end and worker.clock.time == FOREVER)
 
-    def _until(self, worker: Worker, is_so) -> None:
+    def _until(self, worker: Worker, is_so: Callable[[], bool]) -> None:
         """Send and serve until something is so; waits while neither can go on."""
         while not is_so():
             if not self._step(worker):
@@ -140,23 +143,33 @@ class Mate:
             has_moved |= producer is not None and self._send(worker, receiver, producer)
         for sender, consumer in enumerate(self._consumers):
             while consumer is not None and (message := consumer.receive()) is not None:
-                worker.arrived(sender, decode(message.kind, message.payload))
+                worker.arrived(sender, decode(message.kind.name, message.payload))
                 consumer.done(message)
                 has_moved = True
         return has_moved
 
     def _send(self, worker: Worker, receiver: int, producer: Producer) -> bool:
-        queue, has_moved = worker.outgoing[receiver], False
-        while queue and producer.pump() and producer.credits:
-            message = queue[0]
-            kind, parts = encode(message)
-            self._sent_bytes += sum(len(memoryview(part).cast("B")) for part in parts)
-            producer.send(kind, parts)
-            has_moved = True
-            if not producer.pump():
+        """Send the messages of a channel as far as its credits go; whether it took any."""
+        queue, before = worker.outgoing[receiver], producer.sent
+        while queue:
+            if self._is_cut[receiver]:
+                is_sent = producer.pump()
+            else:
+                parts = encode(queue[0])
+                self._sent_bytes += sum(memoryview(part).nbytes for part in parts)
+                is_sent = producer.send(Kind[queue[0].kind], parts)
+            self._is_cut[receiver] = not is_sent
+            if not is_sent:
                 break
+            # Not before: what is sent is the memory of the state's logs.
             queue.popleft()
-        return has_moved
+        return producer.sent != before
 
     def _can_step(self, worker: Worker) -> bool:
-        return any(consumer is not None and consumer.has_arrived for consumer in self._consumers)
+        """Whether there is something to merge, or credit for something to send."""
+        if any(own is not None and own.has_arrived for own in self._consumers):
+            return True
+        return any(
+            producer is not None and queue and producer.credits > 0
+            for producer, queue in zip(self._producers, worker.outgoing, strict=True)
+        )
