@@ -71,6 +71,8 @@ class ColumnContributions:
             )
         )
         self._scales = query.scale_of(side.side)
+        #: Whether a CAST may refuse a value.
+        self.may_fail = any(e.casts for e in (*self._exprs, side.filter))
         #: Columns that are computed with, and plain columns of text, which are only encoded.
         self.computed = tuple(sorted({c for e in (*self._exprs, side.filter) for _, c in columns(e)}))
 
@@ -99,7 +101,7 @@ class ColumnContributions:
             rows = np.flatnonzero(evaluate_columns(side.filter, own, len(rows)).true)
             own = _picked(own, rows)
         filtered, without_time = batch.num_rows - len(rows), 0
-        if side.time is not None and side.time.type.nullable:
+        if self._query.windowed and side.time is not None and side.time.type.nullable:
             valid = evaluate_columns(side.time, own, len(rows)).valid
             if valid is not None:
                 without_time = int((~valid).sum())
@@ -129,6 +131,8 @@ class ColumnContributions:
                 if key.expr.type.kind is not Kind.NULL:
                     words = key_words(v, key.expr.type, key.words)
                     out[:, key.offset : key.offset + key.words] = words
+                if k == layout.time and valid is not None:
+                    out[~valid, key.offset] = INT64[1]  # closed last of all
             if key.null is not None and valid is not None:
                 out[~valid, key.null.word] |= key.null.mask
         for expr, flag in layout.exists.items():
@@ -161,8 +165,11 @@ class ColumnContributions:
             if time is None:
                 out[known, at] = 0
             else:
-                _require_one_word(vectors[time], "an event time")
-                out[known, at] = vectors[time].values.astype(np.int64)[known]
+                v_time = vectors[time]
+                _require_one_word(v_time, "an event time")
+                times = v_time.values.astype(np.int64)
+                times = times if v_time.valid is None else np.where(v_time.valid, times, INT64[1])
+                out[known, at] = times[known]
             out[known, at + 1] = places[known]
             value, valid = fold.value, None
             assert value is not None
@@ -208,6 +215,8 @@ class _Texts:
 
     def _column(self, expr: Expr) -> pa.Array:
         column = self._batch.column(expr.attr[1])
+        if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+            column = column.dictionary_decode()
         return column if self._rows is None else take(column, self._rows)
 
 

@@ -107,7 +107,7 @@ def _reindex(hashes, count, index):
 
 
 class Texts:
-    """A table of texts by code, which only grows.
+    """A table of texts by code, which only grows; code 0 is the empty text.
 
     Texts and bytes are alike here: what a code means is known from the column.
     """
@@ -117,6 +117,8 @@ class Texts:
         self._hashes = np.zeros(_FIRST_TEXTS, np.uint64)
         self._ends = np.zeros(_FIRST_TEXTS + 1, np.int64)
         self._index = np.zeros(2 * _FIRST_TEXTS, np.int64)
+        # Code 0 is there from the start: entries have it where they have no text.
+        self.encode(pa.array([""]))
 
     def __len__(self) -> int:
         return int(self._ends[0])
