@@ -74,7 +74,9 @@ class ColumnContributions:
         #: Whether a CAST may refuse a value.
         self.may_fail = any(e.casts for e in (*self._exprs, side.filter))
         #: Columns that are computed with, and plain columns of text, which are only encoded.
-        self.computed = tuple(sorted({c for e in (*self._exprs, side.filter) for _, c in columns(e)}))
+        self.computed = tuple(
+            sorted({c for e in (*self._exprs, side.filter) for _, c in columns(e)})
+        )
 
     def of(self, batch: pa.RecordBatch, texts: Texts, place: int) -> Contributions:
         """Make the contributions of a batch's rows.
@@ -112,9 +114,7 @@ class ColumnContributions:
         base = _Texts(batch, None if whole else rows, texts)
         return Contributions(self._entries(vectors, base, rows + place), filtered, without_time)
 
-    def _entries(
-        self, vectors: dict[Expr, Vector], base: _Texts, places: np.ndarray
-    ) -> np.ndarray:
+    def _entries(self, vectors: dict[Expr, Vector], base: _Texts, places: np.ndarray) -> np.ndarray:
         layout, rows = self._layout, len(places)
         out = np.empty((rows, layout.words), np.int64)
         out[:] = layout.zero

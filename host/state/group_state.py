@@ -245,13 +245,15 @@ class GroupState:
             blocks += writer.blocks(log, self._layout.text_words, part=2 if blocks else 1)
         return blocks
 
-    def load(self, blocks: Iterable[memoryview | bytes]) -> int:
+    def load(self, blocks: Iterable[memoryview | bytes], size_then: int) -> int:
         """Take over the groups of saved states that this worker leads now.
 
         Parameters
         ----------
         blocks : iterable of buffers
             From :meth:`save` of every worker then, each state's in its order.
+        size_then : int
+            How many workers there were; it need not be the same number now.
 
         Returns
         -------
@@ -268,8 +270,10 @@ class GroupState:
             read = read_block(block, self._digest, self._layout.words)
             if read.part == 1:
                 known = Renumbering(self._texts)
-            if known is None or read.part not in (1, 2):
-                raise MalformedError("a saved state does not begin with its first block")
+            if known is None or read.part not in (1, 2) or not 0 <= read.sender < size_then:
+                raise MalformedError(
+                    f"a saved state of {size_then} workers has a block that is out of its place"
+                )
             entries = known.entries(read, self._layout.text_words)
             if self.size > 1:
                 entries = entries[self._leaders(entries) == self.rank]

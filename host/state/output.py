@@ -33,9 +33,7 @@ class Output:
         Of the source's rows.
     """
 
-    def __init__(
-        self, query: GroupQuery, layout: Layout, schemas: Mapping[str, pa.Schema]
-    ) -> None:
+    def __init__(self, query: GroupQuery, layout: Layout, schemas: Mapping[str, pa.Schema]) -> None:
         self._layout, self._query = layout, query
         self._select = GroupSelect(query, query.aggregation, schemas)
         self._key_types = self._select.keys.schema.types
