@@ -13,7 +13,7 @@ import pyarrow as pa
 from bench.peers.turns import Answer
 from bench.workers import hand
 from penstock.errors import PenstockError
-from penstock.sim.workloads import Ads, Bids, Workload
+from penstock.sim.workloads import Ads, Bids
 
 #: Rows of a batch of input.
 BATCH_ROWS = 1 << 16
@@ -40,13 +40,17 @@ class Job:
     read : tuple of str
         Columns that the query reads, the key first, then ``t``.
     made : callable
-        The workload, from ``seconds`` and ``seed``.
+        The workload, from ``seconds``, ``rate`` and ``seed``.
     where, aggregate : str
         In SQL; no condition if empty.
     loop : callable
         The same by hand.
     groups : int
         Most groups of a window.
+    per_second : int
+        Rows of a second of event time.
+    batch_rows : int
+        Rows of a batch of input.
     """
 
     name: str
@@ -60,6 +64,8 @@ class Job:
     aggregate: str
     loop: Callable[..., int]
     groups: int
+    per_second: int = PER_SECOND
+    batch_rows: int = BATCH_ROWS
 
     @property
     def window_ms(self) -> int:
@@ -68,7 +74,7 @@ class Job:
     @cached_property
     def workload(self) -> Ads | Bids:
         """The rows of the first worker."""
-        return self.made(seconds=self.rows / PER_SECOND, seed=1)
+        return self._made(0)
 
     @property
     def sql(self) -> str:
@@ -83,9 +89,12 @@ class Job:
 
     def batches(self, worker: int) -> list[pa.RecordBatch]:
         """Rows of one worker: the columns that the query reads, of the whole record."""
-        work: Workload = self.made(seconds=self.rows / PER_SECOND, seed=1 + worker)
-        read = list(self.read)
-        return [batch.select(read) for batch in work.batches(self.stream, rows=BATCH_ROWS)]
+        made = self._made(worker).batches(self.stream, rows=self.batch_rows)
+        return [batch.select(list(self.read)) for batch in made]
+
+    def _made(self, worker: int) -> Ads | Bids:
+        seconds = self.rows / self.per_second
+        return self.made(seconds=seconds, rate=self.per_second, seed=1 + worker)
 
     def arrays(self, batches: list[pa.RecordBatch]) -> list[tuple[npt.NDArray, ...]]:
         """Columns as the loop by hand takes them."""
@@ -107,7 +116,7 @@ def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:
         stream="ads",
         key="ad",
         read=("ad", "t", "kind"),
-        made=partial(Ads, rate=PER_SECOND, ads=ads),
+        made=partial(Ads, ads=ads),
         where="kind = 0",
         aggregate="count(*)",
         loop=hand.count_views,
@@ -124,7 +133,7 @@ def nb7(rows: int, window_s: int = 60, auctions: int = 1_000_000) -> Job:
         stream="bids",
         key="auction",
         read=("auction", "t", "price"),
-        made=partial(Bids, rate=PER_SECOND, auctions=auctions),
+        made=partial(Bids, auctions=auctions),
         where="",
         aggregate="max(price)",
         loop=hand.highest_prices,

@@ -23,7 +23,7 @@ from penstock.host.state import GroupState
 from penstock.host.workers.protocol.coding import decode, encode
 from penstock.host.workers.protocol.messages import DealtRows, Promise
 from penstock.host.workers.protocol.worker import Worker
-from penstock.plan.closing import require_closing
+from penstock.plan.closing import time_key
 from penstock.plan.window import FOREVER
 
 #: Bytes of input after which an epoch ends (§7.1.2).
@@ -87,7 +87,7 @@ class Mate:
     def group(self, job: Job, batches: list[pa.RecordBatch]) -> Stint:
         """Fold rows, and give all groups that this worker leads."""
         query = compiled(job)
-        closing = Closing(query, require_closing(query))
+        closing = Closing(query, time_key(query))
         self._incarnation += 1
         self._sent_bytes = 0
         began = time.perf_counter()

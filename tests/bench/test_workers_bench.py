@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +12,8 @@ import pytest
 pytest.importorskip("duckdb", reason="a peer")
 pytest.importorskip("polars", reason="a peer")
 
-from bench.workers import hand, peers
+from bench.workers import __main__ as command
+from bench.workers import hand, one, pair, peers, report
 from bench.workers.jobs import Job, agree, answer, nb7, result, ysb
 from bench.workers.turns import Turn, take_turns, timed
 from penstock.errors import PenstockError
@@ -51,6 +55,26 @@ def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
     times = take_turns({name: timed(run) for name, run in runs.items()}, 1)
     assert times.rows == len(wanted)
     assert all(len(own) == 1 for own in times.seconds.values())
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_worker_alone_gives_the_same_groups(job: Job):
+    batches = job.batches(0)
+    found = one.grouped(job, batches)
+    assert answer(found) == answer(job.by_hand(job.arrays(batches)))
+
+
+def test_workers_that_make_their_own_input_give_the_groups_of_all_rows():
+    # Windows of 10 s in 25 s of each: they leave one after the other, as both promise.
+    job = replace(ysb(ROWS, window_s=10, ads=500), per_second=ROWS // 25, batch_rows=4000)
+    rows = pa.concat_tables([pa.Table.from_batches(job.batches(rank)) for rank in range(2)])
+    wanted = answer(peers.contenders(job, rows)["DuckDB"]())
+    assert wanted.rows == 3 * 500
+    with pair.started(job) as own:
+        for _ in range(2):
+            assert own.turn().answer == wanted
+        assert all(stint.epochs >= 3 and stint.sent_bytes > 0 for stint in own.stints)
+        assert sum(stint.answer.rows for stint in own.stints) == wanted.rows
 
 
 def test_peers_cut_windows():
@@ -111,3 +135,17 @@ def test_every_other_round_runs_backwards_and_the_first_does_not_count():
     times = take_turns({name: lambda name=name: run(name) for name in "ab"}, 3)
     assert "".join(calls) == "ab" + "ba" + "ab" + "ba"
     assert times.seconds == {"a": [4, 5, 8], "b": [3, 6, 7]}
+
+
+def test_command(tmp_path, monkeypatch, capsys):
+    scale = replace(report.QUICK, rows=ROWS, rounds=1)
+    monkeypatch.setattr("bench.workers.__main__.QUICK", scale)
+    monkeypatch.setattr("bench.command.BUILD", tmp_path)
+    assert command.main(["--quick", "--only", "one"]) == 0
+    assert "a loop by hand" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "quick" / "workers.json").read_text())
+    assert [row["values"]["job"] for row in rows] == ["YSB, 600 s", "NB7, 60 s"]
+    assert rows[0]["met"] == (rows[0]["values"]["over"] >= 0.7)
+    assert rows[1]["target"] == ""
+    with pytest.raises(SystemExit):
+        command.main(["--only", "nothing"])
