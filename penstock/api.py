@@ -351,6 +351,15 @@ def _refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping
             )
 
 
+def _refuse_windows(given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are about windows, of a query with a relation."""
+    for argument, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{argument} is given, but a join with a relation has no window; leave it out"
+            )
+
+
 def _check_devices(device: Any) -> None:
     if isinstance(device, Sequence) and not isinstance(device, str):
         for one in device:
