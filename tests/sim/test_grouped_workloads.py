@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import duckdb
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import penstock
 from penstock.errors import UsageError
+from penstock.host.relation import RelationOptions, build
 from penstock.sim.workloads import Ads, Bids
 from penstock.sim.workloads.ads import FORMATS, KINDS
 from penstock.sim.workloads.base import TIMESTAMP_MS, Workload, spreading_step
@@ -125,34 +128,48 @@ def test_prices_are_even_by_logarithm():
     assert abs(decades / len(price) * 6 - 1).max() < 0.03
 
 
-def in_duckdb(sql: str, **tables: pa.Table) -> int:
-    """Sum of the last column; Spark's windows as DuckDB writes them."""
+def in_duckdb(sql: str, **tables: pa.Table) -> list[tuple[int, ...]]:
     with duckdb.connect() as db:
         for name, table in tables.items():
             db.register(name, table)
-        return sum(row[-1] for row in db.sql(sql).fetchall())
+        return sorted(db.sql(sql).fetchall())
 
 
-def test_queries_say_what_they_count():
+def rows(table: pa.Table) -> list[tuple[int, ...]]:
+    """Key, begin of the window in ms, value; in order."""
+    columns = [column.cast(pa.int64()).to_pylist() for column in table.columns]
+    return sorted(zip(*columns, strict=True))
+
+
+def test_queries_give_the_groups_of_duckdb(tmp_path):
     work = Ads(seconds=25, rate=2000, ads=1000)
-    tables = work.tables()
-    views = int((tables["ads"]["kind"].to_numpy() == 0).sum())
-    by_ad = work.query("10 seconds").replace("window(t, '10 seconds').start", "0 ")
-    by_ad = by_ad.replace("window(t, '10 seconds')", "epoch_ms(t) // 10000")
-    assert in_duckdb(by_ad, **tables) == views
-    by_campaign = work.lookup_query().replace("window(a.t, '10 seconds').start", "0 ")
-    by_campaign = by_campaign.replace("window(a.t, '10 seconds')", "epoch_ms(a.t) // 10000")
-    assert in_duckdb(by_campaign, **tables) == views
+    ads, campaigns = work.tables().values()
+    wanted = in_duckdb(
+        "SELECT ad, epoch_ms(t) // 10000 * 10000 AS w, count(*) FROM ads WHERE kind = 0 "
+        "GROUP BY ALL",
+        ads=ads,
+    )
+    assert rows(penstock.sql(work.query("10 seconds"), {"ads": ads})) == wanted
     assert "window(t, '10 minutes')" in work.query()
-    bids = BIDS.query().replace("window(t, '60 seconds').start", "0 ")
-    bids = bids.replace("window(t, '60 seconds')", "epoch_ms(t) // 60000")
-    table = BIDS.table("bids")
-    highest = {}
-    for auction, price in zip(
-        table["auction"].to_pylist(), table["price"].to_pylist(), strict=True
-    ):
-        highest[auction] = max(price, highest.get(auction, 0))
-    assert in_duckdb(bids, bids=table) == sum(highest.values())
+    wanted = in_duckdb(
+        "SELECT campaign, epoch_ms(t) // 10000 * 10000 AS w, count(*) "
+        "FROM ads JOIN campaigns USING (ad) WHERE kind = 0 GROUP BY ALL",
+        ads=ads,
+        campaigns=campaigns,
+    )
+    assert len(wanted) == 300
+    path = str(tmp_path / "campaigns.rel")
+    with closing(build(campaigns, path, RelationOptions(key=("ad",)))) as stored:
+        tables = {"ads": ads, "campaigns": penstock.relation(stored.name)}
+        assert rows(penstock.sql(work.lookup_query(), tables)) == wanted
+    work = Bids(seconds=100, rate=300, auctions=2000)
+    bids = work.table("bids")
+    wanted = in_duckdb(
+        "SELECT auction, epoch_ms(t) // 60000 * 60000 AS w, max(price) FROM bids GROUP BY ALL",
+        bids=bids,
+    )
+    assert rows(penstock.sql(work.query(), {"bids": bids})) == wanted
+    assert len({begin for _, begin, _ in wanted}) == 2
 
 
 def test_command_line(tmp_path):
