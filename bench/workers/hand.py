@@ -76,10 +76,10 @@ def _groups(table):
     return keys, values
 
 
-def group(
+def fold(
     loop, batches: list[tuple[npt.NDArray, ...]], groups: int, begin: int, end: int
-) -> pa.Table:
-    """All groups of one window.
+) -> npt.NDArray[np.int64]:
+    """The table of a window.
 
     Parameters
     ----------
@@ -102,5 +102,10 @@ def group(
     for columns in batches:
         if loop(table, np.uint64(64 - bits), *columns, begin, end) < len(columns[0]):
             raise PenstockError("a row is outside of the loop's one window; give it fewer rows")
+    return table
+
+
+def give(table: npt.NDArray[np.int64], begin: int) -> pa.Table:
+    """All groups of the table of a window that begins then."""
     keys, values = _groups(table)
     return pa.table({"key": keys, "w": np.full(len(keys), begin), "value": values})

@@ -101,10 +101,18 @@ class Job:
         ints = [in_ms(pa.Table.from_batches([batch])) for batch in batches]
         return [tuple(own[name].to_numpy() for name in self.read) for own in ints]
 
+    def begin(self, arrays: list[tuple[npt.NDArray, ...]]) -> int:
+        """Begin of the one window that the rows are in, in ms."""
+        return int(arrays[0][1][0]) // self.window_ms * self.window_ms
+
     def by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> pa.Table:
         """All groups, of rows that are in one window."""
-        begin = int(arrays[0][1][0]) // self.window_ms * self.window_ms
-        return hand.group(self.loop, arrays, self.groups, begin, begin + self.window_ms)
+        return hand.give(self.folded_by_hand(arrays), self.begin(arrays))
+
+    def folded_by_hand(self, arrays: list[tuple[npt.NDArray, ...]]) -> npt.NDArray[np.int64]:
+        """The table of the rows' one window."""
+        begin = self.begin(arrays)
+        return hand.fold(self.loop, arrays, self.groups, begin, begin + self.window_ms)
 
 
 def ysb(rows: int, window_s: int = 600, ads: int = 10_000_000) -> Job:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bench.workers.jobs import Job, result
+from bench.workers.jobs import Job
 from penstock.host.state import GroupState
 from penstock.plan.group_query import GroupQuery
 from penstock.query.compiler import compile_select
@@ -17,11 +17,16 @@ def compiled(job: Job) -> GroupQuery:
     return query
 
 
-def grouped(job: Job, batches: list[pa.RecordBatch]) -> pa.Table:
-    """All groups of batches."""
+def folded(job: Job, batches: list[pa.RecordBatch]) -> GroupState:
+    """The state of all groups of batches."""
     state = GroupState(compiled(job), job.schema)
     first = 0
     for batch in batches:
         state.fold(batch, feed=0, first=first)
         first += batch.num_rows
-    return result(pa.Table.from_batches([state.finish()]))
+    return state
+
+
+def given(state: GroupState) -> pa.Table:
+    """All groups of a state, which forgets them."""
+    return pa.Table.from_batches([state.finish()])

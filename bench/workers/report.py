@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -11,10 +12,10 @@ import pyarrow as pa
 
 from bench.peers.turns import Times
 from bench.rows import Row
-from bench.workers import one, pair, peers
+from bench.workers import hand, one, pair, peers
 from bench.workers.jobs import Job, nb7, ysb
 from bench.workers.mate import Stint
-from bench.workers.turns import Contender, take_turns, timed
+from bench.workers.turns import FOLDING, Contender, in_steps, take_turns, timed
 
 PARTS = ("one", "pair", "spark")
 
@@ -109,21 +110,31 @@ class Report:
             batches = job.batches(0)
             arrays = job.arrays(batches)
             runs: dict[str, Contender] = {
-                "worker": timed(lambda job=job, own=batches: one.grouped(job, own)),
-                "hand": timed(lambda job=job, own=arrays: job.by_hand(own)),
+                "worker": in_steps(partial(one.folded, job, batches), one.given),
+                "hand": in_steps(
+                    partial(job.folded_by_hand, arrays),
+                    partial(hand.give, begin=job.begin(arrays)),
+                ),
             }
             times = take_turns(runs, self._rounds)
-            over = 1 / times.ratio("worker", "hand")
+            over = times.ratio("hand", "worker")
+            folding = times.ratio(FOLDING.format("hand"), FOLDING.format("worker"))
             is_paper = job.stream == "ads"
             beside = f"; the paper: {PAPER_PER_THREAD / 1e6:g} M per thread" if is_paper else ""
             self._add(
                 Row(
                     f"one worker, {job.name}, {job.rows:,} rows, {times.rows:,} groups",
-                    f"{_rate(job.rows, times, 'worker')}: {over:.2f}x a loop by hand{beside}",
+                    f"{_rate(job.rows, times, 'worker')}: {over:.2f}x a loop by hand, "
+                    f"{folding:.2f}x until all rows are folded{beside}",
                     f">= {TARGET_HAND}x" if is_paper else "",
                     over >= TARGET_HAND if is_paper else None,
                     f"by hand {_rate(job.rows, times, 'hand')}",
-                    {"job": job.name, "over": over, "seconds": dict(times.seconds)},
+                    {
+                        "job": job.name,
+                        "over": over,
+                        "folding": folding,
+                        "seconds": dict(times.seconds),
+                    },
                 )
             )
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
 from bench.peers.turns import Answer, Times
 from bench.workers.jobs import agree, answer
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,10 +26,13 @@ class Turn:
     seconds : float
         From rows in memory to all groups as Arrow.
     answer : Answer
+    folding : float, optional
+        Of these, until all rows are folded.
     """
 
     seconds: float
     answer: Answer
+    folding: float | None = None
 
 
 Contender = Callable[[], Turn]
@@ -43,6 +50,24 @@ def timed(run: Callable[[], pa.Table]) -> Contender:
     return turn
 
 
+#: What the times of a contender's folding alone are called.
+FOLDING = "{}, folding"
+
+
+def in_steps(fold: Callable[[], T], give: Callable[[T], pa.Table]) -> Contender:
+    """A contender that folds all rows, and then gives all groups."""
+
+    def turn() -> Turn:
+        gc.collect()
+        began = time.perf_counter()
+        state = fold()
+        folded = time.perf_counter()
+        table = give(state)
+        return Turn(time.perf_counter() - began, answer(table), folded - began)
+
+    return turn
+
+
 def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
     """One round that does not count, in which all is compiled, then the others.
 
@@ -51,7 +76,7 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
     PenstockError
         Two contenders, or two turns of one, gave different groups.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    seconds: dict[str, list[float]] = defaultdict(list)
     first: Answer | None = None
     for number in range(rounds + 1):
         # Every other round runs backwards, so that nobody always follows the same one.
@@ -62,4 +87,6 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
             agree({"the first": first, name: turn.answer})
             if number:
                 seconds[name].append(turn.seconds)
+                if turn.folding is not None:
+                    seconds[FOLDING.format(name)].append(turn.folding)
     return Times(first.rows if first else 0, seconds)

@@ -15,7 +15,7 @@ pytest.importorskip("polars", reason="a peer")
 from bench.workers import __main__ as command
 from bench.workers import hand, one, pair, peers, report
 from bench.workers.jobs import Job, agree, answer, nb7, result, ysb
-from bench.workers.turns import Turn, take_turns, timed
+from bench.workers.turns import Turn, in_steps, take_turns, timed
 from penstock.errors import PenstockError
 
 ROWS = 60_000
@@ -60,7 +60,7 @@ def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
 @pytest.mark.parametrize("job", JOBS)
 def test_a_worker_alone_gives_the_same_groups(job: Job):
     batches = job.batches(0)
-    found = one.grouped(job, batches)
+    found = one.given(one.folded(job, batches))
     assert answer(found) == answer(job.by_hand(job.arrays(batches)))
 
 
@@ -91,11 +91,11 @@ def test_the_loop_by_hand_has_one_window():
     arrays = job.arrays(job.batches(0))
     begin = int(arrays[0][1][0])
     with pytest.raises(PenstockError, match="outside of the loop's one window"):
-        hand.group(hand.count_views, arrays, 100, begin, begin + 10)
+        hand.fold(hand.count_views, arrays, 100, begin, begin + 10)
     # A table as full as it may be: each key is found again behind others.
     keys = np.arange(8) * (1 << 40)
     columns = (np.tile(keys, 3), np.zeros(24, np.int64), np.zeros(24, np.int8))
-    found = hand.group(hand.count_views, [columns], 8, 0, 1).to_pydict()
+    found = hand.give(hand.fold(hand.count_views, [columns], 8, 0, 1), 0).to_pydict()
     assert sorted(found["key"]) == keys.tolist()
     assert found["value"] == [3] * 8
 
@@ -149,3 +149,11 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert rows[1]["target"] == ""
     with pytest.raises(SystemExit):
         command.main(["--only", "nothing"])
+
+
+def test_folding_is_a_part_of_a_turn():
+    table = pa.table({"k": [1], "w": [0], "n": [2]})
+    times = take_turns({"a": in_steps(lambda: table, lambda own: own)}, 2)
+    assert list(times.seconds) == ["a", "a, folding"]
+    pairs = zip(times.seconds["a, folding"], times.seconds["a"], strict=True)
+    assert all(0 <= folding <= whole for folding, whole in pairs)
