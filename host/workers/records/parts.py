@@ -117,6 +117,8 @@ def read_part(folder: Path, part: Part) -> Sequence[memoryview]:
             content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except FileNotFoundError:
         raise _damaged(path, "it is missing") from None
+    except FileError:
+        raise
     except OSError as cause:
         raise FileError(f"cannot read {path}: {cause.strerror}; let this user read it") from cause
     if checksum(content) != part.checksum:
