@@ -6,7 +6,9 @@ watermark of the side. A feed that is silent for long need not hold up the other
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -121,6 +123,23 @@ class Feeds:
         """End all feeds: no further row comes."""
         self._closed = True
         self._watermark = FOREVER
+
+    def state(self) -> dict[str, Any]:
+        """Return what is known of each feed, for JSON; what is silent counts as silent."""
+        feeds = {
+            name: [f.admission.disorder, f.admission.watermark, f.admission.late, f.idle]
+            for name, f in self._feeds.items()
+        }
+        return {"feeds": feeds, "watermark": self._watermark, "closed": self._closed}
+
+    def restore(self, state: Mapping[str, Any], now: float) -> None:
+        """Go on from :meth:`state`; all feeds that count have been heard of now."""
+        self._watermark, self._closed = state["watermark"], state["closed"]
+        self._feeds = {}
+        for name, (disorder, watermark, late, idle) in state["feeds"].items():
+            own = Admission(disorder)
+            own.watermark, own.late = watermark, late
+            self._feeds[name] = _Feed(own, now, idle)
 
     def watermark(self, now: float) -> int:
         """Return the time below which no later row of the side comes; it never falls."""
