@@ -55,7 +55,7 @@ class WorkerProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,  # the caller's output is not the workers'
                     pass_fds=[its.fileno()],
-                    env={**os.environ, **_ONE_THREAD},
+                    env={**os.environ, **_ONE_THREAD, "PYTHONPATH": _search_path()},
                     # Ctrl-C is for the caller, who closes the stream.
                     start_new_session=True,
                 )
@@ -99,6 +99,11 @@ class WorkerProcess:
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+
+
+def _search_path() -> str:
+    """Where this process finds modules, which need not be where a new one would look."""
+    return os.pathsep.join(dict.fromkeys(place or os.getcwd() for place in sys.path))
 
 
 def end_with_parent(parent: int) -> None:
