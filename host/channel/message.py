@@ -1,0 +1,115 @@
+"""What a slot holds: a payload, and a footer that says what it is and that it is there."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, Protocol
+
+#: Bytes at the end of each slot: the footer of :data:`FOOTER`, and the sequence number last.
+FOOTER_BYTES: Final = 32
+#: Sequence numbers and counts of credits are taken modulo this, as 64 bits do.
+MODULUS: Final = 1 << 64
+#: Bytes of one message over all its slots, at most. A consumer allocates what a producer sends.
+MOST_MESSAGE_BYTES: Final = 1 << 30
+#: Flag of a slot whose message goes on in the next one.
+MORE: Final = 1
+
+
+class Kind(IntEnum):
+    """What a message is; 16 bits in the footer."""
+
+    #: Who the producer is, and what it speaks.
+    HELLO = 1
+    #: Rows of a feed, or of a result.
+    ROWS = 2
+    #: Changes of state, for the leader of their keys.
+    DELTA = 3
+    #: An epoch's end, with the promises that it carries.
+    END = 4
+    #: A cut: what follows is of the next checkpoint.
+    MARK = 5
+    #: Anything else that two sides have agreed on.
+    CONTROL = 6
+    #: Nothing follows.
+    CLOSE = 7
+
+
+#: Kinds by number; None where there is none.
+KINDS: Final = (None, *Kind)
+
+#: A footer without its sequence number: payload length, kind, flags, channel, CRC.
+Footer = tuple[int, int, int, int, int]
+
+
+class Message:
+    """A message that has arrived.
+
+    Parameters
+    ----------
+    kind : Kind
+    payload : memoryview or bytearray
+        A read-only view of the slot, which the producer fills again once the message is given to
+        :meth:`.Consumer.done`; a ``bytearray`` of its own if the message was cut over slots.
+    sequence : int
+        Of its last slot.
+    """
+
+    __slots__ = ("kind", "payload", "sequence")
+
+    def __init__(self, kind: Kind, payload: memoryview | bytearray, sequence: int) -> None:
+        self.kind = kind
+        self.payload = payload
+        self.sequence = sequence
+
+    def __repr__(self) -> str:
+        return f"Message({self.kind.name}, {len(self.payload)} bytes, sequence {self.sequence})"
+
+
+class ProducerMemory(Protocol):
+    """What a provider gives a producer: slots to write, and the count of credits to read.
+
+    A slot has ``slot_bytes`` bytes, the last :data:`FOOTER_BYTES` of them its footer. Whoever sees
+    a sequence number that was published sees all that was written before it (release).
+    """
+
+    slots: int
+    slot_bytes: int
+    channel: int
+    has_crc: bool
+
+    def write(self, slot: int, at: int, part: bytes | bytearray | memoryview) -> None:
+        """Copy bytes into a slot, from byte ``at`` on."""
+        ...
+
+    def publish(self, slot: int, footer: Footer, sequence: int) -> None:
+        """Write the footer, and after all that was written before, the sequence number."""
+        ...
+
+    def processed(self) -> int:
+        """The last count of processed slots that has come from the consumer (acquire)."""
+        ...
+
+
+class ConsumerMemory(Protocol):
+    """What a provider gives a consumer: slots to read, and a place for the count of credits."""
+
+    slots: int
+    slot_bytes: int
+    channel: int
+    has_crc: bool
+
+    def sequence(self, slot: int) -> int:
+        """Sequence number of a slot; all that was written before it can be read (acquire)."""
+        ...
+
+    def footer(self, slot: int) -> Footer:
+        """The rest of the slot's footer."""
+        ...
+
+    def payload(self, slot: int, length: int) -> memoryview:
+        """A read-only view of the first bytes of a slot."""
+        ...
+
+    def give(self, processed: int) -> None:
+        """Let the producer know the count of processed slots, after all reads of them (release)."""
+        ...

@@ -1,0 +1,244 @@
+"""The producer of a channel: takes slots for which it has credits, fills and publishes them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.errors import UsageError
+
+from ..device.fields import MalformedError
+from .crc32c import crc32c
+from .message import (
+    FOOTER_BYTES,
+    MODULUS,
+    MORE,
+    MOST_MESSAGE_BYTES,
+    Kind,
+    ProducerMemory,
+)
+
+_CHECKED = struct.Struct("<IHHQQ")
+
+
+def checked_bytes(length: int, kind: int, flags: int, channel: int, sequence: int) -> bytes:
+    """The footer as its CRC covers it, behind the payload."""
+    return _CHECKED.pack(length, kind, flags, channel, sequence)
+
+
+class Producer:
+    """A pure state machine over a provider's memory (section 6 of the paper).
+
+    Slot s = 1, 2, .. of the channel lies in place s mod c of the ring. It is written only while
+    fewer than c slots are sent and not processed, so no slot is written before its credit.
+
+    Parameters
+    ----------
+    memory : ProducerMemory
+    ring : callable, optional
+        Called after slots were published, at most once per call: wakes the consumer's process.
+    modulus : int
+        Sequence numbers are taken modulo this; above the number of slots. Tests let it be small.
+    """
+
+    __slots__ = (
+        "_capacity",
+        "_kind",
+        "_processed",
+        "_rest",
+        "_ring",
+        "_sent",
+        "_slot",
+        "closed",
+        "memory",
+        "modulus",
+        "slots",
+    )
+
+    def __init__(
+        self,
+        memory: ProducerMemory,
+        *,
+        ring: Callable[[], None] | None = None,
+        modulus: int = MODULUS,
+    ) -> None:
+        self.memory = memory
+        self.slots = memory.slots
+        self.modulus = modulus
+        #: Whether CLOSE was sent.
+        self.closed = False
+        self._capacity = memory.slot_bytes - FOOTER_BYTES
+        self._ring = ring
+        # Both modulo the modulus; their difference, 0 to c, is what is in flight.
+        self._sent = 0
+        self._processed = 0
+        self._slot = 0
+        # What is left of a message that waits for credits: views, the first one cut.
+        self._rest: list[memoryview] | None = None
+        self._kind = Kind.CONTROL
+
+    @property
+    def credits(self) -> int:
+        """Slots that can be filled now, 0 to c.
+
+        Raises
+        ------
+        MalformedError
+            The consumer's count is impossible.
+        """
+        return self.slots - self._in_flight()
+
+    @property
+    def sent(self) -> int:
+        """Sequence number of the last slot sent."""
+        return self._sent
+
+    @property
+    def pending(self) -> bool:
+        """Whether part of a message waits for credits: call :meth:`pump`."""
+        return self._rest is not None
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of payload that one slot takes."""
+        return self._capacity
+
+    def send(self, kind: Kind, payload: Any = b"") -> bool:
+        """Send a message; it is taken in any case.
+
+        Parameters
+        ----------
+        kind : Kind
+        payload : buffer or sequence of buffers
+            Contiguous; several are sent as one. They must stay as they are until nothing is
+            pending.
+
+        Returns
+        -------
+        bool
+            Whether all of it was sent; otherwise :meth:`pump` goes on when there are credits.
+
+        Raises
+        ------
+        UsageError
+            A message is pending, the channel is closed, or the message is too large.
+        MalformedError
+            The consumer's count is impossible.
+        """
+        if self._rest is not None or self.closed:
+            raise UsageError(
+                "a message of this channel waits for credits: call pump() until it returns True"
+                if self._rest is not None
+                else "the channel is closed: nothing can be sent behind CLOSE"
+            )
+        if kind == Kind.CLOSE:
+            self.closed = True
+        # The common case, a small message and a credit that is known of, without lists and views.
+        if (
+            type(payload) is bytes
+            and len(payload) <= self._capacity
+            and (self._sent - self._processed) % self.modulus < self.slots
+        ):
+            if payload:
+                self.memory.write(self._slot_next(), 0, payload)
+            self._publish((payload,), len(payload), kind, 0)
+            if self._ring is not None:
+                self._ring()
+            return True
+        self._rest = _views(payload)
+        self._kind = kind
+        return self.pump()
+
+    def pump(self) -> bool:
+        """Go on with a message that waits for credits; whether nothing is left of it.
+
+        Raises
+        ------
+        MalformedError
+            The consumer's count is impossible.
+        """
+        if self._rest is None:
+            return True
+        filled = False
+        while self._rest is not None and self._has_credit():
+            self._fill(self._rest)
+            filled = True
+        if filled and self._ring is not None:
+            self._ring()
+        return self._rest is None
+
+    def _fill(self, rest: list[memoryview]) -> None:
+        """Fill the next slot with what is left of a message, and publish it."""
+        slot = self._slot_next()
+        at, parts = 0, []
+        while rest and at < self._capacity:
+            part = rest[0][: self._capacity - at]
+            if len(part) == len(rest[0]):
+                del rest[0]
+            else:
+                rest[0] = rest[0][len(part) :]
+            self.memory.write(slot, at, part)
+            parts.append(part)
+            at += len(part)
+        self._publish(parts, at, self._kind, MORE if rest else 0)
+        if not rest:
+            self._rest = None
+
+    def _slot_next(self) -> int:
+        following = self._slot + 1
+        return following if following < self.slots else 0
+
+    def _publish(self, parts: Sequence[Any], length: int, kind: int, flags: int) -> None:
+        memory = self.memory
+        sequence = (self._sent + 1) % self.modulus
+        crc = 0
+        if memory.has_crc:
+            for part in parts:
+                crc = crc32c(part, crc)
+            crc = crc32c(checked_bytes(length, kind, flags, memory.channel, sequence), crc)
+        slot = self._slot = self._slot_next()
+        memory.publish(slot, (length, kind, flags, memory.channel, crc), sequence)
+        self._sent = sequence
+
+    def _has_credit(self) -> bool:
+        known = (self._sent - self._processed) % self.modulus
+        return known < self.slots or self._in_flight() < self.slots
+
+    def _in_flight(self) -> int:
+        """Slots that are sent and not processed, by the newest count of the consumer."""
+        in_flight = (self._sent - self._processed) % self.modulus
+        count = self.memory.processed()
+        if count == self._processed:
+            return in_flight
+        if (count - self._processed) % self.modulus <= in_flight < self.modulus and (
+            count < self.modulus
+        ):
+            self._processed = count
+            return (self._sent - count) % self.modulus
+        # A count that comes again, or late, tells nothing new.
+        if count < self.modulus and (self._processed - count) % self.modulus <= self.modulus // 2:
+            return in_flight
+        raise MalformedError(
+            f"channel {self.memory.channel:#x}: the consumer says that {count} slots are processed "
+            f"when {self._sent} were sent; its memory is damaged: restart both processes"
+        )
+
+
+def _views(payload: Any) -> list[memoryview]:
+    """Buffers as bytes, without empty ones.
+
+    Raises
+    ------
+    UsageError
+        They are too large together.
+    """
+    single = not isinstance(payload, list | tuple)
+    views = [memoryview(part) for part in ((payload,) if single else payload)]
+    views = [view.cast("B") for view in views if view.nbytes]
+    size = sum(map(len, views))
+    if size > MOST_MESSAGE_BYTES:
+        raise UsageError(
+            f"a message of {size} bytes is above the limit of {MOST_MESSAGE_BYTES}: send parts"
+        )
+    return views
