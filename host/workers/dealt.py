@@ -1,25 +1,20 @@
 """Batches on their way from the parent to a worker: bytes that are kept until a record covers them.
 
-A message is a head of 64 bytes and an Arrow record batch without its schema, which both know.
+They are Arrow record batches without their schema, which both sides know.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.expr.node import Op, walk
+from penstock.expr.node import walk
 from penstock.plan.group_query import GroupQuery
 from penstock.plan.query import columns
 
 from ..device.fields import MalformedError
 
-#: Feed, rows, and number of the first row in its feed.
-_HEAD = struct.Struct("<IIQ")
-#: Bytes of the head: Arrow's buffers stay aligned behind it.
-_HEAD_BYTES = 64
 #: Bytes of a batch that one worker gets at a time: some slots of a channel. Larger pushes are cut,
 #: so that all workers share them.
 PIECE_BYTES = 1 << 18
@@ -31,8 +26,7 @@ def dealt_schema(query: GroupQuery, schema: pa.Schema) -> pa.Schema:
     roots = [source.filter, *made.keys]
     roots += [e for a in made.aggregates for e in (a.value, a.by) if e is not None]
     roots += [] if source.time is None else [source.time]
-    leaves = [leaf for leaf in walk(*roots) if leaf.op is Op.COLUMN]
-    names = {name for leaf in leaves for _, name in columns(leaf)}
+    names = {name for root in walk(*roots) if not root.args for _, name in columns(root)}
     return pa.schema([_plain(field) for field in schema if field.name in names])
 
 
@@ -58,35 +52,19 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(first, step)
 
 
-def packed(batch: pa.RecordBatch, feed: int, first: int) -> bytes:
-    """Return a batch as a message.
-
-    Parameters
-    ----------
-    feed : int
-        Number of the feed.
-    first : int
-        Number of the first row among the rows of its feed that are dealt.
-    """
-    head = _HEAD.pack(feed, batch.num_rows, first).ljust(_HEAD_BYTES, b"\0")
-    return b"".join((head, batch.serialize()))
+def packed(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return a batch as bytes; of a slice, only its rows."""
+    return batch.serialize()
 
 
-def unpacked(message: memoryview | bytes, schema: pa.Schema) -> tuple[pa.RecordBatch, int, int]:
-    """Return the batch of a message, which looks into it, with feed and first row.
+def unpacked(body: memoryview | bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the batch in a body, which looks into it.
 
     Raises
     ------
     MalformedError
     """
-    view = memoryview(message)
-    if len(view) < _HEAD_BYTES:
-        raise MalformedError(f"a message of rows has {len(view)} bytes, fewer than its head")
-    feed, rows, first = _HEAD.unpack_from(view)
     try:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(view[_HEAD_BYTES:]), schema)
-    except (pa.ArrowException, OSError) as cause:
+        return pa.ipc.read_record_batch(pa.py_buffer(body), schema)
+    except (pa.ArrowException, OSError, EOFError) as cause:
         raise MalformedError(f"a message of rows is no batch: {cause}") from cause
-    if batch.num_rows != rows:
-        raise MalformedError(f"a message of {rows} rows has {batch.num_rows}")
-    return batch, feed, first

@@ -26,14 +26,18 @@ class Record:
     ----------
     number : int
         From 1 on.
+    size, incarnation : int
+        Workers that wrote it, and how often all had begun.
     query, fingerprint : str
         Text of the query, and checksum of what it computes.
     schema : str
         Of the source's batches.
-    partitions : int
-        Of the keys, by which any number of workers finds what it leads.
+    promises : mapping of feed to time
+        What workers had been promised at the cut.
     admission : mapping
-        State of the parent's intake at the mark, for JSON.
+        State of the parent's intake at the cut, for JSON.
+    acknowledged : int
+        Rows up to this number were taken by the caller.
     states : tuple of Part
         By rank.
     rows : mapping of int to tuple of Part
@@ -41,11 +45,14 @@ class Record:
     """
 
     number: int
+    size: int
+    incarnation: int
     query: str
     fingerprint: str
     schema: str
-    partitions: int
+    promises: Mapping[int, int]
     admission: Mapping[str, Any]
+    acknowledged: int
     states: tuple[Part, ...]
     rows: Mapping[int, tuple[Part, ...]]
 
@@ -77,7 +84,6 @@ def write_record(folder: Path, record: Record) -> None:
     name = name_of(record.number)
     values = asdict(record)
     values["form"] = FORM
-    values["rows"] = {str(number): parts for number, parts in values["rows"].items()}
     with (
         explained(folder, f"write {name}"),
         atomic(folder / name, durable=True) as partial,
@@ -102,6 +108,7 @@ def read_record(folder: Path, number: int) -> Record:
                 "that stream with it, or begin anew in an empty folder"
             )
         values["states"] = tuple(Part(**part) for part in values["states"])
+        values["promises"] = {int(feed): time for feed, time in values["promises"].items()}
         values["rows"] = {
             int(number): tuple(Part(**part) for part in parts)
             for number, parts in values["rows"].items()

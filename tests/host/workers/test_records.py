@@ -19,7 +19,9 @@ from penstock.host.workers.records.record import Record, name_of, write_record
 
 def record(number: int, states: list[Part], rows: dict[int, tuple[Part, ...]]) -> Record:
     admission = {"feeds": {"": [5, None]}}
-    return Record(number, "SELECT 1", "f", "t int64", 4096, admission, tuple(states), rows)
+    return Record(
+        number, 2, 1, "SELECT 1", "f", "t int64", {0: 1 << 64}, admission, 0, tuple(states), rows
+    )
 
 
 def some(folder: Path, number: int) -> Record:
