@@ -1,0 +1,155 @@
+"""Makes output rows of entries, a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.expr.columns import Vector, int_vector
+from penstock.plan.group_query import GroupQuery
+from penstock.plan.query import Aggregate
+from penstock.types import Kind, Type
+
+from ..emit.groups.select import GroupSelect
+from ..emit.groups.values import check_sum, group_vector, mean
+from ..rows.columns import to_arrow
+from .folds import Merge
+from .layout import Flag, FoldPlace, Layout, Uses
+from .sorting import in_order
+from .texts import Texts
+from .words import extremes, integers, plain_values
+
+
+class Output:
+    """Computes SELECT and HAVING of groups that leave.
+
+    Parameters
+    ----------
+    query : GroupQuery
+    layout : Layout
+    schemas : mapping of side to pyarrow.Schema
+        Of the source's rows.
+    """
+
+    def __init__(self, query: GroupQuery, layout: Layout, schemas: Mapping[str, pa.Schema]) -> None:
+        self._layout, self._query = layout, query
+        self._select = GroupSelect(query, query.aggregation, schemas)
+        self._key_types = self._select.keys.schema.types
+        self._scales = query.scale_of(query.source.side)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._select.schema
+
+    def rows(self, entries: np.ndarray, texts: Texts, *, is_empty: bool = False) -> pa.RecordBatch:
+        """Make output rows, in the order of the time key, then of the other keys.
+
+        Parameters
+        ----------
+        entries : ndarray of int64, shape (n, words)
+        is_empty : bool
+            The one group of a query without GROUP BY has no row: sums are NULL.
+
+        Raises
+        ------
+        DataError
+            A sum is beyond its type.
+        """
+        layout = self._layout
+        if layout.keys:
+            entries = entries[in_order(entries, layout, texts)]
+        arrays = {("key", str(k)): self._key(k, entries, texts) for k in range(len(layout.keys))}
+        vectors: dict[tuple[str, str], Vector] = {}
+        uses = zip(self._query.aggregation.aggregates, layout.uses, strict=True)
+        for k, (one, use) in enumerate(uses):
+            found = None if use.found is None else _flags(entries, use.found)
+            if is_empty:
+                found = np.zeros(len(entries), bool)
+            place = layout.folds[use.first]
+            if one.by is None:
+                vectors["agg", str(k)] = self._value(one, use, place, entries, found)
+            else:
+                arrays["agg", str(k)] = self._nearest(k, one, place, entries, found, texts)
+        return self._select.batch(len(entries), arrays, vectors)
+
+    def _key(self, k: int, entries: np.ndarray, texts: Texts) -> pa.Array:
+        place = self._layout.keys[k]
+        valid = None if place.null is None else ~_flags(entries, place.null)
+        target = self._key_types[k]
+        if place.is_text:
+            return texts.array(entries[:, place.offset], valid, target)
+        words = entries[:, place.offset : place.offset + place.words]
+        return _array(plain_values(words, place.expr.type, valid), place.expr.type, target)
+
+    def _value(
+        self,
+        one: Aggregate,
+        use: Uses,
+        place: FoldPlace,
+        entries: np.ndarray,
+        found: np.ndarray | None,
+    ) -> Vector:
+        words = entries[:, place.offset : place.offset + place.fold.words]
+        if one.function == "count":
+            return int_vector(words[:, 0].copy())
+        assert one.value is not None
+        dtype = one.value.type
+        if one.function in ("min", "max"):
+            return extremes(words, dtype, found)
+        known = np.ones(len(entries), bool) if found is None else found
+        if place.fold.merge is Merge.FLOAT_SUM:
+            total = words[:, 0].copy().view(np.float64)
+        else:
+            total = integers(words, None).values
+        if one.function == "avg":
+            assert use.count is not None
+            counts = entries[:, self._layout.folds[use.count].offset].copy()
+            return Vector(mean(dtype, total, counts), found)
+        if one.type.is_integral:
+            check_sum(one, total[known])
+        return group_vector(total, known)
+
+    def _nearest(
+        self,
+        k: int,
+        one: Aggregate,
+        place: FoldPlace,
+        entries: np.ndarray,
+        found: np.ndarray | None,
+        texts: Texts,
+    ) -> pa.Array:
+        assert one.value is not None
+        valid = np.ones(len(entries), bool) if found is None else found
+        if place.null is not None:
+            valid = valid & ~_flags(entries, place.null)
+        target = self._select.values[k].schema.field(0).type
+        at = place.offset + place.fold.words + 2
+        if one.value.type.is_text:
+            return texts.array(entries[:, at], valid, target)
+        v = plain_values(entries[:, at : at + place.fold.value_words], one.value.type, valid)
+        return _array(v, one.value.type, target)
+
+
+def _flags(entries: np.ndarray, flag: Flag) -> np.ndarray:
+    return (entries[:, flag.word] & flag.mask) != 0
+
+
+def _array(v: Vector, dtype: Type, target: pa.DataType) -> pa.Array:
+    """A column as the base table has it, or as a computed one."""
+    mask = None if v.valid is None else ~v.valid
+    if dtype.kind is Kind.DECIMAL and pa.types.is_floating(target):
+        # Declared as a decimal: the float that stands for it, as it was read.
+        floats = v.values.astype(np.float64) / 10.0**dtype.scale
+        return pa.array(floats.astype(target.to_pandas_dtype()), target, mask=mask)
+    if dtype.kind is Kind.DECIMAL and pa.types.is_integer(target):
+        return pa.array(v.values // 10**dtype.scale, target, mask=mask)
+    if pa.types.is_decimal(target) and target.bit_width < 128:
+        wide = pa.decimal128(target.precision, target.scale)
+        return to_arrow(v, dtype, wide).cast(target)
+    if pa.types.is_date64(target):
+        return to_arrow(v, dtype, pa.date32()).cast(target)
+    if pa.types.is_integer(target) and not pa.types.is_uint64(target):
+        return to_arrow(v, dtype, pa.int64()).cast(target)
+    return to_arrow(v, dtype, target)

@@ -1,0 +1,112 @@
+"""The log store: dense entries, and an index of them that owns no data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .layout import Layout
+from .probing import index_all, merge_all
+
+#: Entries for which a log has room at first.
+_FIRST_ENTRIES = 1 << 6
+#: Slots of the index per entry, at least: with linear probing, searches stay short.
+_SLOTS = 2
+#: Epochs that 16 bits tell apart; 0 is that of an index never used.
+_EPOCHS = 1 << 16
+#: Entries that one log may have: their numbers take 32 bits of a slot.
+MOST_ENTRIES = 1 << 32
+
+
+class LogStore:
+    """A log of entries, one per group, and its index.
+
+    Parameters
+    ----------
+    layout : Layout
+    entries : int
+        For which there is room at first; more make it grow.
+    """
+
+    def __init__(self, layout: Layout, entries: int = 0) -> None:
+        self.layout = layout
+        #: Entries in the log.
+        self.count = 0
+        room = max(entries, _FIRST_ENTRIES)
+        self.log = np.empty(room * layout.words, np.int64)
+        self._index = np.zeros(_slots_for(room), np.uint64)
+        self._epoch = 1
+
+    @property
+    def entries(self) -> np.ndarray:
+        """The entries, int64 of shape (count, words): a view, until the next change."""
+        words = self.layout.words
+        return self.log[: self.count * words].reshape(self.count, words)
+
+    @property
+    def nbytes(self) -> int:
+        return self.log.nbytes + self._index.nbytes
+
+    def merge(self, entries: np.ndarray, first: int, last: int, texts: np.ndarray) -> None:
+        """Merge the entries ``[first, last)`` of an array of them.
+
+        Parameters
+        ----------
+        entries : ndarray of int64, shape (n * words,)
+        texts : ndarray of uint64
+            The hash of each text, by code.
+        """
+        layout = self.layout
+        self._reserve(last - first)
+        if 2 * (self.count + last - first) > len(self._index):
+            self._grow_index(self.count + last - first, texts)
+        self.count = int(
+            merge_all(
+                entries, first, last, self.log, self.count, layout.words, self._index, self._epoch,
+                layout.masks, layout.or_masks, layout.key_table, layout.second, layout.fold_table,
+                texts,
+            )
+        )  # fmt: skip
+
+    def append(self, entries: np.ndarray) -> None:
+        """Add entries without looking for equal keys; the index does not know them.
+
+        Parameters
+        ----------
+        entries : ndarray of int64, shape (n, words)
+        """
+        self._reserve(len(entries))
+        words = self.layout.words
+        self.log[self.count * words : (self.count + len(entries)) * words] = entries.reshape(-1)
+        self.count += len(entries)
+
+    def clear(self) -> None:
+        """Forget all entries, in no time: the index is of the next epoch."""
+        self.count = 0
+        self._epoch += 1
+        if self._epoch == _EPOCHS:
+            self._index[:] = 0
+            self._epoch = 1
+
+    def _reserve(self, more: int) -> None:
+        """Make room for more entries in the log."""
+        needed = (self.count + more) * self.layout.words
+        if needed <= len(self.log):
+            return
+        if self.count + more > MOST_ENTRIES:
+            raise MemoryError(f"a worker holds at most {MOST_ENTRIES} groups; add workers")
+        grown = np.empty(max(needed, 2 * len(self.log)), np.int64)
+        grown[: self.count * self.layout.words] = self.log[: self.count * self.layout.words]
+        self.log = grown
+
+    def _grow_index(self, entries: int, texts: np.ndarray) -> None:
+        self._index = np.zeros(_slots_for(entries), np.uint64)
+        self._epoch = 1
+        layout = self.layout
+        index_all(
+            self.log, self.count, layout.words, self._index, self._epoch, layout.key_table,
+            layout.second, texts,
+        )  # fmt: skip
+
+
+def _slots_for(entries: int) -> int:
+    return 1 << (_SLOTS * max(entries, _FIRST_ENTRIES) - 1).bit_length()
