@@ -1,4 +1,4 @@
-"""Joins tables and opens joins of streams: the calls of ``import penstock``."""
+"""Queries over tables and streams: the calls of ``import penstock``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from penstock.host.device.base import Device, device_list
 from penstock.host.device.operator import Operator
 from penstock.host.device.registry import open_device
 from penstock.host.execute.running import Running
+from penstock.host.grouping import GroupStream, grouped_table
 from penstock.host.join.lookup.base import LookupOptions
+from penstock.host.join.lookup.opening import open_lookup
 from penstock.host.join.lookup.source import RelationTable, lookup_table, relation, relation_of
 from penstock.host.join.lookup.stream import LookupStream
 from penstock.host.join.stream import Flow, JoinStream, Span
@@ -25,12 +27,14 @@ from penstock.host.rows.files import read_table
 
 from . import arguments
 from .errors import UsageError, memory_explained
+from .plan.group_query import GroupQuery
 from .plan.lookup import LookupPlan
-from .query.compiler import compile_query
+from .query.compiler import compile_select
 from .query.options import QueryOptions, Rows, Within
 
 __all__ = [
     "Flow",
+    "GroupStream",
     "JoinStream",
     "Pruning",
     "Running",
@@ -64,12 +68,13 @@ def sql(
     running: Running | None = None,
     memory_bytes: int | None = None,
 ) -> pa.Table:
-    """Join two tables over a time or ROWS window, or a table with a relation.
+    """Join two tables over a time or ROWS window, or a table with a relation, or group a table.
 
     Parameters
     ----------
     query : str
-        ``SELECT ... FROM a JOIN b ON ...`` in Spark's SQL; see docs/sql.md.
+        ``SELECT ... FROM a JOIN b ON ...``, or ``SELECT ... FROM a GROUP BY ...``, in Spark's SQL;
+        see docs/sql.md.
     tables : mapping of name to table
         Arrow data, a path to a Parquet, CSV or Arrow file, or any object with
         ``__arrow_c_stream__``; one of them may be a :func:`penstock.relation`, which needs no
@@ -93,7 +98,7 @@ def sql(
         be in any order.
     device : str, Device or sequence of Device
         "cpu", "amaranth", or an open device. All lanes of all devices share the work, and what
-        fails on one is tried on another.
+        fails on one is tried on another. Groups of one table need none.
     operator : str
         "range", or "window" for the window-join operator: ROWS windows and band form; see
         docs/window-operator.md.
@@ -152,7 +157,12 @@ def sql(
     with memory_explained():
         loaded = {name: as_table(name, table) for name, table in tables.items()}
         schemas = {name: table.schema for name, table in loaded.items()}
-        compiled = compile_query(query, schemas, options)
+        compiled = compile_select(query, schemas, options)
+        if isinstance(compiled, GroupQuery):
+            given = {"disorder": disorder, "operator": None if operator == "range" else operator}
+            _refuse_of_one_table(device, given)
+            groups = grouped_table(compiled, loaded[compiled.source.table])
+            return pa.Table.from_batches(groups, groups.schema)
         with using(device) as opened:
             join = table_join(chosen)(
                 compiled, loaded, opened, disorder=disorder, pruning=sizes, running=running
@@ -175,8 +185,8 @@ def stream(
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
     trace: bool = False,
-) -> JoinStream | LookupStream:
-    """Open a running join of two streams, or of a stream and a relation.
+) -> JoinStream | LookupStream | GroupStream:
+    """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
 
     Parameters
     ----------
@@ -198,7 +208,7 @@ def stream(
 
     Returns
     -------
-    JoinStream
+    JoinStream, LookupStream or GroupStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
     options = QueryOptions(
@@ -215,12 +225,18 @@ def stream(
     arguments.optional(arguments.instance(Flow, "a penstock.Flow"))("flow", flow)
     arguments.flag("trace", trace)
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
+    chosen = flow or Flow()
     if looked_up is not None:
-        _refuse_windows({"disorder": disorder or None, "trace": trace or None})
         with memory_explained():
-            return _lookup_stream(query, schemas, looked_up, options, device, flow or Flow())
+            return _lookup_stream(
+                query, schemas, looked_up, options, device, chosen, disorder, trace
+            )
     with memory_explained():
-        compiled = compile_query(query, schemas, options)
+        compiled = compile_select(query, schemas, options)
+        if isinstance(compiled, GroupQuery):
+            _refuse_of_one_table(device, {})
+            schema = schemas[compiled.source.table]
+            return GroupStream(compiled, schema, disorder=disorder, flow=chosen, trace=trace)
         is_named = isinstance(device, str)
         return JoinStream(
             compiled,
@@ -245,8 +261,13 @@ def _with_relation(
     loaded = {one: as_table(one, table) for one, table in tables.items() if one != name}
     schemas = {one: table.schema for one, table in loaded.items()}
     with closing(given.open()) as stored, using(device) as opened:
-        plan = _lookup_plan(query, schemas, name, stored, options)
-        return lookup_table(plan, loaded, stored, device_list(opened), lookup)
+        compiled, plan = _lookup_plan(query, schemas, name, stored, options)
+        if compiled is None:
+            return lookup_table(plan, loaded, stored, device_list(opened), lookup)
+        table, once = loaded[plan.outer.table], replace(lookup, refresh=False, ordered=True)
+        join = open_lookup(plan, table.schema, stored, device_list(opened), once)
+        groups = grouped_table(compiled, table, join)
+        return pa.Table.from_batches(groups, groups.schema)
 
 
 def _lookup_stream(
@@ -256,7 +277,9 @@ def _lookup_stream(
     options: QueryOptions,
     device: str | Device | Sequence[Device],
     flow: Flow,
-) -> LookupStream:
+    disorder: Span | Mapping[str, Span],
+    trace: bool,
+) -> LookupStream | GroupStream:
     name, given = looked_up
     own = {one: schema for one, schema in schemas.items() if one != name}
     lookup = given.options(
@@ -264,13 +287,29 @@ def _lookup_stream(
     )
     with ExitStack() as opened:  # the stream closes it all, once there is one
         stored = opened.enter_context(closing(given.open()))
-        plan = _lookup_plan(query, own, name, stored, options)
+        compiled, plan = _lookup_plan(query, own, name, stored, options)
+        if compiled is None:
+            _refuse_windows({"disorder": disorder or None, "trace": trace or None})
         is_named = isinstance(device, str)
         devices = device_list(opened.enter_context(open_device(device)) if is_named else device)
         schema = own[plan.outer.table]
-        made = LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
-        opened.pop_all()
-        return made
+        if compiled is None:
+            made = LookupStream(plan, schema, stored, devices, lookup, flow, close_device=is_named)
+            opened.pop_all()
+            return made
+        join = open_lookup(plan, schema, stored, devices, replace(lookup, ordered=True))
+        owned = ExitStack()
+        groups = GroupStream(
+            compiled,
+            schema,
+            disorder=disorder,
+            flow=flow,
+            trace=trace,
+            lookup=join,
+            owned=[owned.close],
+        )
+        owned.push(opened.pop_all())
+        return groups
 
 
 def _lookup_plan(
@@ -279,11 +318,32 @@ def _lookup_plan(
     name: str,
     stored: Relation,
     options: QueryOptions,
-) -> LookupPlan:
-    """Compile a query of a table, or a stream, and the relation of this name."""
+) -> tuple[GroupQuery | None, LookupPlan]:
+    """Compile a query of a table, or a stream, and the relation of this name.
+
+    Groups of looked-up pairs are a query of their own, above the look-up.
+    """
     options = replace(options, relation=name)
-    compiled = compile_query(query, {**schemas, name: stored.schema}, options)
-    return LookupPlan(compiled, name, stored.found_by)
+    compiled = compile_select(query, {**schemas, name: stored.schema}, options)
+    if not isinstance(compiled, GroupQuery):
+        return None, LookupPlan(compiled, name, stored.found_by)
+    assert compiled.lookup is not None
+    return compiled, LookupPlan(compiled.lookup, name, stored.found_by)
+
+
+def _refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping[str, Any]) -> None:
+    """Refuse arguments that are about joins, of a query over one table.
+
+    Raises
+    ------
+    UsageError
+    """
+    for argument, value in {**given, "device": None if device == "cpu" else device}.items():
+        if value is not None:
+            raise UsageError(
+                f"{argument} is given, but groups of one table are folded by this process as they "
+                "come, and need no device: leave it out, or join a second table"
+            )
 
 
 def _refuse_windows(given: Mapping[str, Any]) -> None:

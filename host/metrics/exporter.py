@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import UsageError
 
-from .report import LookupReport, Report, RoutingReport
+from .report import GroupsReport, LookupReport, Report, RoutingReport
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,18 @@ def _series(report: Report) -> Iterator[Series]:
         yield from _lookup_series(report.lookup)
     if report.routing is not None:
         yield from _routing_series(report.routing)
+    if report.groups is not None:
+        yield from _groups_series(report.groups)
+
+
+def _groups_series(groups: GroupsReport) -> Iterator[Series]:
+    """Metrics of a query over one source."""
+    for name, text, number, total in (
+        ("open", "Groups that have not left.", groups.open, False),
+        ("timeless_rows", "Rows without an event time.", groups.timeless, True),
+        ("filtered_rows", "Rows that did not pass WHERE.", groups.filtered, True),
+    ):
+        yield Series(f"penstock_groups_{name}", text, {(): float(number)}, total=total)
 
 
 def _routing_series(routing: RoutingReport) -> Iterator[Series]:

@@ -103,8 +103,25 @@ class RoutingReport:
 
 
 @dataclass(frozen=True)
+class GroupsReport:
+    """Groups of the rows of one source.
+
+    Parameters
+    ----------
+    open : int
+        Groups that have not left.
+    timeless, filtered : int
+        Rows that are in no group, since they have no event time, or did not pass WHERE.
+    """
+
+    open: int
+    timeless: int
+    filtered: int
+
+
+@dataclass(frozen=True)
 class Report:
-    """A join.
+    """A running query.
 
     Parameters
     ----------
@@ -128,6 +145,8 @@ class Report:
         Of a join with a relation.
     routing : RoutingReport, optional
         Of a join whose lanes own keys.
+    groups : GroupsReport, optional
+        Of a query over one source.
     """
 
     arrived: Mapping[str, int]
@@ -143,3 +162,4 @@ class Report:
     lanes: tuple[LaneReport, ...]
     lookup: LookupReport | None = None
     routing: RoutingReport | None = None
+    groups: GroupsReport | None = None

@@ -93,6 +93,15 @@ class Feeds:
         self._get(feed)
         del self._feeds[feed]
 
+    def require(self, feed: str) -> None:
+        """Refuse a feed that is not registered.
+
+        Raises
+        ------
+        UsageError
+        """
+        self._get(feed)
+
     def admit(self, feed: str, times: np.ndarray, now: float) -> np.ndarray:
         """Judge the next rows of a feed, in order.
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+from ..expr import ops
+from ..expr.node import Expr, Op, node, transform
 from ..zones import zone_of
-from .query import Aggregation, JoinQuery, Side
+from .query import LEFT, Aggregation, JoinQuery, Side, columns
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,37 @@ class GroupQuery:
     def zone_label(self) -> str | None:
         """Zone of computed instants in Arrow; None for timestamps without one, which are UTC's."""
         return None if self.time_zone is None else zone_of(self.time_zone).label
+
+    @cached_property
+    def entry(self) -> Side:
+        """Where rows come in: the source, or the look-up's stream with the source's event time.
+
+        Its filter is that of neither: rows are judged before they are filtered.
+        """
+        time, select = self.source.time, {} if self.lookup is None else dict(self.lookup.select)
+
+        def rule(current: Expr, args: tuple[Expr, ...]) -> Expr:
+            if current.op is not Op.COLUMN:
+                return node(current.op, args, current.type, current.attr)
+            _, name = select[current.attr[1]].attr
+            return ops.column(LEFT, name, current.type)
+
+        if time is not None and self.lookup is not None:
+            time = transform(time, rule)
+        return replace(self.source, filter=ops.TRUE, time=time)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the source that the groups need, sorted."""
+        made, source = self.aggregation, self.source
+        roots = [source.filter, *made.keys, *([] if source.time is None else [source.time])]
+        roots += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
+        return tuple(sorted({name for root in roots for _, name in columns(root)}))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What the query calls its source."""
+        return {self.source.side: self.source.alias}
 
     @property
     def sides(self) -> tuple[Side, ...]:

@@ -131,6 +131,15 @@ class Sources(ABC):
         """Whether a source has such a feed."""
         return feed in self._feeds[own.side.side].names
 
+    def require_feed(self, own: Source, feed: str) -> None:
+        """Refuse a feed that is not registered.
+
+        Raises
+        ------
+        UsageError
+        """
+        self._feeds[own.side.side].require(feed)
+
     def admitted(self, own: Source, feed: str, times: np.ndarray) -> Admitted:
         """Judge the next times of a feed; rows of a source without a time are all on time.
 

@@ -1,0 +1,84 @@
+"""Groups of a whole table, or of what its rows look up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from penstock.plan.group_query import GroupQuery
+from penstock.plan.query import columns
+
+from ..join.lookup.base import RelationJoin
+from .folding import Folding
+
+
+class GroupedTable:
+    """Groups of rows that end; iterate to get them.
+
+    Parameters
+    ----------
+    query : GroupQuery
+    schema : pyarrow.Schema
+    batches : iterable of RecordBatch
+        The rows, of that schema, in order.
+    timeless : bool
+        Whether rows may lack an event time. They are in no ``window``; for any other key they are
+        rows like the others.
+    lookup : RelationJoin, optional
+        Of ``query.lookup``, ordered.
+
+    Attributes
+    ----------
+    rows_in, rows_out : int
+        Rows so far that came, and groups that left.
+    folding : Folding
+    """
+
+    def __init__(
+        self,
+        query: GroupQuery,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        timeless: bool,
+        lookup: RelationJoin | None = None,
+    ) -> None:
+        if timeless and not query.windowed:
+            query = replace(query, source=replace(query.source, time=None, unit=""))
+        self._batches = batches
+        self.folding = Folding(query, schema, lookup)
+        self.rows_in = self.rows_out = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the output."""
+        return self.folding.schema
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.folding.fold(batch)
+            self.rows_in += batch.num_rows
+        for groups in self.folding.finish():
+            self.rows_out += groups.num_rows
+            yield groups
+
+
+def grouped_table(
+    query: GroupQuery, table: pa.Table, lookup: RelationJoin | None = None
+) -> GroupedTable:
+    """Prepare to group a table, or what its rows look up.
+
+    Parameters
+    ----------
+    lookup : RelationJoin, optional
+        Of ``query.lookup``, ordered.
+    """
+    needed = list(query.columns) if lookup is None else table.schema.names
+    if needed:  # a table without columns loses its number of rows
+        table = table.select(needed)
+    entry = query.entry
+    times = [] if entry.time is None else sorted(name for _, name in columns(entry.time))
+    timeless = any(table.column(name).null_count for name in times)
+    return GroupedTable(query, table.schema, table.to_batches(), timeless=timeless, lookup=lookup)
