@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.expr.node import walk
 from penstock.plan.group_query import GroupQuery
-from penstock.plan.query import columns
 
 from ..device.fields import MalformedError
 
@@ -22,12 +20,7 @@ PIECE_BYTES = 1 << 18
 
 def dealt_schema(query: GroupQuery, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a source that its groups need, with dictionaries as plain values."""
-    made, source = query.aggregation, query.source
-    roots = [source.filter, *made.keys]
-    roots += [e for a in made.aggregates for e in (a.value, a.by) if e is not None]
-    roots += [] if source.time is None else [source.time]
-    names = {name for root in walk(*roots) if not root.args for _, name in columns(root)}
-    return pa.schema([_plain(field) for field in schema if field.name in names])
+    return pa.schema([_plain(field) for field in schema if field.name in query.columns])
 
 
 def _plain(field: pa.Field) -> pa.Field:

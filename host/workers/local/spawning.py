@@ -88,12 +88,16 @@ class WorkerProcess:
             return f"was killed by signal {-status}"
         return f"ended with status {status}"
 
+    def kill(self) -> None:
+        """Kill the process, a stopped one, too; :meth:`end` waits for its end."""
+        self._process.kill()
+
     def end(self, grace_s: float = 0.0) -> None:
         """Wait for the end; kill the process if it does not come in time."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace_s)
         if not self.has_ended:
-            self._process.kill()  # stopped ones, too
+            self._process.kill()
             self._process.wait(_GONE_S)
         self.line.close()
         if self.pidfd >= 0:
