@@ -7,7 +7,7 @@ channels, files and clocks. All of it happens in the stream's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ from penstock.errors import LostError, ProcessError
 
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
-from ..state import PARTITIONS
 from .dealt import unpacked
 from .local.crew import Crew
 from .local.job import Job, Start
@@ -98,9 +97,14 @@ class Driver:
         if folder is not None and last is not None:
             folder.require(last, job.text, fingerprint, dealt)
             self.admission = last.admission
-        rows = {} if folder is None or last is None else self._rows_of(folder, last)
+        #: Output of the record to go on from, by number, that was not acknowledged.
+        self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
+        if folder is not None and last is not None:
+            self.recorded_rows = self._rows_of(folder, last)
         commit = None if last is None else _commit_of(last)
-        self.parent = Parent(job.size, saves=folder is not None, now=now, last=commit, rows=rows)
+        self.parent = Parent(
+            job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
+        )
         if folder is not None:
             folder.tidy(last)
 
@@ -264,7 +268,10 @@ class Driver:
             commit.admission,
             commit.acknowledged,
             tuple(part for text in commit.states for part in parts_of(text)),
-            {n: tuple(p for text in texts for p in parts_of(text)) for n, texts in commit.rows.items()},
+            {
+                n: tuple(p for text in texts for p in parts_of(text))
+                for n, texts in commit.rows.items()
+            },
         )
 
     # Losses.
@@ -326,12 +333,8 @@ class Driver:
 
     # Waiting.
 
-    @property
-    def is_ready(self) -> Callable[[bool], bool]:
+    def is_ready(self, may_receive: bool) -> bool:
         """Whether :meth:`step` can do something, given whether it may receive."""
-        return self._is_ready
-
-    def _is_ready(self, may_receive: bool) -> bool:
         crew = self._crew
         if crew is None:
             return False
@@ -358,7 +361,3 @@ def _commit_of(record: Record) -> Commit:
 
 def _texts(parts: Sequence[Part]) -> list[bytes]:
     return [as_text([part]) for part in parts]
-
-
-#: Partitions by which keys find their workers: part of what a checkpoint depends on.
-assert PARTITIONS == 1 << 12

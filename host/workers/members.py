@@ -66,7 +66,7 @@ def facts(
     return {
         "query": query.text,
         "compiled query": fingerprint(query),
-        **{f"schema of {name}": _schema_text(schema) for name, schema in schemas.items()},
+        **{f"schema of {name}": schema_text(schema) for name, schema in schemas.items()},
         "python": platform.python_version(),
         **{name: version(name) for name in _LIBRARIES},
         **{name: repr(value) for name, value in settings.items()},
@@ -129,7 +129,8 @@ def _of(expr: Expr) -> list[object]:
     return written
 
 
-def _schema_text(schema: pa.Schema) -> str:
+def schema_text(schema: pa.Schema) -> str:
+    """Return the columns of a schema as one text."""
     return ", ".join(
         f"{field.name} {field.type}{'' if field.nullable else ' not null'}" for field in schema
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from ..channel import Doorbell, GoneError
@@ -49,12 +49,15 @@ class BellInbox:
             Something else wants to be looked at, or the time is over.
         """
         if self._items.empty() and block:
-            try:
-                left = _LOOK_S if timeout is None else min(timeout, _LOOK_S)
-                self._bell.wait(lambda: not self._items.empty() or self._is_ready(), left)
-            except GoneError as gone:
-                self._on_gone(gone.name)
+            self.wait(_LOOK_S if timeout is None else min(timeout, _LOOK_S))
         return self._items.get(block=False)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until there is an item, or something else to look at."""
+        try:
+            self._bell.wait(lambda: not self._items.empty() or self._is_ready(), timeout_s)
+        except GoneError as gone:
+            self._on_gone(gone.name)
 
     def empty(self) -> bool:
         """Whether there is no item."""
@@ -63,6 +66,3 @@ class BellInbox:
     def qsize(self) -> int:
         """Return about how many items there are."""
         return self._items.qsize()
-
-
-__all__ = ["BellInbox", "Empty"]
