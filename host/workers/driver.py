@@ -1,7 +1,7 @@
 """Drives the workers of a stream: deals, receives, cuts, commits, begins again after a loss.
 
-What is said and when is the protocol's (:class:`~.protocol.parent.Parent`); here it meets processes,
-channels, files and clocks. All of it happens in the stream's thread.
+What is said and when is the protocol's (:class:`~.protocol.parent.Parent`); here it meets
+processes, channels, files and clocks. All of it happens in the stream's thread.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Driver:
                 parent.incarnation,
                 parent.committed,
                 {} if last is None else last.promises,
-                () if last is None else tuple(p for s in last.states for p in parts_of(s)),
+                () if last is None else _parts(last.states),
                 0 if last is None else last.size,
             )
             for rank in range(self.job.size)
@@ -357,6 +357,10 @@ def _commit_of(record: Record) -> Commit:
         tuple(_texts(record.states)),
         {number: tuple(_texts(parts)) for number, parts in record.rows.items()},
     )
+
+
+def _parts(texts: Sequence[bytes]) -> tuple[Part, ...]:
+    return tuple(part for text in texts for part in parts_of(text))
 
 
 def _texts(parts: Sequence[Part]) -> list[bytes]:

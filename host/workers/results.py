@@ -14,7 +14,7 @@ from ..join.stream.outlet import Outlet
 from .output_order import in_order
 
 
-class NumberedRows(NamedTuple):
+class Polled(NamedTuple):
     """Rows of one checkpoint.
 
     Parameters

@@ -98,6 +98,8 @@ class Runner:
     upstream : Upstream
     bell : Doorbell
         Of this process.
+    number : int
+        Of the last record, 0 without one.
     writer : PartWriter or None
         None where marks are not for checkpoints.
     latency_s : float
@@ -115,6 +117,7 @@ class Runner:
         upstream: Upstream,
         bell: Doorbell,
         *,
+        number: int = 0,
         writer: PartWriter | None = None,
         latency_s: float = 0.0,
         epoch_bytes: int = EPOCH_BYTES,
@@ -137,7 +140,7 @@ class Runner:
         self._told = self._ended
         self._is_news = False
         #: Number of the results that may be given: they lie behind the part of the number before.
-        self._number = worker.number + 1
+        self._number = number + 1
         self._parts: list[PartWritten] = []
         self._waits = [False] * len(peers)
 

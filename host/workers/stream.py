@@ -40,7 +40,7 @@ from .members import fingerprint, schema_text
 from .points import arm, reached
 from .records.folder import CheckpointFolder
 from .reporting import worker_reports
-from .results import Gathering, NumberedRows, Tally, table_of
+from .results import Gathering, Polled, Tally, table_of
 from .runner import EPOCH_BYTES
 from .waiting import BellInbox
 
@@ -145,12 +145,12 @@ class WorkerStream(StreamCalls):
         self._changes = self._seen = 0
         self._raised = self._changed_since_cut = self._ending = False
         self._flush_wanted = False
-        self._target = 0
+        self._target = self._covering = 0
         self._opened = self._cut_at = time.monotonic()
         self._check_at = 0.0
         self._is_stopped = False
-        self._offered: NumberedRows | None = None
-        self._returned: NumberedRows | None = None
+        self._offered: Polled | None = None
+        self._returned: Polled | None = None
         self._relax = promptness.hold(chosen.latency_s) if chosen.latency_s else None
         self._restore()
         self._started = False
@@ -294,8 +294,8 @@ class WorkerStream(StreamCalls):
             return
         self._limit, self._raised, self._changed_since_cut = limit, True, True
         self._parent.promise(SOURCE, self._intake.watermarks()[LEFT])
-        covering = self._parent.committed + (1 if self._parent.may_cut else 2)
-        self._gathering.note(covering, self._changes)
+        self._covering = self._next_cut()
+        self._gathering.note(self._covering, self._changes)
 
     def _limit_now(self) -> Limit:
         return self._closing.limit(self._intake.watermarks())
@@ -416,17 +416,20 @@ class WorkerStream(StreamCalls):
 
     def _settle(self) -> None:
         """Wait for groups that a change has completed, unless a checkpoint releases them."""
-        if self.flow.latency_s or self._checkpoint is not None or not self._raised:
+        if self.flow.latency_s or self._checkpoint is not None:
             return
-        target = self._thread.call(self._want_cut)
         self.wait_for(
-            lambda: self._parent.committed >= target or self.budget.results_full,
+            lambda: self._seen >= self._covering or self.budget.results_full,
             self.flow.push_timeout_s,
         )
 
     def _want_cut(self) -> int:
         """Cut as soon as possible; returns the number of the cut that covers all until now."""
         self._flush_wanted = True
+        return self._next_cut()
+
+    def _next_cut(self) -> int:
+        """Return the number of the next cut that can begin."""
         return self._parent.committed + (1 if self._parent.may_cut else 2)
 
     def _cut_all(self) -> None:
@@ -435,14 +438,14 @@ class WorkerStream(StreamCalls):
 
     def _drain(self, timeout_s: float) -> None:
         self._check()
-        if self._closed or self.wait_for(lambda: self._parent.committed >= self._target, timeout_s):
+        if self._closed or self.wait_for(lambda: self._seen >= self._target, timeout_s):
             return
         raise OverloadError(
             f"workers have not grouped all rows within {timeout_s:g} s; poll the results if many "
             "wait, use more workers, or give a longer push_timeout_s"
         )
 
-    def _offer(self) -> NumberedRows | None:
+    def _offer(self) -> Polled | None:
         """Return the next rows of a checkpoint, those that did not reach the caller first."""
         self._check()
         if self._offered is None or self._offered is self._returned:
@@ -452,7 +455,7 @@ class WorkerStream(StreamCalls):
                 number, batches = found
                 rows = table_of(batches, self.schema, self._ordered)
                 self._tally.drop(number)
-                self._offered = NumberedRows(number, rows)
+                self._offered = Polled(number, rows)
                 self.budget.note()
         reached("release")
         return self._offered
@@ -540,23 +543,23 @@ class WorkerStream(StreamCalls):
 class NumberedStream(WorkerStream):
     """A running query whose rows leave under the number of the checkpoint that covers them."""
 
-    def poll(self) -> NumberedRows | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def poll(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the rows of the next checkpoint; they acknowledge those of the call before.
 
         Returns
         -------
-        NumberedRows or None
+        Polled or None
             None if no further checkpoint has rows.
         """
         self._require_own_process()
         return self._numbered()
 
-    def _numbered(self) -> NumberedRows | None:
+    def _numbered(self) -> Polled | None:
         offered = self._thread.call(self._offer)
         self._returned = offered
         return offered
 
-    def close(self) -> NumberedRows | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def close(self) -> Polled | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """End the source; returns as :meth:`poll`, which gives what is left."""
         super().close()
         return self._offered

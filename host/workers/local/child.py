@@ -100,6 +100,7 @@ def run(start: Start, files: Sequence[int], line: Line, parent: int) -> None:
         ends.peers,
         ParentLink(ends.consumer, ends.producer, schema),
         ends.bell,
+        number=start.number,
         writer=writer,
         latency_s=job.latency_s,
         epoch_bytes=job.epoch_bytes,
@@ -142,4 +143,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # Nothing is left to be done, and the interpreter takes long to take itself apart.
+    os._exit(main(sys.argv[1:]))
