@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -24,6 +25,10 @@ from penstock.host.join.table.operators import table_join
 from penstock.host.prune.sizes import Pruning, pruning_sizes
 from penstock.host.relation.border import Relation
 from penstock.host.rows.files import read_table
+from penstock.host.state import PARTITIONS
+from penstock.host.workers import Checkpoint
+from penstock.host.workers.checkpoint import checkpoint_of, release_of
+from penstock.host.workers.stream import WorkerStream, open_workers
 
 from . import arguments
 from .errors import UsageError, memory_explained
@@ -33,12 +38,14 @@ from .query.compiler import compile_select
 from .query.options import QueryOptions, Rows, Within
 
 __all__ = [
+    "Checkpoint",
     "Flow",
     "GroupStream",
     "JoinStream",
     "Pruning",
     "Running",
     "TableLike",
+    "WorkerStream",
     "as_table",
     "relation",
     "sql",
@@ -49,6 +56,9 @@ __all__ = [
 #: A table: Arrow data, a path, or anything with the Arrow C stream interface (pandas and Polars
 #: frames, DuckDB relations).
 TableLike = pa.Table | pa.RecordBatch | str | PathLike | Any
+
+#: A worker leads one partition of the keys at least.
+_WORKERS = partial(arguments.whole, least=1, most=PARTITIONS)
 
 
 def sql(
@@ -185,7 +195,10 @@ def stream(
     device: str | Device | Sequence[Device] = "cpu",
     flow: Flow | None = None,
     trace: bool = False,
-) -> JoinStream | LookupStream | GroupStream:
+    workers: int | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    release: str = "commit",
+) -> JoinStream | LookupStream | GroupStream | WorkerStream:
     """Open a running query: a join of two streams or of a stream and a relation, or groups of one.
 
     Parameters
@@ -203,12 +216,21 @@ def stream(
         Latency target, memory, order, scheduling; see docs/streams.md.
     trace : bool
         Whether ``stream.trace`` records what each lane did when.
+    workers : int, optional
+        Processes that group one stream together; see docs/workers.md. By default this one does, or
+        one process where there is a checkpoint.
+    checkpoint : path or Checkpoint, optional
+        Folder of checkpoints, by which groups outlive processes. ``poll`` then gives the rows of
+        one checkpoint, with its number, or None.
+    release : str
+        With a checkpoint: "commit" lets rows leave once it covers them, each under one number;
+        "now" at once, and perhaps again after a loss.
     query, time, rows, within, params, scale, time_zone
         As for :func:`sql`.
 
     Returns
     -------
-    JoinStream, LookupStream or GroupStream
+    JoinStream, LookupStream, GroupStream or WorkerStream
         With ``push``, ``advance``, ``poll``, ``flush``, ``late`` and ``close``.
     """
     options = QueryOptions(
@@ -226,6 +248,21 @@ def stream(
     arguments.flag("trace", trace)
     looked_up = relation_of(arguments.mapping()("schemas", schemas))
     chosen = flow or Flow()
+    size = _workers(workers, checkpoint, release, looked_up is not None)
+    if size is not None:
+        _refuse_of_one_table(device, {})
+        with memory_explained():
+            return open_workers(
+                query,
+                schemas,
+                options,
+                size,
+                checkpoint_of(checkpoint),
+                release,
+                disorder=disorder,
+                flow=chosen,
+                trace=trace,
+            )
     if looked_up is not None:
         with memory_explained():
             return _lookup_stream(
@@ -247,6 +284,30 @@ def stream(
             flow=flow,
             trace=trace,
         )
+
+
+def _workers(
+    workers: int | None,
+    checkpoint: str | PathLike[str] | Checkpoint | None,
+    release: str,
+    looks_up: bool,
+) -> int | None:
+    """Return how many workers there are; None for none.
+
+    Raises
+    ------
+    UsageError
+    """
+    arguments.optional(_WORKERS)("workers", workers)
+    release_of(release)
+    if checkpoint_of(checkpoint) is None and workers is None:
+        return None
+    if looks_up:
+        raise UsageError(
+            "workers and checkpoints are for a stream alone, and this query looks rows of a "
+            "relation up; leave workers and checkpoint out, or look up before the stream"
+        )
+    return workers or 1
 
 
 def _with_relation(

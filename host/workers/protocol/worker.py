@@ -267,14 +267,17 @@ class Worker:
         return is_current
 
     def _move(self, worker: int, promises: Iterable[tuple[int, int]]) -> None:
-        """Move the clock, after the merge, and let go what is complete by it."""
+        """Move the clock, after the merge."""
         self.clock.move(worker, promises)
-        limit = self._limit_of(self.clock.time)
-        if limit > self._limit:
-            self._limit = limit
-            self._give(self.state.release(limit))
+        self._trigger(self.clock.time)
 
-    def _give(self, rows: SomeRows) -> None:
+    def _trigger(self, time: int) -> None:
+        """Let the groups go that are complete once all rows below a time are merged."""
+        limit = self._limit_of(time)
+        if limit <= self._limit:
+            return
+        self._limit = limit
+        rows = self.state.release(limit)
         if rows.num_rows:
             self.results.append(OutputRows(self.incarnation, self._marks.number, rows))
             if self.saves:
