@@ -18,8 +18,8 @@ from ..emit.groups.closing import Limit
 from .blocks import BlockWriter, read_block
 from .contributions import MOST_FEEDS, ROW_BITS, ColumnContributions, Contributions
 from .intake import Renumbering
-from .layout import Layout
-from .output import Output
+from .layout import EntryLayout
+from .output import GroupRows
 from .panes import Panes
 from .probing import leaders
 from .store import LogStore
@@ -87,11 +87,11 @@ class GroupState:
         self.query, self.rank, self.size = query, rank, size
         aggregation = query.aggregation
         found = None if query.source.time is None else time_key(query)
-        layout = Layout(
+        layout = EntryLayout(
             aggregation.keys, None if found is None else found.index, aggregation.aggregates
         )
         self._layout = layout
-        self._output = Output(query, layout, {query.source.side: schema})
+        self._output = GroupRows(query, layout, {query.source.side: schema})
         self._digest = layout.digest(self._output.schema)
         self._columns = ColumnContributions(query, layout)
         self._texts = Texts()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..emit.groups.closing import Limit, below
-from .layout import Layout
+from .layout import EntryLayout
 from .store import LogStore
 
 #: Most panes: beyond, each gets twice the span, and neighbours are merged.
@@ -26,10 +26,10 @@ class Panes:
 
     Parameters
     ----------
-    layout : Layout
+    layout : EntryLayout
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: EntryLayout) -> None:
         self._layout = layout
         self._shift = 0
         self._panes: dict[int, LogStore] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .layout import Layout
+from .layout import EntryLayout
 from .probing import index_all, merge_all
 
 #: Entries for which a log has room at first.
@@ -22,12 +22,12 @@ class LogStore:
 
     Parameters
     ----------
-    layout : Layout
+    layout : EntryLayout
     entries : int
         For which there is room at first; more make it grow.
     """
 
-    def __init__(self, layout: Layout, entries: int = 0) -> None:
+    def __init__(self, layout: EntryLayout, entries: int = 0) -> None:
         self.layout = layout
         #: Entries in the log.
         self.count = 0
