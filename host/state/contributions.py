@@ -39,11 +39,14 @@ class Contributions:
         Rows that WHERE leaves out.
     without_time : int
         Rows that it admits, but whose time is NULL.
+    times : (int, int) or None
+        The least and the greatest time key, if they are known.
     """
 
     entries: np.ndarray
     filtered: int
     without_time: int
+    times: tuple[int, int] | None = None
 
 
 class ColumnContributions:
