@@ -153,7 +153,12 @@ class GroupIntake(Sources):
         if not self._checked:
             return
         query, rows = self.query, batch.num_rows
-        loaded = load(batch, query.columns, query.scale_of(query.source.side), self.entry.alias)
+        loaded = load(
+            batch,
+            query.columns_of(query.source.side),
+            query.scale_of(query.source.side),
+            self.entry.alias,
+        )
         known: Columns = {(query.source.side, name): v for name, v in loaded.items()}
         everything = np.arange(rows)
         kept = filtered(query.source, SideRows(everything, everything, known))
