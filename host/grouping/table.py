@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.plan.group_query import GroupQuery
-from penstock.plan.query import columns
 
 from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
@@ -26,9 +24,6 @@ class GroupedTable:
     schema : pyarrow.Schema
     batches : iterable of RecordBatch
         The rows, of that schema, in order.
-    timeless : bool
-        Whether rows may lack an event time. They are in no ``window``; for any other key they are
-        rows like the others.
     lookup : RelationJoin, optional
         Of ``query.lookup``, ordered.
 
@@ -47,11 +42,8 @@ class GroupedTable:
         schema: pa.Schema,
         batches: Iterable[pa.RecordBatch],
         *,
-        timeless: bool,
         lookup: RelationJoin | None = None,
     ) -> None:
-        if timeless and not query.windowed:
-            query = replace(query, source=replace(query.source, time=None, unit=""))
         self._batches, self._alias = batches, query.source.alias
         self.folding = Folding(query, schema, lookup)
         self.rows_in = self.rows_out = 0
@@ -104,7 +96,4 @@ def grouped_table(
     needed = list(query.columns_of(query.source.side)) if lookup is None else table.schema.names
     if needed:  # a table without columns loses its number of rows
         table = table.select(needed)
-    entry = query.entry
-    times = [] if entry.time is None else sorted(name for _, name in columns(entry.time))
-    timeless = any(table.column(name).null_count for name in times)
-    return GroupedTable(query, table.schema, table.to_batches(), timeless=timeless, lookup=lookup)
+    return GroupedTable(query, table.schema, table.to_batches(), lookup=lookup)

@@ -102,7 +102,7 @@ def join_with_relation(
         options = table.options(memory_bytes, ordered=ordered, pruning=pruning_sizes(True))
         join = open_lookup(plan, source.schema, stored, [device], replace(options, refresh=False))
         if is_above:
-            groups = GroupedTable(found, source.schema, source.batches, timeless=True, lookup=join)
+            groups = GroupedTable(found, source.schema, source.batches, lookup=join)
             write_groups(groups, output)
             return
 

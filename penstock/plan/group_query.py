@@ -34,7 +34,7 @@ class GroupQuery:
         The lookup join whose pairs are grouped.
     windowed : bool
         Whether a key is a ``window`` of the source's time: a row without a time is in none. Under
-        other keys it is a row like any other in a table, which ends.
+        other keys that follow the time it has the key NULL, in a group that leaves at the end.
     """
 
     text: str

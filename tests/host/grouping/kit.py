@@ -203,13 +203,12 @@ class Maker:
         wanted = self.rng.integers(0 if keys else -1, 3)
         keys += [(k, k) for k in self.rng.choice(_KEYS, max(0, wanted), replace=False).tolist()]
         follows = bool(keys) and keys[0][0] != keys[0][1]
-        in_order = follows and (is_windowed or not table["t"].null_count)
         where = [f"({self.one_of(_CONDITIONS)})"] if self.chance(0.4) else []
         source = "g"
         if self.chance(0.2):
             source = f"(SELECT * FROM g WHERE {self.one_of(_CONDITIONS)}) g"
         text_where = f" WHERE {' AND '.join(where)}" if where else ""
-        dropped = ["t IS NOT NULL"] if is_windowed or (self.timed and follows) else []
+        dropped = ["t IS NOT NULL"] if is_windowed else []
         oracle_where = where + dropped
         oracle_where = f" WHERE {' AND '.join(oracle_where)}" if oracle_where else ""
         names = [f"k{k}" for k in range(len(keys))]
@@ -221,7 +220,7 @@ class Maker:
             return Case(text, table, oracle, names, [], declared, unit)
         floats, magnitudes = [], []
         for k in range(self.rng.integers(1, 5)):
-            own, other, summed = self.aggregate(in_order=in_order)
+            own, other, summed = self.aggregate(in_order=follows)
             items.append(f"{own} AS a{k}")
             asked.append(f"{other} AS a{k}")
             if summed is not None:
