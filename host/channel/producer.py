@@ -140,8 +140,7 @@ class Producer:
             and len(payload) <= self._capacity
             and (self._sent - self._processed) % self.modulus < self.slots
         ):
-            if payload:
-                self.memory.write(self._slot_next(), 0, payload)
+            self.memory.write(self._slot_next(), 0, payload)
             self._publish((payload,), len(payload), kind, 0)
             if self._ring is not None:
                 self._ring()
@@ -198,7 +197,7 @@ class Producer:
                 crc = crc32c(part, crc)
             crc = crc32c(checked_bytes(length, kind, flags, memory.channel, sequence), crc)
         slot = self._slot = self._slot_next()
-        memory.publish(slot, (length, kind, flags, memory.channel, crc), sequence)
+        memory.publish(slot, length, kind, flags, crc, sequence)
         self._sent = sequence
 
     def _has_credit(self) -> bool:
