@@ -197,8 +197,8 @@ class Consumer:
             self._has_lapped = True
         if whole is not payload:
             self._finish(sequence)
-            if whole is None:
-                return None
+        if whole is None:
+            return None
         if kind is Kind.CLOSE:
             self.closed = True
         return Message(kind, whole, sequence)
