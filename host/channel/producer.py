@@ -212,13 +212,11 @@ class Producer:
         count = self.memory.processed()
         if count == self._processed:
             return in_flight
-        if (count - self._processed) % self.modulus <= in_flight < self.modulus and (
-            count < self.modulus
-        ):
+        if count < self.modulus and (count - self._processed) % self.modulus <= in_flight:
             self._processed = count
             return (self._sent - count) % self.modulus
         # A count that comes again, or late, tells nothing new.
-        if count < self.modulus and (self._processed - count) % self.modulus <= self.modulus // 2:
+        if count < self._processed:
             return in_flight
         raise MalformedError(
             f"channel {self.memory.channel:#x}: the consumer says that {count} slots are processed "
