@@ -36,20 +36,42 @@ stream = penstock.stream(
     LEADERS,
     {"bids": bids.schema},
     disorder=timedelta(seconds=2),
+    workers=2,
+    checkpoint=penstock.Checkpoint(folder.name, every_s=0.5),
+    flow=penstock.Flow(latency_s=0.25),
 )
 
 # %% [markdown]
-# Half-way, one of the workers is killed. All begin again from the last checkpoint, and batches since
-# then are dealt again from memory. Nobody who polls notices more than a pause.
+# Half-way, one of the workers is killed. All begin again from the last checkpoint, and bids since
+# then are dealt again from memory. Rows come under the number of the checkpoint that covers them: a
+# sink that gets a number again would replace it. Each `poll` says that those before have arrived.
 
 # %%
-BATCH = 10_000
-parts = []
-for number, first in enumerate(range(0, len(bids), BATCH)):
+BATCH = 5_000
+parts: dict[int, pa.Table] = {}
+
+
+def take(polled) -> bool:
+    """Keep the rows of a checkpoint, once, if there are any."""
+    if polled is None:
+        return False
+    parts[polled.number] = polled.rows
+    return True
+
+
+for first in range(0, len(bids), BATCH):
+    if first == len(bids) // 2:
+        os.kill(stream.processes[1], signal.SIGKILL)
     stream.push("bids", bids.slice(first, BATCH))
-    parts.append(stream.poll())
-parts.append(stream.close())
-groups = pa.concat_tables(parts).to_pandas().sort_values(["minute", "auction"], ignore_index=True)
+    take(stream.poll())
+stream.flush()
+print(f"workers lost: {sum(stream.failures().values())}")
+take(stream.close())
+while take(stream.poll()):
+    pass
+folder.cleanup()
+groups = pa.concat_tables(parts.values()).to_pandas()
+groups = groups.sort_values(["minute", "auction"], ignore_index=True)
 
 # %% [markdown]
 # The same by pandas, from all rows at once. At equal prices, the earlier bid leads.
@@ -80,7 +102,11 @@ total = 20_000  # auctions, some of them without a bid
 share = np.concatenate([[0], per_auction.cumsum() / per_auction.sum()])
 shares.plot(np.arange(len(share)) / total, share, color=LEFT)
 shares.plot([0.2, 0.2, 0], [0, 0.8, 0.8], color=INK, lw=0.8, ls="--")
-shares.set(xlabel="share of auctions", ylabel="share of bids", title="A fifth of the auctions has most bids")
+shares.set(
+    xlabel="share of auctions",
+    ylabel="share of bids",
+    title="A fifth of the auctions has most bids",
+)
 shares.set(xlim=(0, 1), ylim=(0, 1))
 prices.scatter(groups.bids, groups.price / 100, s=5, color=RIGHT, alpha=0.3, lw=0)
 count = np.geomspace(1, groups.bids.max(), 200)
