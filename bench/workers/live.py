@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock
+from penstock.errors import PenstockError
 
 WORKERS = 2
 BATCH_ROWS = 1 << 16
@@ -23,6 +24,10 @@ SCHEMA = pa.schema([("ad", pa.int64()), ("t", pa.timestamp("ms", "UTC"))])
 
 #: 2023-11-14 22:10:00, where a window of ten minutes and all smaller ones begin.
 _BEGIN_MS = 1_699_999_800_000
+
+#: Rows that may wait for workers, and how often it is looked how many do: in batches, and seconds.
+_MOST_WAITING_ROWS, _LOOK_BATCHES, _LOOK_S = 4_000_000, 16, 0.01
+_PATIENCE_S = 120.0
 
 #: Bytes that waiting rows, and those that a checkpoint has yet to cover, may take.
 _MEMORY_BYTES = 4 << 30
@@ -89,13 +94,24 @@ def kept(keys: int, seconds: float, every_s: float | None) -> Kept:
             stream.flush()
             before, rows = _checkpoints(stream), 0
             began = time.perf_counter()
-            for batch in cycle(drawn):
+            for number, batch in enumerate(cycle(drawn)):
                 stream.push("ads", batch)
                 rows += batch.num_rows
+                if number % _LOOK_BATCHES == 0:
+                    _wait_for_workers(stream, keys + rows)
                 if time.perf_counter() - began > seconds:
                     break
             stream.flush()
             return Kept(rows, time.perf_counter() - began, _checkpoints(stream) - before)
+
+
+def _wait_for_workers(stream, rows: int) -> None:
+    """Wait until few of the rows pushed wait, which would force a checkpoint otherwise."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while sum(own.rows for own in stream.report().workers) < rows - _MOST_WAITING_ROWS:
+        if time.monotonic() > deadline:
+            raise PenstockError(f"workers have folded no rows for {_PATIENCE_S:g} s")
+        stream.wait_for(lambda: False, _LOOK_S)
 
 
 @dataclass(frozen=True)
@@ -190,4 +206,5 @@ def _ms(seconds):
 
 
 def _checkpoints(stream) -> int:
-    return 0
+    """Number of the last checkpoint of all workers."""
+    return min((own.checkpoint for own in stream.report().workers), default=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from bench.peers.turns import Times
 from bench.rows import Row
-from bench.workers import hand, one, pair, peers
+from bench.workers import hand, live, one, pair, peers
 from bench.workers.jobs import Job, nb7, ysb
 from bench.workers.mate import Stint
 from bench.workers.turns import FOLDING, Contender, in_steps, take_turns, timed
 
-PARTS = ("one", "pair", "spark")
+PARTS = ("one", "pair", "spark", "checkpoint", "latency")
 
 #: Rows per second of a thread in the paper (§8.2: 2e9 by 16 nodes of 10 threads), on its machine.
 PAPER_PER_THREAD = 12.5e6
@@ -34,6 +34,13 @@ TARGETS = {"DuckDB": 1.0, "Polars": 1.0, "Spark": 20.0}
 NOTHING_TO_FOLD = "; as printed, folding first gains nothing"
 
 
+#: Least rate with checkpoints over that without, and most seconds to a window's groups.
+TARGET_CHECKPOINT, TARGET_P99_S = 0.9, 0.2
+
+#: Of the streams whose latency is measured.
+LATENCY_KEYS, WINDOW_MS, LATENCY_S = 10_000, 100, 0.05
+
+
 @dataclass(frozen=True)
 class Scale:
     """How much is measured.
@@ -44,19 +51,28 @@ class Scale:
         Of each worker: of the paper's gigabyte of YSB's records, and as many bids.
     spark : int
         Rows that Spark gets, in micro-batches.
-    keys : int
-        Of the stream with checkpoints.
+    keys, every_s, runs : int, float, int
+        Of streams with checkpoints: keys, seconds from one to the next, and how many streams with
+        and without.
+    seconds : float
+        That streams are pushed to.
     rounds : int
+        Of contenders in turns.
     """
 
     rows: int
     spark: int
     keys: int
+    every_s: float
+    runs: int
+    seconds: float
     rounds: int
 
 
-FULL = Scale(rows=13_800_000, spark=6_000_000, keys=10_000_000, rounds=5)
-QUICK = Scale(rows=1_380_000, spark=600_000, keys=200_000, rounds=2)
+FULL = Scale(
+    rows=13_800_000, spark=6_000_000, keys=10_000_000, every_s=10, runs=3, seconds=40, rounds=5
+)
+QUICK = Scale(rows=1_380_000, spark=600_000, keys=200_000, every_s=2, runs=1, seconds=8, rounds=2)
 
 
 class Report:
@@ -92,6 +108,8 @@ class Report:
             "one": self._one,
             "pair": self._pair,
             "spark": self._spark,
+            "checkpoint": self._checkpoint,
+            "latency": self._latency,
         }
         for part in PARTS:
             if part in self._parts:
@@ -198,6 +216,50 @@ class Report:
                         {"job": job.name, "over": over, "rates": rates, "seconds": seconds},
                     )
                 )
+
+    def _checkpoint(self) -> None:
+        scale = self.scale
+        found: dict[float | None, list[live.Kept]] = {None: [], scale.every_s: []}
+        for number in range(scale.runs):
+            for every_s in list(found)[:: 1 if number % 2 == 0 else -1]:
+                found[every_s].append(live.kept(scale.keys, scale.seconds, every_s))
+        without, kept = found.values()
+        over = median(a.rate / b.rate for a, b in zip(kept, without, strict=True))
+        rates = {name: median(own.rate for own in runs) / 1e6 for name, runs in found.items()}
+        count = min(own.checkpoints for own in kept)
+        self._add(
+            Row(
+                f"checkpoint every {scale.every_s:g} s, {scale.keys:,} keys, {count} or more each",
+                f"{rates[scale.every_s]:.2f} M rows/s: {over:.2f}x",
+                f">= {TARGET_CHECKPOINT}x none",
+                over >= TARGET_CHECKPOINT,
+                f"none {rates[None]:.2f} M rows/s",
+                {
+                    "over": over,
+                    "kept": list(map(asdict, kept)),
+                    "without": list(map(asdict, without)),
+                },
+            )
+        )
+
+    def _latency(self) -> None:
+        scale = self.scale
+        settings = {"keys": LATENCY_KEYS, "window_ms": WINDOW_MS, "latency_s": LATENCY_S}
+        live.sustained(**settings, seconds=1.0)  # all is compiled
+        rate = median(live.sustained(**settings, seconds=scale.seconds / 4) for _ in range(3))
+        found = live.delays(**settings, rate=rate / 2, seconds=scale.seconds)
+        self._add(
+            Row(
+                f"two workers, latency_s {LATENCY_S:g}, windows of {WINDOW_MS} ms, "
+                f"{LATENCY_KEYS:,} keys, at half of {rate / 1e6:.1f} M rows/s",
+                f"p50 {1e3 * found.p50:.0f}, p99 {1e3 * found.p99:.0f}, "
+                f"at most {1e3 * found.largest:.0f} ms after a window's end",
+                f"p99 <= {TARGET_P99_S:g} s",
+                found.p99 <= TARGET_P99_S,
+                f"{found.groups:,} groups",
+                {"sustained": rate, **asdict(found)},
+            )
+        )
 
 
 def _rate(rows: int, times: Times, name: str) -> str:
