@@ -399,11 +399,16 @@ def _refuse_of_one_table(device: str | Device | Sequence[Device], given: Mapping
     ------
     UsageError
     """
-    for argument, value in {**given, "device": None if device == "cpu" else device}.items():
+    reasons = {
+        "device": "its groups are folded by this process itself, and take no device",
+        "disorder": "its groups do not depend on the order of its rows",
+        "operator": "operators join two tables",
+    }
+    for argument, value in {"device": None if device == "cpu" else device, **given}.items():
         if value is not None:
             raise UsageError(
-                f"{argument} is given, but groups of one table are folded by this process as they "
-                "come, and need no device: leave it out, or join a second table"
+                f"{argument} is given, but the query is over one table: {reasons[argument]}; "
+                f"leave {argument} out"
             )
 
 

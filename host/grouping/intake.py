@@ -21,6 +21,7 @@ from ..keys.prepare import check_casts
 from ..rows.batch_bytes import byte_counter
 from ..rows.columns import load
 from ..rows.sides import SideRows, filtered
+from ..windows.feeds import ONLY
 from ..windows.source import Source, Span
 
 #: Rows, at most, of neighbouring batches of a feed that are folded as one: a fold costs some tens
@@ -117,9 +118,14 @@ class GroupIntake(Sources):
         self._bytes = byte_counter(schema)
         self._checked = [] if query.lookup is not None else _failing(query)
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
-        self._numbers: dict[str, int] = {}
+        #: Numbers of feeds in the order in which they were registered.
+        self._numbers = {ONLY: 0}
         #: Bytes of the rows that wait.
         self.nbytes = 0
+
+    def register(self, own: Source, feed: str, disorder: Span | None) -> None:
+        super().register(own, feed, disorder)
+        self._numbers.setdefault(feed, len(self._numbers))
 
     def bytes_of(self, own: Source, batch: pa.RecordBatch) -> int:
         return self._bytes(batch)
@@ -154,7 +160,12 @@ class GroupIntake(Sources):
         if not self._checked:
             return
         query, rows = self.query, batch.num_rows
-        loaded = load(batch, query.columns, query.scale_of(query.source.side), self.entry.alias)
+        loaded = load(
+            batch,
+            query.columns_of(query.source.side),
+            query.scale_of(query.source.side),
+            self.entry.alias,
+        )
         known: Columns = {(query.source.side, name): v for name, v in loaded.items()}
         everything = np.arange(rows)
         kept = filtered(query.source, SideRows(everything, everything, known))
@@ -169,8 +180,7 @@ class GroupIntake(Sources):
             keep[late] = False
             batch = batch.filter(pa.array(keep))
         if batch.num_rows:
-            number = self._numbers.setdefault(judged.feed, len(self._numbers))
-            self._waiting.append((batch, number))
+            self._waiting.append((batch, self._numbers[judged.feed]))
             self.nbytes += self._bytes(batch)
         return batch.num_rows
 

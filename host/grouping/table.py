@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
 from penstock.plan.group_query import GroupQuery
-from penstock.plan.query import columns
 
+from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
+from ..metrics.report import GroupsReport, Report
 from .folding import Folding
 
 
@@ -23,9 +24,6 @@ class GroupedTable:
     schema : pyarrow.Schema
     batches : iterable of RecordBatch
         The rows, of that schema, in order.
-    timeless : bool
-        Whether rows may lack an event time. They are in no ``window``; for any other key they are
-        rows like the others.
     lookup : RelationJoin, optional
         Of ``query.lookup``, ordered.
 
@@ -34,6 +32,8 @@ class GroupedTable:
     rows_in, rows_out : int
         Rows so far that came, and groups that left.
     folding : Folding
+    trace : Trace
+        Of what is folded when.
     """
 
     def __init__(
@@ -42,14 +42,12 @@ class GroupedTable:
         schema: pa.Schema,
         batches: Iterable[pa.RecordBatch],
         *,
-        timeless: bool,
         lookup: RelationJoin | None = None,
     ) -> None:
-        if timeless and not query.windowed:
-            query = replace(query, source=replace(query.source, time=None, unit=""))
-        self._batches = batches
+        self._batches, self._alias = batches, query.source.alias
         self.folding = Folding(query, schema, lookup)
         self.rows_in = self.rows_out = 0
+        self.trace = Trace()
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,11 +56,31 @@ class GroupedTable:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
+            began = time.monotonic()
             self.folding.fold(batch)
+            self.trace.add("groups", "fold", began, time.monotonic(), rows=batch.num_rows)
             self.rows_in += batch.num_rows
         for groups in self.folding.finish():
             self.rows_out += groups.num_rows
             yield groups
+
+    def report(self) -> Report:
+        """Return counts and state, for people and for metrics; from any thread."""
+        folding = self.folding
+        return Report(
+            arrived={self._alias: self.rows_in},
+            late={self._alias: 0},
+            rows=self.rows_out,
+            evaluations=0,
+            pairs_pruned=0,
+            pairs_in_window=0,
+            window_rows=0,
+            memory_bytes={"groups": folding.nbytes},
+            watermark_lag={},
+            latency_s={},
+            lanes=(),
+            groups=GroupsReport(folding.entries, folding.timeless, folding.filtered),
+        )
 
 
 def grouped_table(
@@ -75,10 +93,7 @@ def grouped_table(
     lookup : RelationJoin, optional
         Of ``query.lookup``, ordered.
     """
-    needed = list(query.columns) if lookup is None else table.schema.names
+    needed = list(query.columns_of(query.source.side)) if lookup is None else table.schema.names
     if needed:  # a table without columns loses its number of rows
         table = table.select(needed)
-    entry = query.entry
-    times = [] if entry.time is None else sorted(name for _, name in columns(entry.time))
-    timeless = any(table.column(name).null_count for name in times)
-    return GroupedTable(query, table.schema, table.to_batches(), timeless=timeless, lookup=lookup)
+    return GroupedTable(query, table.schema, table.to_batches(), lookup=lookup)

@@ -34,7 +34,7 @@ class GroupQuery:
         The lookup join whose pairs are grouped.
     windowed : bool
         Whether a key is a ``window`` of the source's time: a row without a time is in none. Under
-        other keys it is a row like any other in a table, which ends.
+        other keys that follow the time it has the key NULL, in a group that leaves at the end.
     """
 
     text: str
@@ -69,9 +69,13 @@ class GroupQuery:
             time = transform(time, rule)
         return replace(self.source, filter=ops.TRUE, time=time)
 
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
+    def columns_of(self, side: str) -> tuple[str, ...]:
         """Columns of the source that the groups need, sorted."""
+        assert side == self.source.side
+        return self._columns
+
+    @cached_property
+    def _columns(self) -> tuple[str, ...]:
         made, source = self.aggregation, self.source
         roots = [source.filter, *made.keys, *([] if source.time is None else [source.time])]
         roots += [e for one in made.aggregates for e in (one.value, one.by) if e is not None]
@@ -92,3 +96,11 @@ class GroupQuery:
 
     def scale_of(self, side: str) -> dict[str, int]:
         return {column: digits for (s, column), digits in self.scales if s == side}
+
+
+def lookup_of(query: JoinQuery | GroupQuery) -> JoinQuery:
+    """The look-up of a query with a relation: itself, or the one below its groups."""
+    if isinstance(query, JoinQuery):
+        return query
+    assert query.lookup is not None
+    return query.lookup

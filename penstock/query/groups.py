@@ -33,7 +33,7 @@ def has_groups(tree: exp.Select) -> bool:
 
 
 def read_aggregation(tree: exp.Select, plain: Lowering) -> tuple[Aggregation, tuple[Tumbling, ...]]:
-    """Read keys, aggregates and output of a SELECT with groups, and its keys ``window(...)``.
+    """Read keys, aggregates and output of a SELECT with groups, and the windows in its keys.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def read_aggregation(tree: exp.Select, plain: Lowering) -> tuple[Aggregation, tu
     side = None if len(sides) > 1 else next(iter(sides), "l")
     aggregates = tuple(lowering.aggregates)
     made = Aggregation(side, tuple(lowering.keys), aggregates, tuple(select), condition)
-    return made, tuple(lowering.windows)
+    return made, tuple(lowering.used)
 
 
 def check_joined(made: Aggregation, tree: exp.Select) -> None:
@@ -133,6 +133,13 @@ class _GroupLowering(Lowering):
         self.keys: dict[Expr, int] = {}
         for tree in key_trees:
             self.keys.setdefault(self._key(tree), len(self.keys))
+        #: Windows within keys, such as ``window(...).start``, too.
+        self.used = [
+            plain.window(part)
+            for tree in key_trees
+            for part in tree.walk()
+            if isinstance(part, exp.Anonymous) and is_window(part)
+        ]
         #: Trees, by id, with an aggregate or a field of a window in them.
         self.special: set[int] = set()
         self.aggregates: list[Aggregate] = []

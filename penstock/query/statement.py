@@ -44,7 +44,7 @@ class Statement:
     select: tuple[tuple[str, Expr], ...]
     scales: tuple[tuple[tuple[str, str], int], ...]
     aggregation: Aggregation | None
-    #: Keys of GROUP BY that are ``window(...)``.
+    #: Each ``window(...)`` in a key of GROUP BY.
     windows: tuple[Tumbling, ...] = ()
 
 
