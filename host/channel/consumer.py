@@ -37,9 +37,11 @@ class Consumer:
     """
 
     __slots__ = (
+        "_capacity",
         "_cut",
         "_early",
         "_given",
+        "_has_lapped",
         "_processed",
         "_received",
         "_ring",
@@ -47,7 +49,6 @@ class Consumer:
         "_slot",
         "_wanted",
         "closed",
-        "has_lapped",
         "memory",
         "modulus",
         "slots",
@@ -65,8 +66,9 @@ class Consumer:
         self.modulus = modulus
         #: Whether CLOSE has come.
         self.closed = False
-        #: Whether each slot has been taken at least once.
-        self.has_lapped = False
+        # Whether each slot has been taken at least once.
+        self._has_lapped = False
+        self._capacity = memory.slot_bytes - FOOTER_BYTES
         self._ring = ring
         # All modulo the modulus: given <= processed <= received.
         self._received = 0
@@ -116,11 +118,12 @@ class Consumer:
         UsageError
             It is done already.
         """
-        if not isinstance(message.payload, memoryview):
+        if type(message.payload) is bytearray:
             return  # its slots were copied, and are free already
-        if message.sequence in self._early or not self._is_open(message.sequence):
+        sequence = message.sequence
+        if not self._is_open(sequence) or sequence in self._early:
             raise UsageError(f"{message!r} is done already: call done() once for each message")
-        self._finish(message.sequence)
+        self._finish(sequence)
 
     def check(self) -> None:
         """Look for a slot that has come and cannot be seen: call it when a wait was too long.
@@ -143,13 +146,10 @@ class Consumer:
     def _fits(self) -> bool:
         """Whether a slot's checksum is that of the sequence number that is wanted."""
         length = self.memory.footer(self._slot)[0]
-        return (
-            length <= self.memory.slot_bytes - FOOTER_BYTES
-            and self._sum() == (self.memory.footer(self._slot)[4])
-        )
+        return length <= self._capacity and self._sum() == (self.memory.footer(self._slot)[4])
 
     def _sum(self) -> int:
-        length, kind, flags, channel, _ = self.memory.footer(self._slot)
+        length, kind, flags, channel, _, _ = self.memory.footer(self._slot)
         payload = crc32c(self.memory.payload(self._slot, length))
         return crc32c(checked_bytes(length, kind, flags, channel, self._wanted), payload)
 
@@ -158,7 +158,7 @@ class Consumer:
         found = self.memory.sequence(self._slot)
         if found == self._wanted:
             return True
-        before = (self._wanted - self.slots) % self.modulus if self.has_lapped else 0
+        before = (self._wanted - self.slots) % self.modulus if self._has_lapped else 0
         if found != before:
             raise self._malformed(f"sequence number {found} instead of {self._wanted} or {before}")
         if self._given != self._processed:
@@ -167,33 +167,41 @@ class Consumer:
 
     def _take(self) -> Message | None:
         """Take the slot that has come; None if its message goes on in the next one."""
-        memory, sequence = self.memory, self._wanted
-        length, number, flags, channel, crc = memory.footer(self._slot)
+        memory, slot, sequence = self.memory, self._slot, self._wanted
+        length, number, flags, channel, crc, reserved = memory.footer(slot)
         kind = KINDS[number] if number < len(KINDS) else None
         if (
             kind is None
-            or length > memory.slot_bytes - FOOTER_BYTES
+            or length > self._capacity
             or channel != memory.channel
             or flags > MORE
+            or reserved
         ):
             raise self._malformed(
                 f"a footer of length {length}, kind {number}, flags {flags}, channel {channel:#x}"
             )
         if memory.has_crc and crc != self._sum():
             raise self._malformed("its checksum does not fit its content")
-        payload = memory.payload(self._slot, length)
-        if flags or self._cut is not None:
+        payload = memory.payload(slot, length)
+        if not flags and self._cut is None:
+            whole = payload
+        else:
             whole = self._join(kind, payload, is_last=not flags)
-            self._step()
+        self._received = sequence
+        self._wanted = (sequence + 1) % self.modulus
+        self._slot = slot + 1
+        if self._slot == self.slots:
+            self._slot = 0
+        # The ring begins at place 1 (at 0 if that is all there is), so 0 is its last place.
+        if slot == 0:
+            self._has_lapped = True
+        if whole is not payload:
             self._finish(sequence)
-            if whole is None:
-                return None
-            self.closed = kind is Kind.CLOSE
-            return Message(kind, whole, sequence)
-        self._step()
+        if whole is None:
+            return None
         if kind is Kind.CLOSE:
             self.closed = True
-        return Message(kind, payload, sequence)
+        return Message(kind, whole, sequence)
 
     def _join(self, kind: Kind, payload: memoryview, *, is_last: bool) -> bytearray | None:
         """Add a slot to a message that is cut; the message if that is all of it."""
@@ -202,7 +210,7 @@ class Consumer:
         first, content = self._cut
         if kind is not first:
             raise self._malformed(f"{kind.name} within a message of kind {first.name}")
-        is_full = len(payload) == self.memory.slot_bytes - FOOTER_BYTES
+        is_full = len(payload) == self._capacity
         if not (is_last or is_full) or len(content) + len(payload) > MOST_MESSAGE_BYTES:
             raise self._malformed("a part of a message that is not full, or one too many")
         content += payload
@@ -210,18 +218,6 @@ class Consumer:
             return None
         self._cut = None
         return content
-
-    def _step(self) -> None:
-        """Go on to the next slot."""
-        self._received = self._wanted
-        self._wanted = (self._wanted + 1) % self.modulus
-        self._slot += 1
-        if self._slot == self.slots:
-            self._slot = 0
-        elif self._slot == 1:
-            self.has_lapped = True
-        if self.slots == 1:
-            self.has_lapped = True
 
     def _is_open(self, sequence: int) -> bool:
         """Whether a slot was taken and is not processed."""

@@ -37,8 +37,8 @@ class Kind(IntEnum):
 #: Kinds by number; None where there is none.
 KINDS: Final = (None, *Kind)
 
-#: A footer without its sequence number: payload length, kind, flags, channel, CRC.
-Footer = tuple[int, int, int, int, int]
+#: A footer without its sequence number: payload length, kind, flags, channel, CRC, reserved (0).
+Footer = tuple[int, int, int, int, int, int]
 
 
 class Message:
@@ -81,7 +81,9 @@ class ProducerMemory(Protocol):
         """Copy bytes into a slot, from byte ``at`` on."""
         ...
 
-    def publish(self, slot: int, footer: Footer, sequence: int) -> None:
+    def publish(
+        self, slot: int, length: int, kind: int, flags: int, crc: int, sequence: int
+    ) -> None:
         """Write the footer, and after all that was written before, the sequence number."""
         ...
 

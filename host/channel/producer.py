@@ -134,15 +134,13 @@ class Producer:
             )
         if kind == Kind.CLOSE:
             self.closed = True
-        # The common case, a small message and a credit that is known of, without lists and views.
+        # The common case, one slot and a credit that is known of, without lists and views.
         if (
-            type(payload) is bytes
+            (type(payload) is bytes or _is_plain(payload))
             and len(payload) <= self._capacity
             and (self._sent - self._processed) % self.modulus < self.slots
         ):
-            if payload:
-                self.memory.write(self._slot_next(), 0, payload)
-            self._publish((payload,), len(payload), kind, 0)
+            self._put((payload,), kind, 0)
             if self._ring is not None:
                 self._ring()
             return True
@@ -170,36 +168,39 @@ class Producer:
 
     def _fill(self, rest: list[memoryview]) -> None:
         """Fill the next slot with what is left of a message, and publish it."""
-        slot = self._slot_next()
-        at, parts = 0, []
-        while rest and at < self._capacity:
-            part = rest[0][: self._capacity - at]
+        room, parts = self._capacity, []
+        while rest and room:
+            part = rest[0][:room]
             if len(part) == len(rest[0]):
                 del rest[0]
             else:
                 rest[0] = rest[0][len(part) :]
-            self.memory.write(slot, at, part)
             parts.append(part)
-            at += len(part)
-        self._publish(parts, at, self._kind, MORE if rest else 0)
+            room -= len(part)
+        self._put(parts, self._kind, MORE if rest else 0)
         if not rest:
             self._rest = None
 
-    def _slot_next(self) -> int:
-        following = self._slot + 1
-        return following if following < self.slots else 0
-
-    def _publish(self, parts: Sequence[Any], length: int, kind: int, flags: int) -> None:
+    def _put(self, parts: Sequence[bytes | memoryview], kind: int, flags: int) -> None:
+        """Write a slot: first its payload, then its footer."""
         memory = self.memory
         sequence = (self._sent + 1) % self.modulus
-        crc = 0
+        slot = self._slot + 1 if self._slot + 1 < self.slots else 0
+        at = crc = 0
+        for part in parts:
+            memory.write(slot, at, part)
+            at += len(part)
         if memory.has_crc:
-            for part in parts:
-                crc = crc32c(part, crc)
-            crc = crc32c(checked_bytes(length, kind, flags, memory.channel, sequence), crc)
-        slot = self._slot = self._slot_next()
-        memory.publish(slot, (length, kind, flags, memory.channel, crc), sequence)
+            crc = self._sum(parts, at, kind, flags, sequence)
+        memory.publish(slot, at, kind, flags, crc, sequence)
+        self._slot = slot
         self._sent = sequence
+
+    def _sum(self, parts: Sequence[Any], length: int, kind: int, flags: int, sequence: int) -> int:
+        crc = 0
+        for part in parts:
+            crc = crc32c(part, crc)
+        return crc32c(checked_bytes(length, kind, flags, self.memory.channel, sequence), crc)
 
     def _has_credit(self) -> bool:
         known = (self._sent - self._processed) % self.modulus
@@ -211,18 +212,26 @@ class Producer:
         count = self.memory.processed()
         if count == self._processed:
             return in_flight
-        if (count - self._processed) % self.modulus <= in_flight < self.modulus and (
-            count < self.modulus
-        ):
+        if count < self.modulus and (count - self._processed) % self.modulus <= in_flight:
             self._processed = count
             return (self._sent - count) % self.modulus
         # A count that comes again, or late, tells nothing new.
-        if count < self.modulus and (self._processed - count) % self.modulus <= self.modulus // 2:
+        if count < self._processed:
             return in_flight
         raise MalformedError(
             f"channel {self.memory.channel:#x}: the consumer says that {count} slots are processed "
             f"when {self._sent} were sent; its memory is damaged: restart both processes"
         )
+
+
+def _is_plain(payload: Any) -> bool:
+    """Whether a buffer is a view of contiguous bytes, so that its length is their number."""
+    return (
+        type(payload) is memoryview
+        and payload.format == "B"
+        and payload.ndim == 1
+        and payload.c_contiguous
+    )
 
 
 def _views(payload: Any) -> list[memoryview]:

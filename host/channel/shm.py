@@ -36,8 +36,9 @@ _MAGIC = b"penstkch"
 _VERSION = 1
 #: Word of the count of credits: in a line of its own, since the other side writes it.
 _CREDIT_WORD = 2048 // 8
-#: Footers without the sequence number, and without what is reserved.
+#: Footers without the sequence number.
 _FOOTER = struct.Struct("<IHHQII")
+_write_footer, _read_footer = _FOOTER.pack_into, _FOOTER.unpack_from
 #: Bytes from which a copy lets other threads run: it takes longer than to wait for the lock again.
 _LONG_COPY_BYTES = 1 << 18
 
@@ -59,6 +60,7 @@ class ShmMemory:
     __slots__ = (
         "_bytes",
         "_footers",
+        "_sequences",
         "_starts",
         "_view",
         "_words",
@@ -86,6 +88,8 @@ class ShmMemory:
         self._words = memory.view(np.uint64)
         self._starts = [_HEAD_BYTES + slot * slot_bytes for slot in range(slots)]
         self._footers = [start + slot_bytes - FOOTER_BYTES for start in self._starts]
+        # Words, by slot: the last of each footer.
+        self._sequences = [(start + slot_bytes) // 8 - 1 for start in self._starts]
 
     def write(self, slot: int, at: int, part: bytes | bytearray | memoryview) -> None:
         """Copy bytes into a slot."""
@@ -96,11 +100,12 @@ class ShmMemory:
         else:
             np.copyto(self._bytes[start:end], np.frombuffer(part, np.uint8))
 
-    def publish(self, slot: int, footer: Footer, sequence: int) -> None:
+    def publish(
+        self, slot: int, length: int, kind: int, flags: int, crc: int, sequence: int
+    ) -> None:
         """Write the footer, and then the sequence number by a release store."""
-        at = self._footers[slot]
-        _FOOTER.pack_into(self._view, at, *footer, 0)
-        store_release(self._words, (at + FOOTER_BYTES - 8) >> 3, sequence)
+        _write_footer(self._view, self._footers[slot], length, kind, flags, self.channel, crc, 0)
+        store_release(self._words, self._sequences[slot], sequence)
 
     def processed(self) -> int:
         """The consumer's count, by an acquire load."""
@@ -108,11 +113,11 @@ class ShmMemory:
 
     def sequence(self, slot: int) -> int:
         """The sequence number of a slot, by an acquire load."""
-        return load_acquire(self._words, (self._footers[slot] + FOOTER_BYTES - 8) >> 3)
+        return load_acquire(self._words, self._sequences[slot])
 
     def footer(self, slot: int) -> Footer:
         """The rest of the footer."""
-        return _FOOTER.unpack_from(self._view, self._footers[slot])[:5]
+        return _read_footer(self._view, self._footers[slot])
 
     def payload(self, slot: int, length: int) -> memoryview:
         """A read-only view of the first bytes of a slot."""
