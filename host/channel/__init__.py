@@ -9,19 +9,21 @@ channels, and :mod:`.serving` lets it serve what arrives while it waits for cred
 from __future__ import annotations
 
 from .consumer import Consumer
-from .doorbell import Doorbell, GoneError, Ringer
+from .doorbell import Doorbell, ProcessGoneError, Ringer
+from .doorbell import ProcessGoneError as GoneError
 from .message import FOOTER_BYTES, Kind, Message
 from .producer import Producer
-from .serving import Outcome, advance, send_serving
+from .serving import Advance, advance, send_serving
 
 __all__ = [
     "FOOTER_BYTES",
+    "Advance",
     "Consumer",
     "Doorbell",
     "GoneError",
     "Kind",
     "Message",
-    "Outcome",
+    "ProcessGoneError",
     "Producer",
     "Ringer",
     "advance",

@@ -28,7 +28,7 @@ SPIN_S = 50e-6
 _ASLEEP = 0
 
 
-class GoneError(ProcessError):
+class ProcessGoneError(ProcessError):
     """The process at the other end of a channel has ended.
 
     Parameters
@@ -118,7 +118,7 @@ class Doorbell:
 
         Raises
         ------
-        GoneError
+        ProcessGoneError
             A watched process has ended, and nothing is ready.
         """
         if ready():
@@ -135,7 +135,7 @@ class Doorbell:
             if ready():
                 return True
             if ended is not None:
-                raise GoneError(f"{ended} has ended", ended)
+                raise ProcessGoneError(f"{ended} has ended", ended)
             if time.perf_counter() >= deadline:
                 return False
 

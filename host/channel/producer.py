@@ -134,9 +134,9 @@ class Producer:
             )
         if kind == Kind.CLOSE:
             self.closed = True
-        # The common case, a small message and a credit that is known of, without lists and views.
+        # The common case, one slot and a credit that is known of, without lists and views.
         if (
-            type(payload) is bytes
+            (type(payload) is bytes or _is_plain(payload))
             and len(payload) <= self._capacity
             and (self._sent - self._processed) % self.modulus < self.slots
         ):
@@ -222,6 +222,16 @@ class Producer:
             f"channel {self.memory.channel:#x}: the consumer says that {count} slots are processed "
             f"when {self._sent} were sent; its memory is damaged: restart both processes"
         )
+
+
+def _is_plain(payload: Any) -> bool:
+    """Whether a buffer is a view of contiguous bytes, so that its length is their number."""
+    return (
+        type(payload) is memoryview
+        and payload.format == "B"
+        and payload.ndim == 1
+        and payload.c_contiguous
+    )
 
 
 def _views(payload: Any) -> list[memoryview]:

@@ -18,7 +18,7 @@ from .message import Kind
 from .producer import Producer
 
 
-class Outcome(Enum):
+class Advance(Enum):
     """What one step of sending did."""
 
     #: All of the message is sent.
@@ -29,7 +29,7 @@ class Outcome(Enum):
     WAITS = auto()
 
 
-def advance(producer: Producer, serve: Callable[[], bool]) -> Outcome:
+def advance(producer: Producer, serve: Callable[[], bool]) -> Advance:
     """Go one step on with a message that waits for credits; never waits.
 
     Parameters
@@ -40,8 +40,8 @@ def advance(producer: Producer, serve: Callable[[], bool]) -> Outcome:
         send on this producer.
     """
     if producer.pump():
-        return Outcome.SENT
-    return Outcome.SERVED if serve() else Outcome.WAITS
+        return Advance.SENT
+    return Advance.SERVED if serve() else Advance.WAITS
 
 
 def send_serving(
@@ -74,14 +74,14 @@ def send_serving(
     ------
     OverloadError
         The consumer has given no credit for so long.
-    GoneError
+    ProcessGoneError
         A watched process has ended.
     MalformedError
     """
     if producer.send(kind, payload):
         return
     deadline, credit = time.monotonic() + timeout_s, producer.sent
-    while (outcome := advance(producer, serve)) is not Outcome.SENT:
+    while (outcome := advance(producer, serve)) is not Advance.SENT:
         if producer.sent != credit:
             deadline, credit = time.monotonic() + timeout_s, producer.sent
         left = deadline - time.monotonic()
@@ -90,5 +90,5 @@ def send_serving(
                 f"channel {producer.memory.channel:#x}: no credit for {timeout_s:g} s; the "
                 "process that reads it is stopped or too slow: raise the timeout, or send less"
             )
-        if outcome is Outcome.WAITS:
+        if outcome is Advance.WAITS:
             bell.wait(lambda: producer.credits > 0 or arrived(), left)

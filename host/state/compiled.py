@@ -19,7 +19,7 @@ from ..rows.columns import load
 from .contributions import Contributions
 from .entry_source import entry_source
 from .layout import EntryLayout
-from .sources import load_loop
+from .sources import load_loops
 from .texts import Texts
 from .words import integer_words
 
@@ -51,7 +51,7 @@ class CompiledContributions:
         self._query, self._layout, self._rows = query, layout, rows
         source = entry_source(query, layout)
         self._leaves, self._bounds = source.leaves, source.bounds
-        self._loop = load_loop(source.text, "contribute")
+        (self._loop,) = load_loops(source.text, "contribute")
         self._scales = query.scale_of(query.source.side)
         self._chosen = np.empty(rows, np.int64)
         self._out = np.empty(rows * layout.words, np.int64)

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import QueryError
 from penstock.expr.node import Expr
 from penstock.plan.query import Aggregate
 from penstock.types import Kind
@@ -271,7 +272,10 @@ def _folds_of(one: Aggregate) -> Iterable[GroupFold]:
     assert value is not None
     if one.by is not None:
         if value.type.kind is Kind.OTHER:
-            raise ungroupable(f"{value.type}, as in {one.text},")
+            raise QueryError(
+                f"{one.text} of lists, structs and the like is not supported over one table; take "
+                "a field of it"
+            )
         merge = Merge.MIN_BY if one.function == "min_by" else Merge.MAX_BY
         own = words_of(one.by.type, one.text)
         yield GroupFold(merge, value, one.by, own, words_of(value.type, one.text))

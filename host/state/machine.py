@@ -62,7 +62,7 @@ def at(typingctx, array, position):
 
     def codegen(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], args)
-        return builder.load(pointer)
+        return context.unpack_value(builder, signature.args[0].dtype, pointer)
 
     return array.dtype(array, types.int64), codegen
 
@@ -72,7 +72,8 @@ def put(typingctx, array, position, value):
     """Write the item of a contiguous array at a position that is in it."""
 
     def codegen(context, builder, signature, args):
-        builder.store(args[2], _pointer(context, builder, signature.args[0], args))
+        pointer = _pointer(context, builder, signature.args[0], args)
+        context.pack_value(builder, signature.args[0].dtype, args[2], pointer)
         return context.get_dummy_value()
 
     return types.void(array, types.int64, array.dtype), codegen

@@ -8,8 +8,8 @@ import numpy as np
 
 from .layout import EntryLayout
 from .merging import merge_source
-from .probing import merge_all
-from .sources import load_loop
+from .probing import index_all, merge_all
+from .sources import load_loops
 
 
 class EntryMerger:
@@ -22,19 +22,21 @@ class EntryMerger:
 
     def __init__(self, layout: EntryLayout) -> None:
         self.layout = layout
-        self._compiled: Any = None
+        self._merge: Any = None
+        self._enter: Any = None
 
     def compile(self) -> None:
-        """Compile the loop of the layout, or load it where it is kept; once."""
-        if self._compiled is None:
-            loop = load_loop(merge_source(self.layout), "merge")
+        """Compile the loops of the layout, or load them where they are kept; once."""
+        if self._merge is None:
+            merge, enter = load_loops(merge_source(self.layout), "merge", "enter")
             log, index, texts = (
                 np.zeros(1, np.int64),
                 np.zeros(1, np.uint64),
                 np.zeros(1, np.uint64),
             )
-            loop(log, 0, 0, log, 0, index, 1, texts)
-            self._compiled = loop
+            merge(log, 0, 0, log, 0, index, 1, texts)
+            enter(log, 0, index, 1, texts)
+            self._merge, self._enter = merge, enter
 
     def merge(
         self,
@@ -48,10 +50,20 @@ class EntryMerger:
         texts: np.ndarray,
     ) -> int:
         """See :func:`~.probing.merge_all`; returns how many entries the log then has."""
-        if self._compiled is not None:
-            return self._compiled(entries, first, last, log, count, index, epoch, texts)
+        if self._merge is not None:
+            return self._merge(entries, first, last, log, count, index, epoch, texts)
         own = self.layout
         return merge_all(
             entries, first, last, log, count, own.words, index, epoch, own.masks, own.or_masks,
             own.key_table, own.second, own.fold_table, texts,
         )  # fmt: skip
+
+    def enter(
+        self, log: np.ndarray, count: int, index: np.ndarray, epoch: int, texts: np.ndarray
+    ) -> None:
+        """See :func:`~.probing.index_all`."""
+        if self._enter is not None:
+            self._enter(log, count, index, epoch, texts)
+            return
+        own = self.layout
+        index_all(log, count, own.words, index, epoch, own.key_table, own.second, texts)

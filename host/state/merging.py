@@ -1,7 +1,7 @@
-"""Source of the compiled loop that merges entries of one layout into a log.
+"""Source of the compiled loops that merge entries of one layout into a log, and index them.
 
-It does what :func:`~.probing.merge_all` does by tables, several times as fast: the words of keys
-and folds are constants of the source, and nothing is called.
+They do what those of :mod:`~.probing` do by tables, several times as fast: the words of keys and
+folds are constants of the source, and nothing is called.
 """
 
 from __future__ import annotations
@@ -45,11 +45,35 @@ def merge(entries, first, last, log, count, index, epoch, texts):
                     break
                 place = (place + ONE) & mask
     return count
+
+
+@njit(nogil=True)
+def enter(entries, last, index, epoch, texts):
+    hashes = np.empty(AHEAD, np.uint64)
+    mask, stamp = np.uint64(len(index) - 1), np.uint64(epoch)
+    for block in range(0, last, AHEAD):
+        some = min(AHEAD, last - block)
+        for k in range(some):
+            base = (block + k) * {words}
+            total = SEED
+{hash}
+            put(hashes, k, total)
+            prefetch(index, np.int64(total & mask))
+        for k in range(some):
+            total = at(hashes, k)
+            place, tag = total & mask, (stamp << HALF) | (total >> TAG)
+            while at(index, np.int64(place)) >> TAG == stamp:
+                place = (place + ONE) & mask
+            put(index, np.int64(place), (tag << WORD) | np.uint64(block + k))
 """
 
 
 def merge_source(layout: EntryLayout) -> str:
-    """Source of a function ``merge``, with the arguments of ``merge_all`` that no constant has."""
+    """Source of functions ``merge`` and ``enter``.
+
+    They do what ``merge_all`` and ``index_all`` do, and have those of their arguments that are not
+    constants of the layout.
+    """
     return _HEAD.format(
         words=layout.words,
         hash=_indented(3, _hash(layout)),

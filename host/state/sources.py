@@ -32,13 +32,15 @@ HALF, WORD = np.uint64(16), np.uint64(32)
 _loaded: OrderedDict[str, ModuleType] = OrderedDict()
 
 
-def load_loop(text: str, name: str) -> Any:
-    """The function ``name`` of a source, compiled by Numba when it is first called.
+def load_loops(text: str, *names: str) -> tuple[Any, ...]:
+    """Functions of a source, each compiled by Numba when it is first called.
 
     Parameters
     ----------
     text : str
-        Source of the function, for the names that :data:`_HEAD` has.
+        Source of the functions, for the names that :data:`_HEAD` has.
+    names : str
+        Of all its functions.
     """
     source = _HEAD + text
     digest = hashlib.sha256(source.encode()).hexdigest()[:32]
@@ -50,10 +52,11 @@ def load_loop(text: str, name: str) -> Any:
         sys.modules[own] = module
         exec(compile(source, f"<{own}>", "exec"), module.__dict__)
         used = [Path(str(other.__file__)).read_bytes() for other in _USED]
-        module.__dict__[name] = keep(module.__dict__[name], source.encode(), *used)
+        for name in names:
+            module.__dict__[name] = keep(module.__dict__[name], source.encode(), *used)
         _loaded[own] = module
     _loaded.move_to_end(own)
     if len(_loaded) > MOST_LOADED:
         oldest, _ = _loaded.popitem(last=False)
         sys.modules.pop(oldest, None)
-    return module.__dict__[name]
+    return tuple(module.__dict__[name] for name in names)

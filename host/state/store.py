@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .merger import EntryMerger
-from .probing import index_all
 
 #: Entries for which a log has room at first.
 _FIRST_ENTRIES = 1 << 6
@@ -97,11 +96,7 @@ class LogStore:
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
         self._index = np.zeros(_slots_for(entries), np.uint64)
         self._epoch = 1
-        layout = self.layout
-        index_all(
-            self.log, self.count, layout.words, self._index, self._epoch, layout.key_table,
-            layout.second, texts,
-        )  # fmt: skip
+        self._merger.enter(self.log, self.count, self._index, self._epoch, texts)
 
 
 def _slots_for(entries: int) -> int:

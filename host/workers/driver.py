@@ -170,7 +170,8 @@ class Driver:
         Parameters
         ----------
         may_receive : bool
-            Whether there is room for results.
+            Whether there is room for results. If not, no rows are dealt either: they would become
+            results that wait in the workers.
 
         Raises
         ------
@@ -184,15 +185,16 @@ class Driver:
             return False
         try:
             moved = crew.pump()
-            moved |= self._deal(crew)
+            moved |= self._send(crew)
             if may_receive:
+                moved |= self._deal(crew)
                 moved |= self._receive(crew)
             return moved | self._commit()
         except GoneError:  # seen on a channel: looked at by check()
             return False
 
     def _deal(self, crew: Crew) -> bool:
-        moved, queues = self._send(crew), self.parent.outgoing
+        moved, queues = False, self.parent.outgoing
         while self.parent.waiting:
             free = [r for r, queue in enumerate(queues) if not queue and crew.may_send(r)]
             if not free or max(map(len, queues)) >= _MOST_QUEUED:

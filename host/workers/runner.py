@@ -238,11 +238,11 @@ class Runner:
             if worker.results and worker.results[0].number == self._number:
                 self._upstream.give(worker.results.popleft())
             elif self._parts:
+                self.counts.checkpoint = self._parts[0].number
                 self._tell(time.monotonic())
                 if not self._upstream.may_give:
                     break
                 part = self._parts.pop(0)
-                self.counts.checkpoint = part.number
                 self._number = part.number + 1
                 self._upstream.give(part)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from penstock.host.channel import FOOTER_BYTES, Consumer, Kind, Outcome, Producer, advance
+from penstock.host.channel import FOOTER_BYTES, Advance, Consumer, Kind, Producer, advance
 from penstock.host.channel.sim import SimChannel
 from tests.host.channel.model import channel_content, content, copied, copied_channel
 from tests.kit.explorer import Step
@@ -67,7 +67,7 @@ class RingModel:
         messages: int,
         *,
         delays: bool,
-        step: Callable[[Producer, Callable[[], bool]], Outcome] = advance,
+        step: Callable[[Producer, Callable[[], bool]], Advance] = advance,
     ) -> None:
         self.messages = messages
         self.delays = delays

@@ -13,7 +13,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from penstock.host.channel import Consumer, Doorbell, GoneError, Kind, Producer, Ringer, shm, sim
+from penstock.host.channel import (
+    Consumer,
+    Doorbell,
+    Kind,
+    ProcessGoneError,
+    Producer,
+    Ringer,
+    shm,
+    sim,
+)
 from tests.host.channel.peer import PATIENCE_S
 from tests.host.channel.programs import PROGRAMS, Ready
 
@@ -126,7 +135,7 @@ class SimSubject:
             if self._program is not None and self._waits_for():
                 self._waits_for = next(self._program, lambda: False)
             if not self._delays.wait(ready, most_steps=1) and not self._is_alive():
-                raise GoneError("the peer has ended", "the peer")
+                raise ProcessGoneError("the peer has ended", "the peer")
         raise TimeoutError("the peer does nothing")
 
     def _is_alive(self) -> bool:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from penstock.host.channel import FOOTER_BYTES, GoneError, Kind
+from penstock.host.channel import FOOTER_BYTES, Kind, ProcessGoneError
 from tests.host.channel.subjects import Caller, Make, makers
 from tests.kit.effort import effort
 
@@ -86,7 +86,7 @@ def test_the_death_of_the_other_side_ends_a_wait(make: Make):
     assert caller.take(1) == [(Kind.ROWS, b"alive")]
     caller.subject.kill()
     consumer = caller.subject.consumer
-    with pytest.raises(GoneError, match="the peer has ended"):
+    with pytest.raises(ProcessGoneError, match="the peer has ended"):
         caller.subject.until(lambda: consumer.has_arrived)
 
 
@@ -98,7 +98,7 @@ def test_what_came_before_a_death_can_be_read(make: Make):
     caller.subject.kill()
     caller.subject.until(lambda: consumer.has_arrived)
     assert caller.take(1) == [(Kind.CONTROL, b"holds all")]
-    with pytest.raises(GoneError):
+    with pytest.raises(ProcessGoneError):
         caller.subject.until(lambda: consumer.has_arrived)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.host.channel import Doorbell, GoneError, Ringer
+from penstock.host.channel import Doorbell, ProcessGoneError, Ringer
 from penstock.host.device.fields import MalformedError
 
 
@@ -98,12 +98,12 @@ def test_the_end_of_a_process_ends_a_wait(bell: Doorbell, sleeper: subprocess.Po
     bell.watch(pidfd, "worker 3")
     assert not bell.wait(lambda: False, 0.0)
     sleeper.kill()
-    with pytest.raises(GoneError, match="worker 3 has ended") as caught:
+    with pytest.raises(ProcessGoneError, match="worker 3 has ended") as caught:
         bell.wait(lambda: False, 10)
     assert caught.value.name == "worker 3"
     # Whoever looks again learns of it again, unless there is something to do.
     assert bell.wait(lambda: True, 10)
-    with pytest.raises(GoneError):
+    with pytest.raises(ProcessGoneError):
         bell.wait(lambda: False, 10)
     bell.unwatch(pidfd)
     assert not bell.wait(lambda: False, 0.0)

@@ -146,7 +146,7 @@ def test_a_mistake_is_found(name: str):
 def test_no_service_while_waiting_is_a_deadlock():
     mutant = mutated(
         serving_module,
-        ("return Outcome.SERVED if serve() else Outcome.WAITS", "return Outcome.WAITS"),
+        ("return Advance.SERVED if serve() else Advance.WAITS", "return Advance.WAITS"),
     )
     model = RingModel(3, 1, 3, delays=False, step=mutant.advance)
     with pytest.raises(ViolationError, match="deadlock"):
