@@ -74,8 +74,9 @@ class CompiledContributions:
             if not _is_plain(array.type):
                 continue
             whole = pa.int64() if array.type.bit_width == 64 else pa.int32()
-            ends = pc.min_max(array.view(whole)).as_py() if len(array) else {"min": None}
-            if ends["min"] is not None and not low <= ends["min"] <= ends["max"] <= high:
+            ends = pc.call_function("min_max", [array.view(whole)])
+            least, greatest = ends["min"].as_py(), ends["max"].as_py()
+            if least is not None and not (low <= least and greatest <= high):
                 return False
         return True
 
@@ -186,7 +187,7 @@ def _quick(expr: Expr, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | 
     array = batch.column(column.attr[1])
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    found = pc.equal(array, pa.scalar(value.attr, array.type))
+    found = pc.call_function("equal", [array, pa.scalar(value.attr, array.type)])
     mask = None
     if found.null_count:
         mask = found.is_valid().to_numpy(zero_copy_only=False)

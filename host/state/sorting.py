@@ -53,7 +53,7 @@ def _columns(entries: np.ndarray, place: KeyPlace, texts: Texts) -> list[np.ndar
 def _ranks(codes: np.ndarray, texts: Texts) -> np.ndarray:
     """Where the text of each code is among all of them, in the order of bytes."""
     used = np.unique(codes)
-    order = pc.sort_indices(texts.values(used, pa.large_binary())).to_numpy()
+    order = pc.call_function("sort_indices", [texts.values(used, pa.large_binary())]).to_numpy()
     ranks = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
     ranks[used[order]] = np.arange(len(used))
     return ranks[codes]
