@@ -31,7 +31,8 @@ def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarr
         places.insert(0, layout.keys[layout.time])
     for place in reversed(places):
         for column in _columns(entries, place, texts):
-            order = _sorted(column[order], order)
+            if (column != column[0]).any():
+                order = _sorted(column[order], order)
     return order
 
 
