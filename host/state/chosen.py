@@ -80,8 +80,7 @@ class ChosenContributions:
         self._rows += batch.num_rows
         if self._loop is not None and self._loop.fits(batch):
             return self._loop.of(batch, texts, place)
-        parts = (
+        return [
             self._columns.of(batch.slice(start, CHUNK_ROWS), texts, place + start)
             for start in range(0, batch.num_rows, CHUNK_ROWS)
-        )
-        return list(parts) if self._columns.may_fail else parts
+        ]

@@ -74,8 +74,6 @@ class ColumnContributions:
             )
         )
         self._scales = query.scale_of(side.side)
-        #: Whether a CAST may refuse a value.
-        self.may_fail = any(e.casts for e in (*self._exprs, side.filter))
         #: Columns that are computed with, and plain columns of text, which are only encoded.
         self.computed = tuple(
             sorted({c for e in (*self._exprs, side.filter) for _, c in columns(e)})

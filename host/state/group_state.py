@@ -21,7 +21,6 @@ from .layout import EntryLayout
 from .merger import EntryMerger
 from .output import GroupRows
 from .panes import Panes
-from .probing import scatter
 from .store import LogStore
 from .texts import Texts
 
@@ -173,7 +172,8 @@ class GroupState:
         if self._changes:
             sealed = self._changes[0]
             self._changes.reverse()
-            for rank, entries in enumerate(self._by_leader(sealed.entries)):
+            parts = self._merger.by_leader(sealed.entries, self._texts.hashes, self.size)
+            for rank, entries in enumerate(parts):
                 if rank == self.rank:
                     self._led.merge(entries, self._texts.hashes)
                 else:
@@ -291,24 +291,12 @@ class GroupState:
         if not self._changes:
             self._exchange.tidy(self._led)
 
+    def _leaders(self, entries: np.ndarray) -> np.ndarray:
+        return self._merger.leaders(entries, self._texts.hashes, self.size)
+
     def _note_use(self, entries: int) -> None:
         """Decide whether the next epoch folds first, from what the last one gained."""
         if self._appending:
             self._appending -= 1
         elif self._rows and entries > USEFUL_ENTRIES_PER_ROW * self._rows:
             self._appending = APPENDING_EPOCHS
-
-    def _leaders(self, entries: np.ndarray) -> np.ndarray:
-        flat = entries.reshape(-1)
-        return self._merger.leaders(flat, len(entries), self._texts.hashes, self.size)
-
-    def _by_leader(self, entries: np.ndarray) -> Iterator[np.ndarray]:
-        """The entries that each rank leads."""
-        ranks, words = self._leaders(entries), self._layout.words
-        counts = np.bincount(ranks, minlength=self.size)
-        out, ends = np.empty_like(entries), np.cumsum(counts) - counts
-        scatter(entries.reshape(-1), len(entries), words, ranks, ends, out.reshape(-1))
-        start = 0
-        for end in ends.tolist():
-            yield out[start:end]
-            start = end

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .layout import EntryLayout
 from .merging import merge_source
-from .probing import index_all, leaders, merge_all
+from .probing import index_all, leaders, merge_all, scatter
 from .sources import load_loops
 
 
@@ -70,12 +71,34 @@ class EntryMerger:
         own = self.layout
         index_all(log, count, own.words, index, epoch, own.key_table, own.second, texts)
 
-    def leaders(self, entries: np.ndarray, last: int, texts: np.ndarray, size: int) -> np.ndarray:
-        """The rank that leads each of the first entries, int16 of shape (last,)."""
+    def leaders(self, entries: np.ndarray, texts: np.ndarray, size: int) -> np.ndarray:
+        """The rank that leads each entry, int16 of shape (n,).
+
+        Parameters
+        ----------
+        entries : ndarray of int64, shape (n, words), contiguous
+        texts : ndarray of uint64
+            The hash of each text, by code.
+        size : int
+            Workers.
+        """
+        flat, last = entries.reshape(-1), len(entries)
         ranks = np.empty(last, np.int16)
         if self._lead is not None:
-            self._lead(entries, last, texts, size, ranks)
+            self._lead(flat, last, texts, size, ranks)
         else:
             own = self.layout
-            leaders(entries, last, own.words, own.key_table, texts, size, ranks)
+            leaders(flat, last, own.words, own.key_table, texts, size, ranks)
         return ranks
+
+    def by_leader(self, entries: np.ndarray, texts: np.ndarray, size: int) -> Iterator[np.ndarray]:
+        """The entries that each rank leads, as for :meth:`leaders`."""
+        ranks = self.leaders(entries, texts, size)
+        counts = np.bincount(ranks, minlength=size)
+        out, ends = np.empty_like(entries), np.cumsum(counts) - counts
+        flat = out.reshape(-1)
+        scatter(entries.reshape(-1), len(entries), self.layout.words, ranks, ends, flat)
+        start = 0
+        for end in ends.tolist():
+            yield out[start:end]
+            start = end
