@@ -41,6 +41,8 @@ class Stint:
     ----------
     began, ended : float
         Of the clock that all processes of a machine share, in seconds.
+    cpu : float
+        Seconds of this process.
     answer : Answer
         Of the groups that it leads.
     epochs : int
@@ -50,6 +52,7 @@ class Stint:
 
     began: float
     ended: float
+    cpu: float
     answer: Answer
     epochs: int
     sent_bytes: int
@@ -90,7 +93,7 @@ class Mate:
         closing = Closing(query, time_key(query))
         self._incarnation += 1
         self._sent_bytes = 0
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         state = GroupState(query, job.schema, rank=self.rank, size=self.size)
         worker = Worker(
             self.rank,
@@ -102,10 +105,10 @@ class Mate:
         self._fold(worker, batches)
         self._end(worker)
         rows = [output.body for output in worker.results]
-        ended = time.perf_counter()
+        ended, cpu = time.perf_counter(), time.process_time() - cpu
         schema = rows[0].schema if rows else state.schema
         found = answer(result(pa.Table.from_batches(rows, schema)))
-        return Stint(began, ended, found, worker.epoch, self._sent_bytes)
+        return Stint(began, ended, cpu, found, worker.epoch, self._sent_bytes)
 
     def _fold(self, worker: Worker, batches: list[pa.RecordBatch]) -> None:
         first = waiting = 0

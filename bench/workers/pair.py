@@ -118,7 +118,7 @@ class Pair:
         rows = sum(own.answer.rows for own in stints)
         # Each worker leads other groups, and checksums of rows are added up.
         checksum = sum(own.answer.checksum for own in stints) % (1 << 64)
-        return Turn(seconds, Answer(rows, checksum))
+        return Turn(seconds, Answer(rows, checksum), sum(own.cpu for own in stints))
 
 
 @contextmanager

@@ -26,12 +26,15 @@ class Turn:
     seconds : float
         From rows in memory to all groups as Arrow.
     answer : Answer
+    cpu : float
+        Seconds of all threads and processes.
     folding : float, optional
-        Of these, until all rows are folded.
+        Of the seconds, until all rows are folded.
     """
 
     seconds: float
     answer: Answer
+    cpu: float
     folding: float | None = None
 
 
@@ -43,15 +46,16 @@ def timed(run: Callable[[], pa.Table]) -> Contender:
 
     def turn() -> Turn:
         gc.collect()
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         table = run()
-        return Turn(time.perf_counter() - began, answer(table))
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        return Turn(seconds, answer(table), cpu)
 
     return turn
 
 
-#: What the times of a contender's folding alone are called.
-FOLDING = "{}, folding"
+#: What the times of a contender's folding alone are called, and CPU seconds of it all.
+FOLDING, CPU = "{}, folding", "{}, CPU"
 
 
 def in_steps(fold: Callable[[], T], give: Callable[[T], pa.Table]) -> Contender:
@@ -59,11 +63,12 @@ def in_steps(fold: Callable[[], T], give: Callable[[T], pa.Table]) -> Contender:
 
     def turn() -> Turn:
         gc.collect()
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         state = fold()
         folded = time.perf_counter()
         table = give(state)
-        return Turn(time.perf_counter() - began, answer(table), folded - began)
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        return Turn(seconds, answer(table), cpu, folded - began)
 
     return turn
 
@@ -87,6 +92,7 @@ def take_turns(contenders: Mapping[str, Contender], rounds: int) -> Times:
             agree({"the first": first, name: turn.answer})
             if number:
                 seconds[name].append(turn.seconds)
+                seconds[CPU.format(name)].append(turn.cpu)
                 if turn.folding is not None:
                     seconds[FOLDING.format(name)].append(turn.folding)
     return Times(first.rows if first else 0, seconds)

@@ -54,6 +54,7 @@ def test_contenders_give_the_groups_of_a_plain_loop(job: Job):
     assert len(runs) == 5
     times = take_turns({name: timed(run) for name, run in runs.items()}, 1)
     assert times.rows == len(wanted)
+    assert set(times.seconds) >= {*runs, *(f"{name}, CPU" for name in runs)}
     assert all(len(own) == 1 for own in times.seconds.values())
 
 
@@ -130,11 +131,12 @@ def test_every_other_round_runs_backwards_and_the_first_does_not_count():
 
     def run(name: str) -> Turn:
         calls.append(name)
-        return Turn(float(len(calls)), same)
+        return Turn(float(len(calls)), same, 1.0)
 
     times = take_turns({name: lambda name=name: run(name) for name in "ab"}, 3)
     assert "".join(calls) == "ab" + "ba" + "ab" + "ba"
-    assert times.seconds == {"a": [4, 5, 8], "b": [3, 6, 7]}
+    cpu = {f"{name}, CPU": [1.0] * 3 for name in "ab"}
+    assert times.seconds == {"a": [4, 5, 8], "b": [3, 6, 7], **cpu}
 
 
 def test_command(tmp_path, monkeypatch, capsys):
@@ -154,6 +156,6 @@ def test_command(tmp_path, monkeypatch, capsys):
 def test_folding_is_a_part_of_a_turn():
     table = pa.table({"k": [1], "w": [0], "n": [2]})
     times = take_turns({"a": in_steps(lambda: table, lambda own: own)}, 2)
-    assert list(times.seconds) == ["a", "a, folding"]
+    assert set(times.seconds) == {"a", "a, CPU", "a, folding"}
     pairs = zip(times.seconds["a, folding"], times.seconds["a"], strict=True)
     assert all(0 <= folding <= whole for folding, whole in pairs)
