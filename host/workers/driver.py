@@ -143,7 +143,8 @@ class Driver:
             for rank in range(self.job.size)
         ]
         lock = None if self._folder is None else self._folder.lock
-        self._crew = Crew(starts, self._facts, self._schema, self._bell, lock)
+        is_first = not self.losses
+        self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
 
     @property
     def pids(self) -> list[int]:

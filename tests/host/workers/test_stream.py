@@ -127,9 +127,13 @@ def test_a_caller_that_never_polls_is_refused_within_the_budget() -> None:
     flow = {"memory_bytes": budget, "push_timeout_s": 0.3, "latency_s": 0.01}
     stream = opened(2, flow=flow, query=QUERY.replace("GROUP BY k", "GROUP BY x, k"))
     given = batches(5, 400, rows=400, keys=1000)
-    with pytest.raises(OverloadError, match="poll the results"):
+
+    def push_all() -> None:
         for batch in given:
             stream.push("a", batch)
+
+    with pytest.raises(OverloadError, match="poll the results"):
+        push_all()
     taken = stream.pushed("a")
     assert 0 < taken < 400
     # Once rows are polled, it goes on.
