@@ -6,7 +6,7 @@ import math
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,7 @@ class WorkerTurns(StreamCalls):
     disorder : int, timedelta, or mapping of source to either
     """
 
-    def __init__(self, opened: Opened, disorder: Span | dict[str, Span]) -> None:
+    def __init__(self, opened: Opened, disorder: Span | Mapping[str, Span]) -> None:
         flow = opened.flow
         self.query, self.trace = opened.query, opened.trace
         self.latency = Latency()
