@@ -187,7 +187,7 @@ class GroupIntake(Sources):
     def state(self) -> dict[str, Any]:
         """Return feeds, counts and numbers of feeds, for JSON; no rows may wait."""
         assert not self.waits
-        return {"sources": super().state(), "numbers": self._numbers}
+        return {"sources": super().state(), "numbers": dict(self._numbers)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state["sources"])

@@ -20,7 +20,8 @@ PIECE_BYTES = 1 << 18
 
 def dealt_schema(query: GroupQuery, schema: pa.Schema) -> pa.Schema:
     """Return the columns of a source that its groups need, with dictionaries as plain values."""
-    return pa.schema([_plain(field) for field in schema if field.name in query.columns_of(query.source.side)])
+    needed = query.columns_of(query.source.side)
+    return pa.schema([_plain(field) for field in schema if field.name in needed])
 
 
 def _plain(field: pa.Field) -> pa.Field:

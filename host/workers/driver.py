@@ -7,7 +7,7 @@ processes, channels, files and clocks. All of it happens in the stream's thread.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,18 +16,17 @@ from penstock.errors import LostError, ProcessError
 
 from ..channel import Doorbell, GoneError
 from ..execute.trace import Trace
+from .commits import commit_of, parts_in, record_of
 from .dealt import unpacked
 from .local.crew import Crew
 from .local.job import Job, Start
 from .points import reached
-from .protocol.commit import Commit
 from .protocol.messages import Message, OutputRows, PartWritten
 from .protocol.parent import Parent
 from .records.folder import CheckpointFolder
-from .records.parts import Part, read_part
+from .records.parts import read_part
 from .records.record import Record
 from .upstream import Status
-from .writing import as_text, parts_of
 
 #: The one feed by whose number promises travel: the watermark of the source. Feeds and their
 #: lateness are the parent's alone.
@@ -101,7 +100,7 @@ class Driver:
         self.recorded_rows: dict[int, list[pa.RecordBatch]] = {}
         if folder is not None and last is not None:
             self.recorded_rows = self._rows_of(folder, last)
-        commit = None if last is None else _commit_of(last)
+        commit = None if last is None else commit_of(last)
         self.parent = Parent(
             job.size, saves=folder is not None, now=now, last=commit, rows=self.recorded_rows
         )
@@ -137,13 +136,14 @@ class Driver:
                 parent.incarnation,
                 parent.committed,
                 {} if last is None else last.promises,
-                () if last is None else _parts(last.states),
+                () if last is None else parts_in(last.states),
                 0 if last is None else last.size,
             )
             for rank in range(self.job.size)
         ]
         lock = None if self._folder is None else self._folder.lock
-        self._crew = Crew(starts, self._facts, self._schema, self._bell, lock)
+        is_first = not self.losses
+        self._crew = Crew(starts, self._facts, self._schema, self._bell, lock, is_first)
 
     @property
     def pids(self) -> list[int]:
@@ -249,7 +249,7 @@ class Driver:
             return False
         began = time.monotonic()
         reached("record")
-        self._folder.commit(self._record_of(commit))
+        self._folder.commit(record_of(commit, self.job.text, self._fingerprint, self._dealt))
         reached("committed")
         self.parent.commit(commit)
         self._passed.clear()
@@ -257,24 +257,6 @@ class Driver:
         self.committed_at = time.monotonic()
         self.trace.add("records", "record", began, self.committed_at, number=commit.number)
         return True
-
-    def _record_of(self, commit: Commit) -> Record:
-        return Record(
-            commit.number,
-            commit.size,
-            commit.incarnation,
-            self.job.text,
-            self._fingerprint,
-            self._dealt,
-            commit.promises,
-            commit.admission,
-            commit.acknowledged,
-            tuple(part for text in commit.states for part in parts_of(text)),
-            {
-                n: tuple(p for text in texts for p in parts_of(text))
-                for n, texts in commit.rows.items()
-            },
-        )
 
     # Losses.
 
@@ -345,25 +327,3 @@ class Driver:
         ):
             return True
         return crew.can_pump()
-
-
-def _commit_of(record: Record) -> Commit:
-    """Return a record as the protocol has it."""
-    return Commit(
-        record.number,
-        record.size,
-        record.incarnation,
-        dict(record.promises),
-        record.admission,
-        record.acknowledged,
-        tuple(_texts(record.states)),
-        {number: tuple(_texts(parts)) for number, parts in record.rows.items()},
-    )
-
-
-def _parts(texts: Sequence[bytes]) -> tuple[Part, ...]:
-    return tuple(part for text in texts for part in parts_of(text))
-
-
-def _texts(parts: Sequence[Part]) -> list[bytes]:
-    return [as_text([part]) for part in parts]

@@ -1,14 +1,50 @@
-"""Reports of workers."""
+"""Reports of streams on workers."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
-from ..metrics.report import WorkerReport
+from ..grouping.intake import GroupIntake
+from ..join.stream.calls import QUANTILES
+from ..metrics import Latency, Report
+from ..metrics.report import GroupsReport, WorkerReport
 from .driver import Driver
 
 
-def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
+def report_of(
+    driver: Driver, intake: GroupIntake, parts: Mapping[str, int], latency: Latency, rows: int
+) -> Report:
+    """Report a stream.
+
+    Parameters
+    ----------
+    parts : mapping of str to int
+        Bytes that this process holds, by purpose; workers come on top.
+    rows : int
+        Output rows so far.
+    """
+    state = round(sum(one.get("state_bytes", 0) for one in driver.statuses))
+    return Report(
+        arrived=dict(intake.arrived),
+        late=dict(intake.late),
+        rows=rows,
+        evaluations=0,
+        pairs_pruned=0,
+        pairs_in_window=0,
+        window_rows=0,
+        memory_bytes={**parts, "workers": state},
+        watermark_lag=intake.lag(),
+        latency_s={share: latency.quantile(share) for share in QUANTILES},
+        lanes=(),
+        groups=GroupsReport(
+            _sum(driver, "entries"), _sum(driver, "timeless"), _sum(driver, "filtered")
+        ),
+        workers=_workers(driver),
+    )
+
+
+def _workers(driver: Driver) -> tuple[WorkerReport, ...]:
     """Report each worker, as of its latest status."""
     age = time.monotonic() - driver.committed_at if driver.job.folder is not None else None
     return tuple(
@@ -25,3 +61,7 @@ def worker_reports(driver: Driver) -> tuple[WorkerReport, ...]:
         )
         for rank, counts in enumerate(driver.statuses)
     )
+
+
+def _sum(driver: Driver, name: str) -> int:
+    return round(sum(one.get(name, 0) for one in driver.statuses))

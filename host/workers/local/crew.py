@@ -44,6 +44,8 @@ class Crew:
         Of this process.
     lock : int or None
         Descriptor of the checkpoint's lock, which children hold, too.
+    armed : bool
+        As for :class:`~.spawning.WorkerProcess`.
 
     Raises
     ------
@@ -60,6 +62,7 @@ class Crew:
         schema: pa.Schema,
         bell: Doorbell,
         lock: int | None,
+        armed: bool = True,
     ) -> None:
         self.size = len(starts)
         self._schema = schema
@@ -71,7 +74,7 @@ class Crew:
         self._credits = [0] * self.size
         try:
             for rank in range(self.size):
-                self._processes.append(WorkerProcess(rank))
+                self._processes.append(WorkerProcess(rank, armed))
             for rank, (start, process) in enumerate(zip(starts, self._processes, strict=True)):
                 files = self._wiring.files_for(rank) + ([] if lock is None else [lock])
                 process.line.send(start, START_S, files)

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from penstock.errors import ProcessError
 
+from ..points import without_kill
 from .line import Line
 
 #: The module that children run.
@@ -38,6 +39,8 @@ class WorkerProcess:
     ----------
     rank : int
         For messages.
+    armed : bool
+        Whether it ends at the point that tests have named (:mod:`..points`).
 
     Raises
     ------
@@ -45,9 +48,10 @@ class WorkerProcess:
         The system starts no further process.
     """
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, armed: bool = True) -> None:
         self.rank = rank
         mine, its = socket.socketpair()
+        environment = dict(os.environ) if armed else without_kill(dict(os.environ))
         try:
             with its:
                 self._process = subprocess.Popen(
@@ -55,7 +59,7 @@ class WorkerProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,  # the caller's output is not the workers'
                     pass_fds=[its.fileno()],
-                    env={**os.environ, **_ONE_THREAD, "PYTHONPATH": _search_path()},
+                    env={**environment, **_ONE_THREAD, "PYTHONPATH": _search_path()},
                     # Ctrl-C is for the caller, who closes the stream.
                     start_new_session=True,
                 )

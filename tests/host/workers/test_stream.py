@@ -109,7 +109,7 @@ def test_arguments_and_rows_are_checked_and_nothing_is_taken() -> None:
         opened(2, release="soon")
     with pytest.raises(QueryError, match="a stream never knows that these groups are complete"):
         opened(2, query="SELECT k, count(*) AS n FROM a GROUP BY k")
-    with pytest.raises(UsageError, match="device is given, but groups of one table"):
+    with pytest.raises(UsageError, match="device is given, but the query is over one"):
         opened(2, device="amaranth")
     with opened(1) as stream:
         with pytest.raises(SchemaError, match="a batch of a has no column k"):
@@ -127,9 +127,13 @@ def test_a_caller_that_never_polls_is_refused_within_the_budget() -> None:
     flow = {"memory_bytes": budget, "push_timeout_s": 0.3, "latency_s": 0.01}
     stream = opened(2, flow=flow, query=QUERY.replace("GROUP BY k", "GROUP BY x, k"))
     given = batches(5, 400, rows=400, keys=1000)
-    with pytest.raises(OverloadError, match="poll the results"):
+
+    def push_all() -> None:
         for batch in given:
             stream.push("a", batch)
+
+    with pytest.raises(OverloadError, match="poll the results"):
+        push_all()
     taken = stream.pushed("a")
     assert 0 < taken < 400
     # Once rows are polled, it goes on.
