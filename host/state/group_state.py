@@ -211,9 +211,12 @@ class GroupState:
         DataError
             A sum is beyond its type.
         """
-        out = self._output.rows(self._led.release(limit, self._texts.hashes), self._texts)
-        self._tidy()
-        return out
+        entries = self._led.release(limit, self._texts.hashes)
+        try:
+            return self._output.rows(entries, self._texts)
+        finally:
+            self._led.recycle()
+            self._tidy()
 
     def finish(self) -> pa.RecordBatch:
         """Return output rows of all groups that are led here, and forget them.
@@ -225,12 +228,11 @@ class GroupState:
         DataError
             A sum is beyond its type.
         """
-        entries = self._led.release(math.inf, self._texts.hashes)
-        if not self._layout.keys and not len(entries):
+        if not self._layout.keys and not self._led.entries:
             nothing = self._layout.zero[None].copy()
             if self._leaders(nothing)[0] == self.rank:
                 return self._output.rows(nothing, self._texts, is_empty=True)
-        return self._output.rows(entries, self._texts)
+        return self.release(math.inf)
 
     def save(self) -> list[memoryview]:
         """Return the groups that are led here as blocks, which later changes leave as they are."""
