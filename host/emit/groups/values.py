@@ -94,7 +94,7 @@ def mean(dtype: Type, total: np.ndarray, count: np.ndarray) -> np.ndarray:
     is_exact = np.zeros(len(total), bool)
     if total.dtype != object and scale <= _EXACT_FLOAT64:
         # Of two doubles that are exact, the quotient is rounded once.
-        is_small = (-_EXACT_FLOAT64 <= total) & (total <= _EXACT_FLOAT64)
+        is_small = (total >= -_EXACT_FLOAT64) & (total <= _EXACT_FLOAT64)
         is_exact = is_small & (divisor <= _EXACT_FLOAT64 // scale)
     out = np.empty(len(total), np.float64)
     out[is_exact] = total[is_exact] / (divisor[is_exact] * scale)
