@@ -203,12 +203,16 @@ class Report:
 
         with spark_side.session() as spark:
             for job in (ysb(self.scale.spark), nb7(self.scale.spark)):
-                rates = spark_side.rates(spark, job, SPARK_BATCHES)
-                best = max(rates, key=lambda who: rates[who])
-                # The same number of rows, so that the state is as large.
+                # As many rows as Spark has, so that the state is as large.
                 half = replace(job, rows=job.rows // pair.WORKERS)
+                rates: dict[str, float] = {}
+                seconds: list[float] = []
                 with pair.started(half) as own:
-                    seconds = [own.turn().seconds for _ in range(self._rounds + 1)][1:]
+                    own.turn()
+                    for who, found in spark_side.rates(spark, job, SPARK_BATCHES):
+                        rates[who] = found
+                        seconds += [own.turn().seconds for _ in range(self._rounds)]
+                best = max(rates, key=lambda who: rates[who])
                 rate = pair.WORKERS * half.rows / median(seconds)
                 over = rate / rates[best]
                 self._add(

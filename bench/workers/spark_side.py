@@ -36,8 +36,8 @@ def session() -> Iterator[SparkSession]:
         spark.stop()
 
 
-def rates(spark: SparkSession, job: Job, batches: int) -> dict[str, float]:
-    """Rows per second with each state store.
+def rates(spark: SparkSession, job: Job, batches: int) -> Iterator[tuple[str, float]]:
+    """Rows per second with each state store, one after the other.
 
     Parameters
     ----------
@@ -45,6 +45,11 @@ def rates(spark: SparkSession, job: Job, batches: int) -> dict[str, float]:
         Its rows of the first worker come in micro-batches.
     batches : int
         Micro-batches; the first, in which all starts, does not count.
+
+    Yields
+    ------
+    (str, float)
+        Name and rate.
 
     Raises
     ------
@@ -55,19 +60,19 @@ def rates(spark: SparkSession, job: Job, batches: int) -> dict[str, float]:
     size = -(-rows.num_rows // batches)
     parts = [rows.slice(first, size) for first in range(0, rows.num_rows, size)]
     groups = len(job.by_hand(job.arrays(rows.to_batches())))
-    found = {}
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        for k, (who, store) in enumerate(STORES.items()):
-            with settings(spark, provider=store, partitions=str(CORES)):
-                frame = source(spark, Path(name, f"rows{k}"), parts, _ddl(job))
-                writer = _grouped(job, frame).writeStream.format("noop").outputMode("append")
-                progress = run(writer, Path(name, f"to{k}")).recentProgress
-            took = [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
-            kept = max(p["stateOperators"][0]["numRowsTotal"] for p in progress)
-            if kept != groups:
-                raise PenstockError(f"{who} keeps {kept} groups, and there are {groups}")
-            found[who] = size / median(took[1 : len(parts)])
-    return found
+    for who, store in STORES.items():
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name,
+            settings(spark, provider=store, partitions=str(CORES)),
+        ):
+            frame = source(spark, Path(name, "rows"), parts, _ddl(job))
+            writer = _grouped(job, frame).writeStream.format("noop").outputMode("append")
+            progress = run(writer, Path(name, "to")).recentProgress
+        took = [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
+        kept = max(p["stateOperators"][0]["numRowsTotal"] for p in progress)
+        if kept != groups:
+            raise PenstockError(f"{who} keeps {kept} groups, and there are {groups}")
+        yield who, size / median(took[1 : len(parts)])
 
 
 def _grouped(job: Job, frame: DataFrame) -> DataFrame:
