@@ -31,7 +31,7 @@ _HEADER = len(FIELDS)
 
 
 @dataclass(frozen=True)
-class Block:
+class StateBlock:
     """A block that is sound as far as it can be seen from itself.
 
     Parameters
@@ -97,7 +97,7 @@ class BlockWriter:
         text_words : ndarray of int64
             The words that are codes.
         part : int
-            See :class:`Block`; the blocks after the first of a saved state have 2.
+            See :class:`StateBlock`; the blocks after the first of a saved state have 2.
         """
         rows = max(1, BLOCK_BYTES // (8 * entries.shape[1]))
         for start in range(0, len(entries), rows):
@@ -140,7 +140,7 @@ class BlockWriter:
         return block.view(np.uint8).data
 
 
-def read_block(data: memoryview | bytes, digest: bytes, words: int) -> Block:
+def read_block(data: memoryview | bytes, digest: bytes, words: int) -> StateBlock:
     """Read a block.
 
     Parameters
@@ -187,7 +187,7 @@ def read_block(data: memoryview | bytes, digest: bytes, words: int) -> Block:
     if (steps < 0).any() or (ends[-1] if texts else 0) != text_bytes or (codes < 0).any():
         raise MalformedError("a block of groups has texts that overlap: it is damaged")
     content = part[at - filled : at].view(np.uint8)[:text_bytes]
-    return Block(
+    return StateBlock(
         head["sender"], head["numbering"], head["part"], codes, ends, content,
         block[at:].reshape(entries, words),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from penstock.types import INT64, Kind
 from ..rows.columns import load
 from ..rows.gather import take
 from .folds import Merge
-from .layout import Layout
+from .layout import EntryLayout
 from .texts import Texts
 from .words import integer_words, key_words, order_words, plain_words
 
@@ -39,11 +39,14 @@ class Contributions:
         Rows that WHERE leaves out.
     without_time : int
         Rows that it admits, but whose time is NULL.
+    times : (int, int) or None
+        The least and the greatest time key, if they are known.
     """
 
     entries: np.ndarray
     filtered: int
     without_time: int
+    times: tuple[int, int] | None = None
 
 
 class ColumnContributions:
@@ -52,10 +55,10 @@ class ColumnContributions:
     Parameters
     ----------
     query : GroupQuery
-    layout : Layout
+    layout : EntryLayout
     """
 
-    def __init__(self, query: GroupQuery, layout: Layout) -> None:
+    def __init__(self, query: GroupQuery, layout: EntryLayout) -> None:
         self._query, self._layout = query, layout
         side = query.source
         self._exprs = tuple(

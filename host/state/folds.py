@@ -48,7 +48,7 @@ class Merge(IntEnum):
 
 
 @dataclass(frozen=True)
-class Fold:
+class GroupFold:
     """A fold of the table above; equal ones are held once.
 
     Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,21 +15,29 @@ from penstock.plan.closing import time_key
 from penstock.plan.group_query import GroupQuery
 
 from ..device.fields import MalformedError
+from ..devices.cpu.operations import NotCompilable
 from ..emit.groups.closing import Limit
 from .blocks import BlockWriter, read_block
+from .compiled import CompiledContributions
 from .contributions import MOST_FEEDS, ROW_BITS, ColumnContributions, Contributions
 from .intake import Renumbering
-from .layout import Layout
-from .output import Output
+from .layout import EntryLayout
+from .merger import EntryMerger
+from .output import GroupRows
 from .panes import Panes
 from .probing import leaders
 from .store import LogStore
 from .texts import Texts
 
+_log = logging.getLogger("penstock.state")
+
 #: Partitions of the keys; worker r of n leads those with ``p * n // PARTITIONS == r``.
 PARTITIONS = 1 << 12
 #: Rows whose contributions are computed together: they fit the second cache.
 CHUNK_ROWS = 1 << 14
+#: Rows after which the loops of the query are compiled: so many take NumPy and the loops that work
+#: by tables a third of a second, and compiling takes two, once; then the machine code is kept.
+COMPILED_FROM_ROWS = 1 << 20
 #: An epoch with more entries per row than this did not gain from folding first.
 USEFUL_ENTRIES_PER_ROW = 0.8
 #: Epochs after one of those that append contributions without looking for equal keys.
@@ -87,17 +96,21 @@ class GroupState:
         self.query, self.rank, self.size = query, rank, size
         aggregation = query.aggregation
         found = None if query.source.time is None else time_key(query)
-        layout = Layout(
+        layout = EntryLayout(
             aggregation.keys, None if found is None else found.index, aggregation.aggregates
         )
         self._layout = layout
-        self._output = Output(query, layout, {query.source.side: schema})
+        self._output = GroupRows(query, layout, {query.source.side: schema})
         self._digest = layout.digest(self._output.schema)
         self._columns = ColumnContributions(query, layout)
+        self._schema = schema
+        self._compiled: CompiledContributions | None = None
+        self._until_compiled: int | None = COMPILED_FROM_ROWS
         self._texts = Texts()
-        self._led = Panes(layout)
+        self._merger = EntryMerger(layout)
+        self._led = Panes(self._merger)
         #: The changes since the last seal, and the log of the epoch before, used in turns.
-        self._changes = [LogStore(layout), LogStore(layout)] if size > 1 else []
+        self._changes = [LogStore(self._merger), LogStore(self._merger)] if size > 1 else []
         self._writers = [BlockWriter(self._digest, rank, self._texts) for _ in range(size)]
         self._others: dict[int, Renumbering] = {}
         self._rows = 0
@@ -148,17 +161,19 @@ class GroupState:
         SchemaError
             The batch lacks a column.
         """
+        if self._until_compiled is not None and self._until_compiled <= 0:
+            self.compile()
         if not 0 <= feed < MOST_FEEDS or not 0 <= first < (1 << ROW_BITS) - batch.num_rows:
             raise UsageError(f"row {first} of feed {feed} has no number; count both from 0")
-        made: Iterable[Contributions] = self._contributions(batch, (feed << ROW_BITS) + first)
-        if self._columns.may_fail:
-            made = list(made)
+        made = self._contributions(batch, (feed << ROW_BITS) + first)
         rows = filtered = without_time = 0
         for part in made:
-            self._add(part.entries)
+            self._add(part)
             rows += len(part.entries)
             filtered += part.filtered
             without_time += part.without_time
+        if self._until_compiled is not None:
+            self._until_compiled -= batch.num_rows
         self._rows += rows
         self.pending_bytes += batch.nbytes
         return FoldedRows(rows, filtered, without_time)
@@ -281,14 +296,36 @@ class GroupState:
             taken += len(entries)
         return taken
 
-    def _contributions(self, batch: pa.RecordBatch, place: int) -> Iterator[Contributions]:
-        for start in range(0, batch.num_rows, CHUNK_ROWS):
-            some = batch.slice(start, CHUNK_ROWS)
-            yield self._columns.of(some, self._texts, place + start)
+    def compile(self) -> None:
+        """Compile the loops of the query now, or load them where they are kept; once.
 
-    def _add(self, entries: np.ndarray) -> None:
+        It happens by itself after :data:`COMPILED_FROM_ROWS` rows.
+        """
+        if self._until_compiled is None:
+            return
+        self._until_compiled = None
+        self._merger.compile()
+        try:
+            made = CompiledContributions(self.query, self._layout, self._schema, CHUNK_ROWS)
+        except NotCompilable as cause:
+            _log.info("contributions are computed column by column: %s", cause)
+            return
+        if made.is_safe:
+            self._compiled = made
+
+    def _contributions(self, batch: pa.RecordBatch, place: int) -> Iterable[Contributions]:
+        if self._compiled is not None and self._compiled.fits(batch):
+            return self._compiled.of(batch, self._texts, place)
+        parts = (
+            self._columns.of(batch.slice(start, CHUNK_ROWS), self._texts, place + start)
+            for start in range(0, batch.num_rows, CHUNK_ROWS)
+        )
+        return list(parts) if self._columns.may_fail else parts
+
+    def _add(self, part: Contributions) -> None:
+        entries = part.entries
         if not self._changes:
-            self._led.merge(entries, self._texts.hashes)
+            self._led.merge(entries, self._texts.hashes, part.times)
         elif self._appending:
             self._changes[0].append(entries)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..device.fields import MalformedError
-from .blocks import Block
+from .blocks import StateBlock
 from .texts import Texts
 
 #: Code of a text that a sender has not sent.
@@ -39,7 +39,7 @@ class Renumbering:
         known = self.codes >= 0
         self.codes[known] = codes[self.codes[known]]
 
-    def entries(self, block: Block, text_words: np.ndarray) -> np.ndarray:
+    def entries(self, block: StateBlock, text_words: np.ndarray) -> np.ndarray:
         """The entries of a block, with own codes.
 
         Raises
@@ -64,7 +64,7 @@ class Renumbering:
             entries[:, word] = own
         return entries
 
-    def _learn(self, block: Block) -> None:
+    def _learn(self, block: StateBlock) -> None:
         if not len(block.codes):
             return
         most = int(block.codes.max()) + 1

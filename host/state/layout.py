@@ -14,16 +14,17 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import QueryError
 from penstock.expr.node import Expr
 from penstock.plan.query import Aggregate
 from penstock.types import Kind
 
 from ..emit.groups.groups import ungroupable
-from .folds import MORE_BITS, Fold, Merge, words_for, words_of
+from .folds import MORE_BITS, GroupFold, Merge, words_for, words_of
 
-#: Columns of :attr:`Layout.fold_table`.
+#: Columns of :attr:`EntryLayout.fold_table`.
 MERGE, OFFSET, WORDS, VALUE_WORDS, NULL_WORD, NULL_MASK = range(6)
-#: Columns of :attr:`Layout.key_table`.
+#: Columns of :attr:`EntryLayout.key_table`.
 KEY_OFFSET, KEY_WORDS, KEY_NULL_WORD, KEY_NULL_MASK, KEY_IS_TEXT = range(5)
 #: Number of a flag word that is none.
 NO_WORD = -1
@@ -71,13 +72,13 @@ class FoldPlace:
 
     Parameters
     ----------
-    fold : Fold
+    fold : GroupFold
     offset : int
     null : Flag or None
         Set where the value that ``min_by`` or ``max_by`` carries along is NULL.
     """
 
-    fold: Fold
+    fold: GroupFold
     offset: int
     null: Flag | None
 
@@ -91,7 +92,7 @@ class Uses:
     found: Flag | None
 
 
-class Layout:
+class EntryLayout:
     """The words of entries.
 
     Parameters
@@ -118,7 +119,7 @@ class Layout:
         nulls = [self._flag() if key.type.nullable else None for key in keys]
         self._key_bits = self._bits
         #: Folds, each once, in order of first use.
-        folds: dict[Fold, None] = {}
+        folds: dict[GroupFold, None] = {}
         exists: dict[Expr, Flag] = {}
         uses = []
         for one in aggregates:
@@ -224,6 +225,11 @@ class Layout:
                 words.append(p.offset + p.fold.words + 2)
         return np.array(words, np.int64)
 
+    def used_bits(self, word: int) -> int:
+        """The bits of a flag word that are flags."""
+        bits = min(self._bits - 64 * word, 64)
+        return -1 if bits == 64 else (1 << bits) - 1
+
     def digest(self, schema: pa.Schema) -> bytes:
         """Eight bytes that tell this layout and this schema of output from others."""
         text = repr(
@@ -252,31 +258,34 @@ def _is_nullable(expr: Expr | None) -> bool:
     return expr is not None and expr.type.nullable
 
 
-def _number(folds: dict[Fold, None], fold: Fold) -> int:
+def _number(folds: dict[GroupFold, None], fold: GroupFold) -> int:
     folds.setdefault(fold)
     return list(folds).index(fold)
 
 
-def _folds_of(one: Aggregate) -> Iterable[Fold]:
+def _folds_of(one: Aggregate) -> Iterable[GroupFold]:
     """The folds that an aggregate is made from: its own, and for ``avg`` the count."""
     value = one.value
     if one.function == "count":
-        yield Fold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
+        yield GroupFold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
         return
     assert value is not None
     if one.by is not None:
         if value.type.kind is Kind.OTHER:
-            raise ungroupable(f"{value.type}, as in {one.text},")
+            raise QueryError(
+                f"{one.text} of lists, structs and the like is not supported over one table; take "
+                "a field of it"
+            )
         merge = Merge.MIN_BY if one.function == "min_by" else Merge.MAX_BY
         own = words_of(one.by.type, one.text)
-        yield Fold(merge, value, one.by, own, words_of(value.type, one.text))
+        yield GroupFold(merge, value, one.by, own, words_of(value.type, one.text))
     elif one.function in ("min", "max"):
         merge = Merge.MIN if one.function == "min" else Merge.MAX
-        yield Fold(merge, value, None, words_of(value.type, one.text))
+        yield GroupFold(merge, value, None, words_of(value.type, one.text))
     elif value.type.is_float:
-        yield Fold(Merge.FLOAT_SUM, value)
+        yield GroupFold(Merge.FLOAT_SUM, value)
     else:
         words = max(2, words_for(value.type.signed_bits + MORE_BITS, one.text))
-        yield Fold(Merge.SUM, value, None, words)
+        yield GroupFold(Merge.SUM, value, None, words)
     if one.function == "avg":
-        yield Fold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)
+        yield GroupFold(Merge.SUM, value if _is_nullable(value) else None, is_count=True)

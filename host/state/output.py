@@ -16,24 +16,26 @@ from ..emit.groups.select import GroupSelect
 from ..emit.groups.values import check_sum, group_vector, mean
 from ..rows.columns import to_arrow
 from .folds import Merge
-from .layout import Flag, FoldPlace, Layout, Uses
+from .layout import EntryLayout, Flag, FoldPlace, Uses
 from .sorting import in_order
 from .texts import Texts
 from .words import extremes, integers, plain_values
 
 
-class Output:
+class GroupRows:
     """Computes SELECT and HAVING of groups that leave.
 
     Parameters
     ----------
     query : GroupQuery
-    layout : Layout
+    layout : EntryLayout
     schemas : mapping of side to pyarrow.Schema
         Of the source's rows.
     """
 
-    def __init__(self, query: GroupQuery, layout: Layout, schemas: Mapping[str, pa.Schema]) -> None:
+    def __init__(
+        self, query: GroupQuery, layout: EntryLayout, schemas: Mapping[str, pa.Schema]
+    ) -> None:
         self._layout, self._query = layout, query
         self._select = GroupSelect(query, query.aggregation, schemas)
         self._key_types = self._select.keys.schema.types

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..emit.groups.closing import Limit, below
-from .layout import Layout
+from .merger import EntryMerger
 from .store import LogStore
 
 #: Most panes: beyond, each gets twice the span, and neighbours are merged.
@@ -26,11 +26,11 @@ class Panes:
 
     Parameters
     ----------
-    layout : Layout
+    merger : EntryMerger
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, merger: EntryMerger) -> None:
+        self._layout, self._merger = merger.layout, merger
         self._shift = 0
         self._panes: dict[int, LogStore] = {}
         #: A store whose pane has left, for the next one: its memory is there already.
@@ -50,7 +50,9 @@ class Panes:
         for bucket in sorted(self._panes):
             yield self._panes[bucket].entries
 
-    def merge(self, entries: np.ndarray, texts: np.ndarray) -> None:
+    def merge(
+        self, entries: np.ndarray, texts: np.ndarray, span: tuple[int, int] | None = None
+    ) -> None:
         """Merge entries.
 
         Parameters
@@ -58,6 +60,8 @@ class Panes:
         entries : ndarray of int64, shape (n, words), contiguous
         texts : ndarray of uint64
             The hash of each text, by code.
+        span : (int, int), optional
+            The least and the greatest time key, where they are known.
         """
         if not len(entries):
             return
@@ -66,7 +70,7 @@ class Panes:
             self._pane(0).merge(entries.reshape(-1), 0, len(entries), texts)
             return
         times = entries[:, at]
-        first, last = int(times.min()), int(times.max())
+        first, last = (int(times.min()), int(times.max())) if span is None else span
         if first >> self._shift == last >> self._shift:
             bucket = first >> self._shift
             if bucket not in self._panes and len(self._panes) >= MOST_PANES:
@@ -134,7 +138,7 @@ class Panes:
     def _pane(self, bucket: int) -> LogStore:
         pane = self._panes.get(bucket)
         if pane is None:
-            pane = self._spare if self._spare is not None else LogStore(self._layout)
+            pane = self._spare if self._spare is not None else LogStore(self._merger)
             self._spare = None
             self._panes[bucket] = pane
         return pane

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from ..kept_code import kept
-from . import prefetching
+from . import machine
 from .layout import (
     KEY_IS_TEXT,
     KEY_NULL_MASK,
@@ -25,22 +25,25 @@ from .layout import (
     VALUE_WORDS,
     WORDS,
 )
-from .prefetching import prefetch
+from .machine import float_of, prefetch, word_of
 
 #: Entries whose memory is asked for together: enough to overlap misses, few enough to stay in L1.
 AHEAD = 64
 
-_SEED = np.uint64(0x9E3779B97F4A7C15)
-_SPREAD = np.uint64(0xD1342543DE82EF95)
+#: The hash before the first key, and the factor between two words, as in
+#: :mod:`~penstock.host.keys.hashing`.
+SEED = np.uint64(0x9E3779B97F4A7C15)
+SPREAD = np.uint64(0xD1342543DE82EF95)
 #: What a NULL key adds to the hash, in place of its words.
-_NULL = np.uint64(0x6A09E667F3BCC909)
-_TAG = np.uint64(48)
-_ENTRY = np.uint64(0xFFFF_FFFF)
-_ONE = np.uint64(1)
+NULL = np.uint64(0x6A09E667F3BCC909)
+#: Shift of a tag in a hash, which is that of an epoch in a slot; the entry's number in a slot.
+TAG = np.uint64(48)
+ENTRY = np.uint64(0xFFFF_FFFF)
+ONE = np.uint64(1)
 _SUM, _FLOAT_SUM, _MIN, _MAX, _MIN_BY, _MAX_BY = range(6)
 
 
-@njit(nogil=True, inline="always")
+@njit(nogil=True)
 def mix(word):
     """The finaliser of splitmix64, as in :mod:`~penstock.host.keys.hashing`."""
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -57,38 +60,38 @@ def key_hash(entries, base, keys, texts):
     entries : ndarray of int64
     base : int
     keys : ndarray of int64, shape (k, 5)
-        From :attr:`~.layout.Layout.key_table`.
+        From :attr:`~.layout.EntryLayout.key_table`.
     texts : ndarray of uint64
         The hash of each text, by code.
     """
-    total = _SEED
+    total = SEED
     for k in range(keys.shape[0]):
         first, flag = base + keys[k, KEY_OFFSET], keys[k, KEY_NULL_WORD]
         if flag >= 0 and entries[base + flag] & keys[k, KEY_NULL_MASK]:
-            total = mix(total * _SPREAD + _NULL)
+            total = mix(total * SPREAD + NULL)
         elif keys[k, KEY_IS_TEXT]:
-            total = mix(total * _SPREAD + texts[entries[first]])
+            total = mix(total * SPREAD + texts[entries[first]])
         else:
-            total = mix(total * _SPREAD + np.uint64(entries[first]))
+            total = mix(total * SPREAD + np.uint64(entries[first]))
             last = keys[k, KEY_WORDS] - 1
             # Words that only repeat the sign are left out, as a narrower type has none.
             while last > 0 and entries[first + last] == entries[first + last - 1] >> 63:
                 last -= 1
             for word in range(1, last + 1):
-                total = mix(total * _SPREAD + np.uint64(entries[first + word]))
+                total = mix(total * SPREAD + np.uint64(entries[first + word]))
     return total
 
 
-@njit(nogil=True, inline="always")
+@njit(nogil=True)
 def _entry_hash(entries, base, keys, second, texts):
     """The hash of an entry in the index: of its keys, and of the time key among several."""
     total = key_hash(entries, base, keys, texts)
     if second >= 0:
-        total = mix(total * _SPREAD + np.uint64(entries[base + second]))
+        total = mix(total * SPREAD + np.uint64(entries[base + second]))
     return total
 
 
-@njit(nogil=True, inline="always")
+@njit(nogil=True)
 def _less(log, at, entries, base, words):
     """Whether the integer of so many words in ``entries`` is below that in ``log``."""
     top = words - 1
@@ -100,12 +103,12 @@ def _less(log, at, entries, base, words):
     return False
 
 
-@njit(nogil=True, inline="always")
+@njit(nogil=True)
 def _equal(log, at, entries, base, words):
+    same = True
     for word in range(words):
-        if entries[base + word] != log[at + word]:
-            return False
-    return True
+        same &= entries[base + word] == log[at + word]
+    return same
 
 
 @njit(nogil=True)
@@ -145,8 +148,8 @@ def merge_entry(log, own, entries, base, folds, flags):
                 carry = np.uint64(part < held) | np.uint64(total < part)
                 log[own + word] = np.int64(total)
         elif merge == _FLOAT_SUM:
-            floats, more = log.view(np.float64), entries.view(np.float64)
-            floats[own + at] += more[base + at]
+            total = float_of(log[own + at]) + float_of(entries[base + at])
+            log[own + at] = word_of(total)
         elif merge == _MIN:
             if _less(log, own + at, entries, base + at, words):
                 for word in range(at, at + words):
@@ -159,7 +162,7 @@ def merge_entry(log, own, entries, base, folds, flags):
             _nearest(log, own, entries, base, folds, f)
 
 
-@kept(prefetching)
+@kept(machine)
 def merge_all(entries, first, last, log, count, words, index, epoch, masks, flags, keys, second,
               folds, texts):  # fmt: skip
     """Merge entries into a log; returns how many entries the log then has.
@@ -177,7 +180,7 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
         A power of two, more than the entries that the log may have then.
     epoch : int
     masks, flags, keys, second, folds
-        From :class:`~.layout.Layout`.
+        From :class:`~.layout.EntryLayout`.
     texts : ndarray of uint64
         The hash of each text, by code.
     """
@@ -194,14 +197,14 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
         for k in range(some):
             # The entry, if the first slot has it; most entries lie there.
             slot = index[np.int64(hashes[k] & mask)]
-            if slot >> _TAG == stamp:
-                prefetch(log, np.int64(slot & _ENTRY) * words)
+            if slot >> TAG == stamp:
+                prefetch(log, np.int64(slot & ENTRY) * words)
         for k in range(some):
             base, found = (block + k) * words, hashes[k]
-            place, tag = found & mask, (stamp << np.uint64(16)) | (found >> _TAG)
+            place, tag = found & mask, (stamp << np.uint64(16)) | (found >> TAG)
             while True:
                 slot = index[np.int64(place)]
-                if slot >> _TAG != stamp:
+                if slot >> TAG != stamp:
                     index[np.int64(place)] = (tag << np.uint64(32)) | np.uint64(count)
                     own = count * words
                     for word in range(words):
@@ -209,7 +212,7 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
                     count += 1
                     break
                 if slot >> np.uint64(32) == tag:
-                    own = np.int64(slot & _ENTRY) * words
+                    own = np.int64(slot & ENTRY) * words
                     same = True
                     for word in range(compared):
                         if (log[own + word] ^ entries[base + word]) & masks[word]:
@@ -218,11 +221,11 @@ def merge_all(entries, first, last, log, count, words, index, epoch, masks, flag
                     if same:
                         merge_entry(log, own, entries, base, folds, flags)
                         break
-                place = (place + _ONE) & mask
+                place = (place + ONE) & mask
     return count
 
 
-@kept(prefetching)
+@kept(machine)
 def index_all(log, count, words, index, epoch, keys, second, texts):
     """Enter the first ``count`` entries of a log, all different, into an empty index."""
     mask = np.uint64(len(index) - 1)
@@ -235,9 +238,9 @@ def index_all(log, count, words, index, epoch, keys, second, texts):
             prefetch(index, np.int64(hashes[k] & mask))
         for k in range(some):
             place = hashes[k] & mask
-            tag = (stamp << np.uint64(16)) | (hashes[k] >> _TAG)
-            while index[np.int64(place)] >> _TAG == stamp:
-                place = (place + _ONE) & mask
+            tag = (stamp << np.uint64(16)) | (hashes[k] >> TAG)
+            while index[np.int64(place)] >> TAG == stamp:
+                place = (place + ONE) & mask
             index[np.int64(place)] = (tag << np.uint64(32)) | np.uint64(block + k)
 
 

@@ -8,13 +8,13 @@ import pyarrow.compute as pc
 
 from ..emit.groups.floats import ordered
 from ..kept_code import kept
-from .layout import KeyPlace, Layout
+from .layout import EntryLayout, KeyPlace
 from .texts import Texts
 
 _SIGN = np.int64(-(1 << 63))
 
 
-def in_order(entries: np.ndarray, layout: Layout, texts: Texts) -> np.ndarray:
+def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarray:
     """The numbers of entries by time key, then by the other keys in their order, int64.
 
     Texts are in the order of their bytes, NaN is the greatest number, and NULL comes last.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .layout import Layout
-from .probing import index_all, merge_all
+from .merger import EntryMerger
 
 #: Entries for which a log has room at first.
 _FIRST_ENTRIES = 1 << 6
@@ -22,13 +21,14 @@ class LogStore:
 
     Parameters
     ----------
-    layout : Layout
+    merger : EntryMerger
     entries : int
         For which there is room at first; more make it grow.
     """
 
-    def __init__(self, layout: Layout, entries: int = 0) -> None:
-        self.layout = layout
+    def __init__(self, merger: EntryMerger, entries: int = 0) -> None:
+        layout = merger.layout
+        self.layout, self._merger = layout, merger
         #: Entries in the log.
         self.count = 0
         room = max(entries, _FIRST_ENTRIES)
@@ -55,17 +55,12 @@ class LogStore:
         texts : ndarray of uint64
             The hash of each text, by code.
         """
-        layout = self.layout
         self._reserve(last - first)
         if 2 * (self.count + last - first) > len(self._index):
             self._grow_index(self.count + last - first, texts)
-        self.count = int(
-            merge_all(
-                entries, first, last, self.log, self.count, layout.words, self._index, self._epoch,
-                layout.masks, layout.or_masks, layout.key_table, layout.second, layout.fold_table,
-                texts,
-            )
-        )  # fmt: skip
+        self.count = self._merger.merge(
+            entries, first, last, self.log, self.count, self._index, self._epoch, texts
+        )
 
     def append(self, entries: np.ndarray) -> None:
         """Add entries without looking for equal keys; the index does not know them.
@@ -101,11 +96,7 @@ class LogStore:
     def _grow_index(self, entries: int, texts: np.ndarray) -> None:
         self._index = np.zeros(_slots_for(entries), np.uint64)
         self._epoch = 1
-        layout = self.layout
-        index_all(
-            self.log, self.count, layout.words, self._index, self._epoch, layout.key_table,
-            layout.second, texts,
-        )  # fmt: skip
+        self._merger.enter(self.log, self.count, self._index, self._epoch, texts)
 
 
 def _slots_for(entries: int) -> int:

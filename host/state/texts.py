@@ -145,7 +145,9 @@ class Texts:
             if not len(codes):
                 return np.zeros(len(array), np.int64)
             index = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-            return codes[index]
+            if not array.null_count:
+                return codes[index]
+            return np.where(array.is_valid().to_numpy(zero_copy_only=False), codes[index], 0)
         offsets, content = offsets_of(array)
         valid = np.ones(len(array), bool)
         if array.null_count:

@@ -1,0 +1,201 @@
+"""Runs the compiled loop of contributions over the buffers of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.expr.columns import evaluate_columns
+from penstock.expr.node import Expr, Op, walk
+from penstock.plan.group_query import GroupQuery
+from penstock.types import Kind
+
+from ..rows import gather
+from ..rows.columns import load
+from .contributions import Contributions
+from .entry_source import entry_source
+from .layout import EntryLayout
+from .sources import load_loops
+from .texts import Texts
+from .words import integer_words
+
+#: Columns of the loop's outcome.
+_COUNT, _WITHOUT_TIME, _LOW, _HIGH = range(4)
+
+
+class CompiledContributions:
+    """Makes contributions by a loop that is compiled for the query.
+
+    Parameters
+    ----------
+    query : GroupQuery
+    layout : EntryLayout
+    schema : pyarrow.Schema
+        Of the batches.
+    rows : int
+        Most rows of a chunk.
+
+    Raises
+    ------
+    NotCompilable
+        See :func:`~.entry_source.entry_source`.
+    """
+
+    def __init__(
+        self, query: GroupQuery, layout: EntryLayout, schema: pa.Schema, rows: int
+    ) -> None:
+        self._query, self._layout, self._rows = query, layout, rows
+        source = entry_source(query, layout)
+        self._leaves, self._bounds = source.leaves, source.bounds
+        (self._loop,) = load_loops(source.text, "contribute")
+        self._scales = query.scale_of(query.source.side)
+        self._chosen = np.empty(rows, np.int64)
+        self._out = np.empty(rows * layout.words, np.int64)
+        self._outcome = np.zeros(4, np.int64)
+        # Valid everywhere, of a column without NULL.
+        self._ones = np.zeros(0, np.uint8)
+        self._direct = [_is_direct(expr, schema, self._scales) for expr, _ in self._leaves]
+        #: A part that is computed as a column may fail in rows that WHERE leaves out.
+        self.is_safe = not any(
+            e.casts for (e, _), direct in zip(self._leaves, self._direct, strict=True) if not direct
+        )
+        if self.is_safe:
+            empty = schema.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], schema)]
+            list(self.of(empty[0], Texts(), 0, at_least=1))
+
+    def fits(self, batch: pa.RecordBatch) -> bool:
+        """Whether the values of all columns are within the bounds of the loop."""
+        for column, (low, high) in self._bounds.items():
+            array = batch.column(column.attr[1])
+            if not _is_plain(array.type):
+                continue
+            whole = pa.int64() if array.type.bit_width == 64 else pa.int32()
+            ends = pc.min_max(array.view(whole)).as_py() if len(array) else {"min": None}
+            if ends["min"] is not None and not low <= ends["min"] <= ends["max"] <= high:
+                return False
+        return True
+
+    def of(
+        self, batch: pa.RecordBatch, texts: Texts, place: int, *, at_least: int = 0
+    ) -> Iterator[Contributions]:
+        """The contributions of a batch that fits, chunk by chunk; each is valid until the next.
+
+        Parameters
+        ----------
+        texts : Texts
+            Gets the texts that are new.
+        place : int
+            Of the batch's first row.
+        at_least : int
+            Chunks, of no rows if need be: to compile the loop.
+        """
+        columns = self._columns(batch, texts)
+        rows, words = batch.num_rows, self._layout.words
+        for first in range(0, max(rows, at_least), self._rows):
+            last = min(first + self._rows, rows)
+            self._loop(*columns, place, first, last, self._chosen, self._out, self._outcome)
+            count, without, low, high = self._outcome.tolist()
+            entries = self._out[: count * words].reshape(count, words)
+            filtered = last - first - count - without
+            yield Contributions(entries, filtered, without, (low, high))
+
+    def _columns(self, batch: pa.RecordBatch, texts: Texts) -> list[Any]:
+        """Arguments of the loop: for each leaf its values, and where they are not NULL."""
+        needed = -(-batch.num_rows // 8) + 1
+        if len(self._ones) < needed:
+            self._ones = _read_only(np.full(2 * needed, 255, np.uint8))
+        found: list[Any] = []
+        for (expr, words), direct in zip(self._leaves, self._direct, strict=True):
+            if direct:
+                array = batch.column(expr.attr[1])
+                values, valid, offset = _buffers(array)
+            else:
+                values, mask = self._computed(expr, words, batch, texts)
+                valid = None if mask is None else np.packbits(mask, bitorder="little")
+                offset = 0
+            found.append(_read_only(values))
+            if expr.type.nullable:
+                found += (self._ones, 0) if valid is None else (_read_only(valid), offset)
+        return found
+
+    def _computed(
+        self, expr: Expr, words: int, batch: pa.RecordBatch, texts: Texts
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """A leaf that is computed as a column: its words, and where it is not NULL."""
+        if expr.type.is_text and expr.op is Op.COLUMN:
+            column = batch.column(expr.attr[1])
+            if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+                column = column.dictionary_decode()
+            mask = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else None
+            return texts.encode(column), mask
+        side = self._query.source
+        names = sorted({leaf.attr[1] for leaf in walk(expr) if leaf.op is Op.COLUMN})
+        quick = _quick(expr, batch)
+        if quick is not None:
+            return quick
+        own = load(batch, names, self._scales, side.alias)
+        vectors = {(side.side, name): v for name, v in own.items()}
+        v = evaluate_columns(expr, vectors, batch.num_rows)
+        if expr.type.is_text:
+            kind = pa.large_binary() if expr.type.kind is Kind.BINARY else pa.large_string()
+            masked = None if v.valid is None else ~v.valid
+            return texts.encode(pa.array(list(v.values), kind, mask=masked)), v.valid
+        if expr.type.is_integral:
+            return np.ascontiguousarray(integer_words(v, words).reshape(-1)), v.valid
+        return np.ascontiguousarray(v.values), v.valid
+
+
+def _is_direct(expr: Expr, schema: pa.Schema, scales: dict[str, int]) -> bool:
+    """Whether a leaf is a column whose buffer the loop reads itself."""
+    if expr.op is not Op.COLUMN or expr.attr[1] in scales:
+        return False
+    return _is_plain(schema.field(expr.attr[1]).type)
+
+
+def _is_plain(dtype: pa.DataType) -> bool:
+    if pa.types.is_date64(dtype) or pa.types.is_uint64(dtype) or pa.types.is_float16(dtype):
+        return False
+    return gather.word(dtype) is not None
+
+
+def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
+    """Values of an array of plain numbers, and its bitmap of validity with an offset in bits."""
+    dtype = array.type
+    word = gather.word(dtype)
+    assert word is not None
+    if pa.types.is_floating(dtype):
+        word = np.dtype(f"f{word.itemsize}")
+    elif not pa.types.is_unsigned_integer(dtype):
+        word = np.dtype(f"i{word.itemsize}")
+    mask = array.buffers()[0] if array.null_count else None
+    valid = None if mask is None else np.frombuffer(mask, np.uint8)
+    return gather.values(array, word), valid, array.offset
+
+
+def _quick(expr: Expr, batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """A comparison of a column of text with a constant, by Arrow; None for other expressions."""
+    if expr.op is not Op.EQ or not expr.args[0].type.is_text:
+        return None
+    column, value = expr.args if expr.args[1].is_const else expr.args[::-1]
+    if column.op is not Op.COLUMN or not value.is_const or value.attr is None:
+        return None
+    array = batch.column(column.attr[1])
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    found = pc.equal(array, pa.scalar(value.attr, array.type))
+    mask = None
+    if found.null_count:
+        mask = found.is_valid().to_numpy(zero_copy_only=False)
+        found = found.fill_null(False)
+    return found.to_numpy(zero_copy_only=False), mask
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """The values as an array of the one type that the loop is compiled for."""
+    own = values.view()
+    own.flags.writeable = False
+    return own
