@@ -64,7 +64,7 @@ def test_values_that_break_a_promise():
         penstock.sql(
             "SELECT sum(x) AS s FROM a", {"a": pa.table({"x": [0.5, 0.25]})}, scale={"a.x": 1}
         )
-    with pytest.raises((QueryError, SchemaError), match="list"):
+    with pytest.raises((QueryError, SchemaError), match="GROUP BY a column of type"):
         penstock.sql("SELECT x FROM a GROUP BY x", {"a": pa.table({"x": [[1], [2]]})})
 
 
