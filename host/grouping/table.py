@@ -12,7 +12,7 @@ from penstock.plan.group_query import GroupQuery
 from ..execute.trace import Trace
 from ..join.lookup.base import RelationJoin
 from ..metrics.report import GroupsReport, Report
-from .folding import Folding
+from .folding import GroupFolding
 
 
 class GroupedTable:
@@ -31,7 +31,7 @@ class GroupedTable:
     ----------
     rows_in, rows_out : int
         Rows so far that came, and groups that left.
-    folding : Folding
+    folding : GroupFolding
     trace : Trace
         Of what is folded when.
     """
@@ -45,7 +45,7 @@ class GroupedTable:
         lookup: RelationJoin | None = None,
     ) -> None:
         self._batches, self._alias = batches, query.source.alias
-        self.folding = Folding(query, schema, lookup)
+        self.folding = GroupFolding(query, schema, lookup)
         self.rows_in = self.rows_out = 0
         self.trace = Trace()
 

@@ -160,7 +160,7 @@ class _EntrySteps:
         folded = self._rewrite(folded)
         if fold.merge is Merge.FLOAT_SUM:
             v = rows.of(folded)
-            words, valid = [rows.add(f"word_of(np.float64({v.name}))")], v.valid
+            words, valid = [rows.add(f"word_of(np.float64({v.name}) + 0.0)")], v.valid
         elif folded.type.is_float:
             v = rows.of(folded)
             plain = rows.add(f"np.float64({v.name}) + 0.0")

@@ -31,7 +31,8 @@ def in_order(entries: np.ndarray, layout: EntryLayout, texts: Texts) -> np.ndarr
         places.insert(0, layout.keys[layout.time])
     for place in reversed(places):
         for column in _columns(entries, place, texts):
-            order = _sorted(column[order], order)
+            if (column != column[0]).any():
+                order = _sorted(column[order], order)
     return order
 
 
@@ -53,7 +54,7 @@ def _columns(entries: np.ndarray, place: KeyPlace, texts: Texts) -> list[np.ndar
 def _ranks(codes: np.ndarray, texts: Texts) -> np.ndarray:
     """Where the text of each code is among all of them, in the order of bytes."""
     used = np.unique(codes)
-    order = pc.sort_indices(texts.values(used, pa.large_binary())).to_numpy()
+    order = pc.call_function("sort_indices", [texts.values(used, pa.large_binary())]).to_numpy()
     ranks = np.zeros(int(used[-1]) + 1 if len(used) else 0, np.int64)
     ranks[used[order]] = np.arange(len(used))
     return ranks[codes]

@@ -46,6 +46,11 @@ def plain_words(v: Vector, dtype: Type, words: int) -> np.ndarray:
     return integer_words(v, words)
 
 
+def sum_words(v: Vector) -> np.ndarray:
+    """Floats to add as words: doubles without a negative zero, so that zero adds nothing to any."""
+    return (v.values.astype(np.float64) + 0.0).view(np.int64)[:, None]
+
+
 def integer_words(v: Vector, words: int) -> np.ndarray:
     """Integers in two's complement, the lowest word first; 0 where NULL."""
     if v.values.dtype != object:
