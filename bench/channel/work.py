@@ -1,0 +1,169 @@
+"""What every contender carries: cold memory, cut into messages, of which each line is touched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from llvmlite import ir
+from numba import extending, njit, types
+from numba.core import cgutils
+
+#: Bytes of a line of the cache: the consumer reads one word of each.
+LINE_BYTES = 64
+#: Seconds that any side waits for the other before the benchmark fails.
+PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One transfer.
+
+    Parameters
+    ----------
+    message_bytes, messages : int
+        Size, a multiple of 64 less 32, and number.
+    slots : int
+        That may be in flight, where a contender can say.
+    """
+
+    message_bytes: int
+    messages: int
+    slots: int = 8
+
+    @property
+    def nbytes(self) -> int:
+        return self.message_bytes * self.messages
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a consumer has seen.
+
+    Parameters
+    ----------
+    total : int
+        Sum of the first word of each line, modulo 2**64.
+    times_ns : array of int64, shape (messages,)
+        When each message was touched; the clock is the same in all processes.
+    """
+
+    total: int
+    times_ns: np.ndarray
+
+
+class Source:
+    """Memory of random bytes that no cache holds, read from its beginning to its end in turns.
+
+    Parameters
+    ----------
+    nbytes : int
+        Several times the last cache.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.memory = np.random.default_rng(20).integers(0, 256, nbytes, np.uint8)
+
+    def starts(self, job: Job) -> list[int]:
+        """Where each message of a transfer begins: at lines, one behind the other."""
+        # The next multiple of a line, as slots have it.
+        stride = -(-job.message_bytes // LINE_BYTES) * LINE_BYTES
+        places = len(self.memory) // stride
+        return [number % places * stride for number in range(job.messages)]
+
+    def messages(self, job: Job) -> Iterator[memoryview]:
+        """The messages, as views."""
+        view = self.memory.data
+        for start in self.starts(job):
+            yield view[start : start + job.message_bytes]
+
+    def total(self, job: Job) -> int:
+        """What the consumer's sum must be."""
+        sums: dict[int, int] = {}
+        total = 0
+        for start in self.starts(job):
+            if start not in sums:
+                sums[start] = touch(self.memory[start : start + job.message_bytes])
+            total += sums[start]
+        return total % (1 << 64)
+
+
+class Toucher:
+    """Reads a word of each line of each message, and adds them up."""
+
+    def __init__(self, job: Job) -> None:
+        self._total = 0
+        self._times = np.zeros(job.messages, np.int64)
+        self._count = 0
+
+    @property
+    def left(self) -> int:
+        """Messages that have not come."""
+        return len(self._times) - self._count
+
+    def take(self, content: object) -> None:
+        """Touch a message."""
+        self._total += touch(np.frombuffer(content, np.uint8))  # type: ignore[arg-type]
+        self._times[self._count] = time.perf_counter_ns()
+        self._count += 1
+
+    def done(self) -> Done:
+        return Done(self._total % (1 << 64), self._times)
+
+
+@njit(nogil=True)
+def touch(content):
+    """Sum of the first word of each line; lines begin where the content does."""
+    words = content[: len(content) // 8 * 8].view(np.uint64)
+    total = np.uint64(0)
+    for place in range(0, len(words), 8):
+        total += words[place]
+    return total
+
+
+@extending.intrinsic
+def _memcpy(typingctx, to, at, source, start, nbytes):
+    def codegen(context, builder, signature, args):
+        there, here = (
+            builder.gep(
+                context.make_array(signature.args[k])(context, builder, args[k]).data,
+                [args[k + 1]],
+            )
+            for k in (0, 2)
+        )
+        # The C library's own, which knows the processor.
+        cgutils.raw_memcpy(builder, there, here, args[4], ir.Constant(ir.IntType(64), 1))
+        return context.get_dummy_value()
+
+    return types.void(to, types.int64, source, types.int64, types.int64), codegen
+
+
+@njit(nogil=True)
+def _copy_round(ring, stride, source, starts, nbytes):
+    at = 0
+    for start in starts:
+        _memcpy(ring, at, source, start, nbytes)
+        at += stride
+        if at + nbytes > len(ring):
+            at = 0
+
+
+class Memcpy:
+    """One thread that copies the messages into a ring: the most that any channel could do."""
+
+    name = "memcpy"
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def seconds(self, job: Job) -> float:
+        """Time of a transfer's copies, by the C library in one compiled loop."""
+        stride = -(-job.message_bytes // LINE_BYTES) * LINE_BYTES
+        ring = np.zeros(job.slots * stride, np.uint8)
+        starts = np.array(self._source.starts(job), np.int64)
+        _copy_round(ring, stride, self._source.memory, starts[: job.slots], job.message_bytes)
+        began = time.perf_counter()
+        _copy_round(ring, stride, self._source.memory, starts, job.message_bytes)
+        return time.perf_counter() - began
